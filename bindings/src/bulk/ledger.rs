@@ -1,7 +1,5 @@
 //! What people do with a ledger between two jobs: look rows up, settle them, count them.
 
-use std::path::Path;
-
 use dealkit::{
     AgentId,
     ledger::{Ledger, LedgerError},
@@ -124,10 +122,12 @@ pub(crate) fn show_ledger(py: Python<'_>, path: String) -> PyResult<Bound<'_, Py
 /// The paths of the ledgers in a folder.
 #[pyfunction]
 pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Bound<'_, PyAny>> {
-    let found = with_ledger(py, &folder, |folder| Ledger::in_folder(folder.path()));
+    let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);
     entry(py, || {
-        let path = |ledger: &Ledger| Path::to_string_lossy(ledger.path()).into_owned();
-        Ok(found?.iter().map(path).collect::<Vec<_>>())
+        let found = found?;
+        let paths = found.iter().filter_map(Ledger::path);
+        let paths = paths.map(|path| path.to_string_lossy().into_owned());
+        Ok(paths.collect::<Vec<_>>())
     })
 }
 

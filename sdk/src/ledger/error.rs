@@ -16,9 +16,15 @@ use crate::value::words::{Piece, Words, words};
 pub struct LedgerError(Arc<Facts>);
 
 struct Facts {
-    path: PathBuf,
+    place: Place,
     purpose: Purpose,
     cause: Cause,
+}
+
+/// Where a ledger is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    File(PathBuf),
 }
 
 /// Why a ledger was opened, which determines what to do when that fails.
@@ -97,12 +103,16 @@ pub(super) enum Refusal {
 }
 
 impl LedgerError {
-    pub(super) fn new(path: &Path, purpose: Purpose, cause: Cause) -> Self {
+    pub(super) fn new(place: Place, purpose: Purpose, cause: Cause) -> Self {
         Self(Arc::new(Facts {
-            path: path.to_owned(),
+            place,
             purpose,
             cause,
         }))
+    }
+
+    pub(super) fn of_file(path: &Path, purpose: Purpose, cause: Cause) -> Self {
+        Self::new(Place::File(path.to_owned()), purpose, cause)
     }
 
     /// An error of this kind, made by hand (feature `test-util`): of a job, whose ledger is the file at `path`.
@@ -129,7 +139,7 @@ impl LedgerError {
             LedgerErrorKind::Refused => Cause::Refused(0, Refusal::UnknownKey),
             LedgerErrorKind::Io => Cause::Io(io::ErrorKind::StorageFull.into()),
         };
-        Self::new(path.as_ref(), Purpose::Job, cause)
+        Self::of_file(path.as_ref(), Purpose::Job, cause)
     }
 
     /// What kind of failure this is.
@@ -155,9 +165,11 @@ impl LedgerError {
         )
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.0.path
+    /// The path of the file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0.place {
+            Place::File(path) => Some(path),
+        }
     }
 
     /// Which of the entries to be [settled](super::Ledger::settle) is refused, counted from 0.
@@ -171,8 +183,8 @@ impl LedgerError {
     /// What `Display` says, with the entries in it as data: for programs whose users know them by other names, such as the
     /// rows of a file.
     pub fn words(&self) -> Words {
-        let path = self.0.path.display().to_string();
-        words!("ledger {}: {}", path, self.0.cause.words(self.0.purpose))
+        let place = self.0.place.to_string();
+        words!("ledger {}: {}", place, self.0.cause.words(self.0.purpose))
     }
 }
 
@@ -296,6 +308,14 @@ impl Refusal {
             Refusal::InFlight => "a job is sending this row now: wait until it has ended",
         };
         text.into()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+        }
     }
 }
 

@@ -7,9 +7,9 @@
 //! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, undo that, and
 //! record that the service has another base URL. Nothing there sends anything.
 
-// `state` has the rules, without any database; `key_hash` the hash that replaces a key; `owner` says which jobs are
-// alive; `sqlite` is the database; `writer` the thread of a job that uses it; and `people` what people do. Nothing here
-// knows what is sent, or how.
+// `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has
+// to do; `sqlite` is one, where `owner` says which jobs are alive; `writer` is the thread of a job that uses it; and
+// `people` what people do. Nothing here knows what is sent, or how.
 
 #[cfg_attr(
     not(feature = "ledger"),
@@ -29,6 +29,8 @@ mod people;
 mod sqlite;
 #[cfg(feature = "ledger")]
 mod state;
+#[cfg(feature = "ledger")]
+mod store;
 #[cfg(feature = "ledger")]
 mod value;
 #[cfg(feature = "ledger")]

@@ -1,6 +1,6 @@
 //! What people find out about rows, and what they ask.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -8,8 +8,8 @@ use http::StatusCode;
 use super::{
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
-    sqlite::{Edit, Sqlite},
-    state::{LONGEST_ID, Record, State, status_code},
+    state::{LONGEST_ID, Record, Row, State, status_code},
+    store::{Store, now},
 };
 use crate::value::AgentId;
 
@@ -79,15 +79,15 @@ const NOBODY: [&str; 27] = [
     "x",
 ];
 
-/// Records what somebody has found out, and returns how many rows that changes.
-pub(super) fn settle<K: AsRef<str>>(
-    store: &mut Sqlite,
-    found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+/// Records what somebody has found out, unless it is only to be checked, and returns how many rows that changes.
+pub(super) fn settle(
+    store: &mut dyn Store,
+    found: Vec<(String, Option<AgentId>)>,
     is_to_last: bool,
 ) -> Result<usize, LedgerError> {
+    let found = found.into_iter();
     let found: Vec<_> = found
-        .into_iter()
-        .map(|(key, agent_id)| (store.hash(key.as_ref()), agent_id))
+        .map(|(key, agent_id)| (store.header().hash(&key), agent_id))
         .collect();
     let (mut keys, mut agents) = (HashMap::new(), HashMap::new());
     for (index, (key, agent_id)) in found.iter().enumerate() {
@@ -103,96 +103,79 @@ pub(super) fn settle<K: AsRef<str>>(
     // The rows that have one of these agents already.
     let mut owners = HashMap::new();
     if !agents.is_empty() {
-        store.for_each(|key, record| {
+        let mut take = |key, record: Record| {
             let agent = record.agent_id.and_then(|id| agents.get(id.as_str()));
             owners.extend(agent.map(|index| (*index, key)));
-        })?;
+        };
+        store
+            .for_each(&mut take)
+            .map_err(|cause| store.error(cause))?;
     }
-    store.in_transaction(is_to_last, |edit| {
-        let mut changed = 0;
-        for (index, (key, agent_id)) in found.iter().enumerate() {
-            let is_owned = owners.get(&index).is_some_and(|owner| owner != key);
-            let settled = if is_owned {
-                Err(Refusal::AgentOfAnotherRow)
-            } else {
-                settle_row(edit, *key, agent_id.as_ref().map(AgentId::as_str))?
+    change(
+        store,
+        found.iter().map(|(key, _)| *key),
+        is_to_last,
+        |row, index| {
+            let Some((key, agent_id)) = found.get(index) else {
+                return Ok(false);
             };
-            match settled {
-                Ok(has_changed) => changed += usize::from(has_changed),
-                Err(refusal) => return Err(Cause::Refused(index, refusal)),
+            if owners.get(&index).is_some_and(|owner| owner != key) {
+                return Err(Refusal::AgentOfAnotherRow);
             }
-        }
-        Ok(changed)
-    })
-}
-
-/// Records what somebody has found out about a row; returns whether that changes it.
-fn settle_row(
-    edit: &mut Edit<'_>,
-    key: KeyHash,
-    agent_id: Option<&str>,
-) -> Result<Result<bool, Refusal>, Cause> {
-    let Some(old) = edit.get(key)? else {
-        return Ok(Err(Refusal::UnknownKey));
-    };
-    let is_changed = old.is_settled_by(agent_id, |job| edit.is_alive(job));
-    if is_changed == Ok(true) {
-        edit.settle(key, old, agent_id)?;
-    }
-    Ok(is_changed)
+            row.settle(now(), agent_id.as_ref().map(AgentId::as_str))
+        },
+    )
 }
 
 /// Undoes what somebody has recorded: each row is again what jobs have found.
-pub(super) fn unsettle<K: AsRef<str>>(
-    store: &mut Sqlite,
-    keys: impl IntoIterator<Item = K>,
+pub(super) fn unsettle(store: &mut dyn Store, keys: Vec<String>) -> Result<usize, LedgerError> {
+    let keys: Vec<_> = keys.iter().map(|key| store.header().hash(key)).collect();
+    change(store, keys.into_iter(), true, |row, _| row.unsettle())
+}
+
+/// Changes each of these rows, or, if one of them is refused, none; returns how many have changed.
+fn change(
+    store: &mut dyn Store,
+    keys: impl Iterator<Item = KeyHash> + Clone,
+    is_to_last: bool,
+    mut work: impl FnMut(&mut Row, usize) -> Result<bool, Refusal>,
 ) -> Result<usize, LedgerError> {
-    let keys: Vec<_> = keys
-        .into_iter()
-        .map(|key| store.hash(key.as_ref()))
-        .collect();
-    store.in_transaction(true, |edit| {
-        let mut undone = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let Some(old) = edit.get(*key)? else {
-                return Err(Cause::Refused(index, Refusal::UnknownKey));
-            };
-            if old.state == State::Settled {
-                undone += usize::from(edit.unsettle(*key, old)?);
-            }
+    let mut changed = 0;
+    let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
+        changed = 0;
+        for (index, key) in keys.clone().enumerate() {
+            let has_changed = work(rows.entry(key).or_default(), index);
+            changed += usize::from(has_changed.map_err(|refusal| Cause::Refused(index, refusal))?);
         }
-        Ok(undone)
-    })
+        Ok(is_to_last)
+    };
+    let done = store.change(&keys.clone().collect(), &mut work);
+    done.map_err(|cause| store.error(cause))?;
+    Ok(changed)
 }
 
 /// Counts the rows.
-pub(super) fn summary(store: &Sqlite) -> Result<Summary, LedgerError> {
+pub(super) fn summary(store: &dyn Store) -> Result<Summary, LedgerError> {
+    let header = store.header();
     let mut summary = Summary {
-        service: store.service.clone(),
-        keys: store.keys.clone(),
+        service: header.service.clone(),
+        keys: header.keys.clone(),
         ..Summary::default()
     };
-    // A job has many rows, and stays as alive as it is.
-    let mut alive = HashMap::new();
-    store.for_each(|_, record| {
-        let is_alive = |job| {
-            let alive = alive.entry(job).or_insert_with(|| store.is_alive(job));
-            *alive
-        };
-        summary.count(record, is_alive);
-    })?;
+    let counted = store.for_each(&mut |_, record| summary.count(record));
+    counted.map_err(|cause| store.error(cause))?;
     summary.in_doubt.sort_by_key(|row| row.sent_at);
     Ok(summary)
 }
 
 impl Summary {
-    fn count(&mut self, record: Record, is_alive: impl FnMut(i64) -> bool) {
+    fn count(&mut self, record: Record) {
         match record.state {
             State::Succeeded => self.succeeded += 1,
             State::Settled if record.agent_id.is_some() => self.settled_with_agent += 1,
             State::Settled => self.settled_without_agent += 1,
             State::Rejected => self.rejected += 1,
-            State::Sending if record.job.is_some_and(is_alive) => self.in_flight += 1,
+            State::Sending if record.is_in_flight() => self.in_flight += 1,
             State::Sending | State::Unknown => self.in_doubt.push(record.into()),
         }
     }

@@ -3,17 +3,18 @@
 //! Everything here may wait for the disk or for other jobs, so only threads that may do that call it.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, ToSql, Transaction,
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, Transaction,
     TransactionBehavior, ffi, params,
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef},
 };
@@ -23,9 +24,9 @@ use super::{
     error::{Cause, LedgerError, Purpose},
     key_hash::{Hasher, KeyHash},
     owner::{self, Owner},
-    state::{Record, Recorded, State},
+    state::{Job, Record, Row, State},
+    store::{Changes, Header, Store},
 };
-use crate::http::base_url;
 
 /// `deal` in ASCII.
 const APPLICATION_ID: i64 = 0x6465_616c;
@@ -82,23 +83,12 @@ pub(super) struct Sqlite {
     file: PathBuf,
     identity: Identity,
     purpose: Purpose,
-    hasher: Hasher,
-    salt: [u8; 32],
-    pub(super) service: String,
-    pub(super) keys: Option<String>,
+    header: Header,
     /// How many transactions there were, as far as is known here.
     changes: i64,
     _counted: Counted,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
-}
-
-/// Something that a job writes.
-pub(super) enum Write {
-    /// A row is about to be sent, even if it is in doubt.
-    Claim { key: KeyHash, resends_unknown: bool },
-    /// What became of a row; `None` if no part of it reached the service.
-    Note { key: KeyHash, noted: Option<Record> },
 }
 
 impl Sqlite {
@@ -123,19 +113,7 @@ impl Sqlite {
             this.owner = Some(owner);
             Ok(this)
         };
-        let mut this = opened().map_err(|cause| LedgerError::new(path, Purpose::Job, cause))?;
-        if !base_url::is_same(&this.service, service) {
-            return Err(this.error(Cause::OtherService {
-                theirs: this.service.clone(),
-                ours: service.to_owned(),
-            }));
-        }
-        this.refuse_other_keys(keys)?;
-        if let Some(name) = keys.filter(|_| this.keys.as_deref() != keys) {
-            this.in_transaction(true, |edit| edit.set("keys", name))?;
-            this.keys = Some(name.to_owned());
-        }
-        Ok(this)
+        opened().map_err(|cause| LedgerError::of_file(path, Purpose::Job, cause))
     }
 
     /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.
@@ -145,7 +123,7 @@ impl Sqlite {
             let open = |file| Self::open_file(path, file, purpose, counted);
             find(path)?.map(open).transpose()
         };
-        opened().map_err(|cause| LedgerError::new(path, purpose, cause))
+        opened().map_err(|cause| LedgerError::of_file(path, purpose, cause))
     }
 
     fn open_file(
@@ -199,293 +177,190 @@ impl Sqlite {
         let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
             connection.query_row(header, [], |row| row.try_into())?;
         let identity = identity(&file)?;
-        let hasher = Hasher::new(&salt);
-        if hasher.check() != check {
-            return Err(Cause::Broken("its salt was changed".to_owned()));
-        }
         Ok(Self {
             connection,
             path: path.to_owned(),
             file,
             identity,
             purpose,
-            hasher,
-            salt,
-            service,
-            keys,
+            header: Header::read(salt, check, service, keys)?,
             changes,
             _counted: counted,
             owner: None,
         })
     }
 
-    pub(super) fn error(&self, cause: impl Into<Cause>) -> LedgerError {
-        let mut cause = cause.into();
+    /// Does something in one transaction that writes.
+    fn in_transaction(
+        &mut self,
+        work: impl FnOnce(&mut Edit<'_>) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        // SQLite takes a file that counts as many changes for the one that it has in memory.
+        self.connection.release_memory()?;
+        // Unless it is committed, it is undone when it is dropped.
+        let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
+        let header = "SELECT salt, changes, sum FROM ledger";
+        let (salt, changes, sum): ([u8; 32], i64, i64) = connection
+            .prepare_cached(header)?
+            .query_row([], |row| row.try_into())?;
+        if salt != self.header.salt {
+            return Err(Cause::Moved("replaced"));
+        }
+        if changes < self.changes {
+            return Err(Cause::Moved("replaced by an older copy of itself"));
+        }
+        self.changes = changes;
+        let mut edit = Edit {
+            connection: &connection,
+            file: &self.file,
+            sum,
+            has_changed: false,
+        };
+        work(&mut edit)?;
+        if edit.has_changed {
+            let changes = changes.wrapping_add(1);
+            connection
+                .prepare_cached("UPDATE ledger SET changes = ?, sum = ?")?
+                .execute([changes, edit.sum])?;
+            connection.commit()?;
+            self.changes = changes;
+        }
+        Ok(())
+    }
+}
+
+impl Store for Sqlite {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn job(&self) -> i64 {
+        self.owner.as_ref().map_or(0, |owner| owner.number)
+    }
+
+    fn error(&self, mut cause: Cause) -> LedgerError {
         // Depending on what it was about to do, SQLite has other words for a file that is gone.
         let is_there = || identity(&self.file).is_ok_and(|found| found == self.identity);
         if matches!(cause, Cause::Io(_) | Cause::Broken(_)) && !is_there() {
             cause = Cause::Moved(VANISHED);
         }
-        LedgerError::new(&self.path, self.purpose, cause)
+        LedgerError::of_file(&self.path, self.purpose, cause)
     }
 
-    /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
-    /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
-    pub(super) fn refuse_other_keys(&self, keys: Option<&str>) -> Result<(), LedgerError> {
-        let (Some(theirs), Some(ours)) = (self.keys.as_deref(), keys) else {
-            return Ok(());
-        };
-        if theirs == ours {
-            return Ok(());
+    fn verify(&self) -> Result<(), Cause> {
+        // One transaction, so that the sum belongs to the rows.
+        let reading = self.connection.unchecked_transaction()?;
+        let noted: i64 = reading.query_row("SELECT sum FROM ledger", [], |row| row.get(0))?;
+        let mut sum = 0_i64;
+        for table in [Table::Creates, Table::History] {
+            for_each(&reading, &self.file, table, |key, record| {
+                sum = sum.wrapping_add(digest(table, key, &record));
+            })?;
         }
-        let has_rows = self.connection.prepare("SELECT 1 FROM creates");
-        let has_rows = has_rows.and_then(|mut rows| rows.exists([]));
-        if !has_rows.map_err(|error| self.error(error))? {
-            return Ok(());
+        if sum == noted {
+            Ok(())
+        } else {
+            Err(Cause::Broken("its rows were changed".to_owned()))
         }
-        Err(self.error(Cause::OtherKeys {
-            theirs: theirs.to_owned(),
-            ours: ours.to_owned(),
-        }))
     }
 
-    /// Checks that no row was changed by anything but dealkit, and none lost. Reads the whole ledger.
-    pub(super) fn verify(&self) -> Result<(), LedgerError> {
-        let verified = || -> Result<(), Cause> {
-            // One transaction, so that the sum belongs to the rows.
-            let reading = self.connection.unchecked_transaction()?;
-            let noted: i64 = reading.query_row("SELECT sum FROM ledger", [], |row| row.get(0))?;
-            let mut sum = 0_i64;
-            for table in [Table::Creates, Table::History] {
-                for_each(&reading, table, |key, record| {
-                    sum = sum.wrapping_add(digest(table, key, &record));
-                })?;
+    fn is_empty(&self) -> Result<bool, Cause> {
+        Ok(!self
+            .connection
+            .prepare("SELECT 1 FROM creates")?
+            .exists([])?)
+    }
+
+    fn read(&self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
+        let reading = self.connection.unchecked_transaction()?;
+        let found = keys.iter().map(|key| Ok(get(&reading, &self.file, *key)?));
+        found.collect()
+    }
+
+    fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
+        Ok(for_each(
+            &self.connection,
+            &self.file,
+            Table::Creates,
+            take,
+        )?)
+    }
+
+    fn change(&mut self, keys: &BTreeSet<KeyHash>, work: Changes<'_>) -> Result<(), Cause> {
+        self.in_transaction(|edit| {
+            let row = |key: &KeyHash| Ok((*key, edit.row(*key)?));
+            let rows = keys.iter().map(row);
+            let mut rows = rows.collect::<Result<BTreeMap<_, _>, Cause>>()?;
+            let stored: Vec<_> = rows.values().map(|row| row.current.clone()).collect();
+            if work(&mut rows)? {
+                for ((key, row), stored) in rows.into_iter().zip(stored) {
+                    edit.save(key, stored, row)?;
+                }
             }
-            if sum == noted {
-                Ok(())
-            } else {
-                Err(Cause::Broken("its rows were changed".to_owned()))
-            }
-        };
-        verified().map_err(|cause| self.error(cause))
-    }
-
-    pub(super) fn hash(&self, key: &str) -> KeyHash {
-        self.hasher.hash(key)
-    }
-
-    /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
-    pub(super) fn look_up(
-        &self,
-        keys: impl IntoIterator<Item = KeyHash>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let found = || -> Result<Vec<_>, rusqlite::Error> {
-            let reading = self.connection.unchecked_transaction()?;
-            let found = keys.into_iter().map(|key| get(&reading, key));
-            let recorded = |row: Record| row.recorded(|job| self.is_alive(job));
-            found.map(|row| Ok(row?.and_then(recorded))).collect()
-        };
-        found().map_err(|error| self.error(error))
-    }
-
-    /// Writes all of this in one transaction, which is on disk when this returns. For a claim that is refused, because
-    /// another job was faster, the answer is what that job has recorded.
-    pub(super) fn write<'a>(
-        &mut self,
-        writes: impl Iterator<Item = &'a Write>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let job = self.owner.as_ref().map_or(0, |owner| owner.number);
-        self.in_transaction(true, |edit| {
-            let answers = writes.map(|write| match write {
-                Write::Claim {
-                    key,
-                    resends_unknown,
-                } => edit.claim(*key, job, *resends_unknown),
-                Write::Note { key, noted } => edit.note(*key, job, noted.clone()).map(|()| None),
-            });
-            answers.collect()
+            Ok(())
         })
     }
 
-    /// Does something in one transaction, and then undoes it if it is not meant to last.
-    pub(super) fn in_transaction<T>(
-        &mut self,
-        is_to_last: bool,
-        work: impl FnOnce(&mut Edit<'_>) -> Result<T, Cause>,
-    ) -> Result<T, LedgerError> {
-        let done = || -> Result<T, Cause> {
-            // SQLite takes a file that counts as many changes for the one that it has in memory.
-            self.connection.release_memory()?;
-            // Unless it is committed, it is undone when it is dropped.
-            let connection =
-                Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
-            let header = "SELECT salt, changes, sum FROM ledger";
-            let (salt, changes, sum): ([u8; 32], i64, i64) = connection
-                .prepare_cached(header)?
-                .query_row([], |row| row.try_into())?;
-            if salt != self.salt {
-                return Err(Cause::Moved("replaced"));
-            }
-            if changes < self.changes {
-                return Err(Cause::Moved("replaced by an older copy of itself"));
-            }
-            self.changes = changes;
-            let mut edit = Edit {
-                connection: &connection,
-                file: &self.file,
-                now: now(),
-                sum,
-                has_changed: false,
-            };
-            let value = work(&mut edit)?;
-            if is_to_last && edit.has_changed {
-                let changes = changes.wrapping_add(1);
-                connection
-                    .prepare_cached("UPDATE ledger SET changes = ?, sum = ?")?
-                    .execute([changes, edit.sum])?;
-                connection.commit()?;
-                self.changes = changes;
-            }
-            Ok(value)
-        };
-        done().map_err(|cause| self.error(cause))
-    }
-
-    /// Calls a function with each row.
-    pub(super) fn for_each(&self, take: impl FnMut(KeyHash, Record)) -> Result<(), LedgerError> {
-        for_each(&self.connection, Table::Creates, take).map_err(|error| self.error(error))
-    }
-
-    pub(super) fn is_alive(&self, job: i64) -> bool {
-        owner::is_alive(&self.file, job)
+    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
+        self.in_transaction(|edit| {
+            edit.has_changed = true;
+            let sql = "UPDATE ledger SET service = ?, keys = ?";
+            edit.connection.execute(sql, params![service, keys])?;
+            Ok(())
+        })?;
+        self.header.service = service.to_owned();
+        self.header.keys = keys.map(str::to_owned);
+        Ok(())
     }
 }
 
 /// A transaction that writes.
-pub(super) struct Edit<'a> {
+struct Edit<'a> {
     connection: &'a Connection,
     file: &'a Path,
-    now: i64,
     /// The sum of all records, which shows whether anything else has changed one.
     sum: i64,
     has_changed: bool,
 }
 
 impl Edit<'_> {
-    pub(super) fn is_alive(&self, job: i64) -> bool {
-        owner::is_alive(self.file, job)
+    fn row(&self, key: KeyHash) -> Result<Row, rusqlite::Error> {
+        let sql = format!("SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number");
+        let mut history = self.connection.prepare_cached(&sql)?;
+        let history = history.query_map([key], |row| {
+            Ok((row.get("number")?, record(row, self.file)?))
+        })?;
+        Ok(Row::new(
+            get(self.connection, self.file, key)?,
+            history.collect::<Result<_, _>>()?,
+        ))
     }
 
-    pub(super) fn get(&self, key: KeyHash) -> Result<Option<Record>, Cause> {
-        Ok(get(self.connection, key)?)
-    }
-
-    /// Sets a column of the ledger itself.
-    pub(super) fn set(&mut self, column: &str, value: &str) -> Result<(), Cause> {
-        self.has_changed = true;
-        let sql = format!("UPDATE ledger SET {column} = ?");
-        self.connection.execute(&sql, [value])?;
-        Ok(())
-    }
-
-    /// Claims a row for a job, or returns why it is not to be sent.
-    fn claim(
-        &mut self,
-        key: KeyHash,
-        job: i64,
-        resends_unknown: bool,
-    ) -> Result<Option<Recorded>, Cause> {
-        let old = self.get(key)?;
-        let recorded = old.as_ref();
-        let recorded = recorded.and_then(|old| old.recorded(|job| self.is_alive(job)));
-        let is_free = |recorded: &Recorded| resends_unknown && recorded.is_in_doubt();
-        if let Some(recorded) = recorded.filter(|recorded| !is_free(recorded)) {
-            return Ok(Some(recorded));
-        }
-        let claimed = Record {
-            job: Some(job),
-            claimed_at: self.now,
-            noted_at: self.now,
-            ..Record::new(State::Sending)
-        };
-        self.replace(key, old, &claimed)?;
-        Ok(None)
-    }
-
-    /// Notes what became of a row that this job has claimed.
-    fn note(&mut self, key: KeyHash, job: i64, noted: Option<Record>) -> Result<(), Cause> {
-        let old = self.get(key)?;
-        let noted = noted.map(|noted| Record {
-            claimed_at: old.as_ref().map_or(self.now, |old| old.claimed_at),
-            noted_at: self.now,
-            ..noted
-        });
-        let Some(claimed) = old.as_ref().filter(|old| old.job == Some(job)) else {
-            // Somebody has changed it meanwhile, and what the job knows is the latest; or the claim was refused, or given
-            // up before it was written.
-            return noted.map_or(Ok(()), |noted| self.replace(key, old, &noted));
-        };
-        let before = self.newest_in_history(key, "")?;
-        let overrules = |noted: &Record| {
-            let before = before.as_ref();
-            before.is_none_or(|(_, before)| before.overruled_by(noted))
-        };
-        if let Some(noted) = noted.filter(overrules) {
-            return self.put(Table::Creates, key, Some(claimed), &noted);
-        }
-        // As if it had not been claimed.
-        if let Some((number, before)) = before {
-            self.put(Table::Creates, key, Some(claimed), &before)?;
-            self.count(Table::History, key, Some(&before), None);
+    /// Writes what has changed of a row.
+    fn save(&mut self, key: KeyHash, stored: Option<Record>, row: Row) -> Result<(), Cause> {
+        for (number, record) in &row.forgotten {
             let forget = "DELETE FROM history WHERE number = ?";
             self.connection.prepare_cached(forget)?.execute([number])?;
+            self.count(Table::History, key, Some(record), None);
+        }
+        for (_, record) in row.history.iter().filter(|(number, _)| number.is_none()) {
+            self.put(Table::History, key, record)?;
+            self.count(Table::History, key, None, Some(record));
+        }
+        if row.current == stored {
+            return Ok(());
+        }
+        if let Some(current) = &row.current {
+            self.put(Table::Creates, key, current)?;
         } else {
-            self.count(Table::Creates, key, Some(claimed), None);
             let forget = "DELETE FROM creates WHERE key = ?";
             self.connection.prepare_cached(forget)?.execute([key])?;
         }
+        self.count(Table::Creates, key, stored.as_ref(), row.current.as_ref());
         Ok(())
     }
 
-    /// Records that somebody has found a row's agent, or that there is none.
-    pub(super) fn settle(
-        &mut self,
-        key: KeyHash,
-        old: Record,
-        agent_id: Option<&str>,
-    ) -> Result<(), Cause> {
-        let settled = Record {
-            agent_id: agent_id.map(str::to_owned),
-            claimed_at: old.claimed_at,
-            noted_at: self.now,
-            ..Record::new(State::Settled)
-        };
-        self.replace(key, Some(old), &settled)
-    }
-
-    /// Makes a row again what it was before anybody settled it; returns whether that was anything.
-    pub(super) fn unsettle(&mut self, key: KeyHash, old: Record) -> Result<bool, Cause> {
-        match self.newest_in_history(key, "AND state <> 'settled'")? {
-            Some((_, before)) => self.replace(key, Some(old), &before).map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Replaces a row, and keeps the old one in the history.
-    fn replace(&mut self, key: KeyHash, old: Option<Record>, new: &Record) -> Result<(), Cause> {
-        if let Some(old) = &old {
-            self.put(Table::History, key, None, old)?;
-        }
-        self.put(Table::Creates, key, old.as_ref(), new)
-    }
-
-    fn put(
-        &mut self,
-        table: Table,
-        key: KeyHash,
-        old: Option<&Record>,
-        new: &Record,
-    ) -> Result<(), Cause> {
+    fn put(&self, table: Table, key: KeyHash, new: &Record) -> Result<(), rusqlite::Error> {
         let name = table.name();
         let sql = format!(
             "INSERT OR REPLACE INTO {name} (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -496,26 +371,11 @@ impl Edit<'_> {
             new.agent_id,
             new.status,
             new.request_id,
-            new.job,
+            new.job.map(|job| job.number),
             new.claimed_at,
             new.noted_at
         ])?;
-        self.count(table, key, old, Some(new));
         Ok(())
-    }
-
-    /// What a row was before it became what it is, and the number of that in the history.
-    fn newest_in_history(
-        &self,
-        key: KeyHash,
-        and: &str,
-    ) -> Result<Option<(i64, Record)>, rusqlite::Error> {
-        let sql = format!(
-            "SELECT {RECORD}, number FROM history WHERE key = ? {and} ORDER BY number DESC LIMIT 1"
-        );
-        let mut found = self.connection.prepare_cached(&sql)?;
-        let found = found.query_row([key], |row| Ok((row.get("number")?, record(row)?)));
-        found.optional()
     }
 
     /// Keeps the sum.
@@ -559,26 +419,35 @@ impl ToSql for KeyHash {
 }
 
 /// Reads the columns of [`RECORD`].
-fn record(row: &Row<'_>) -> Result<Record, rusqlite::Error> {
+fn record(row: &rusqlite::Row<'_>, file: &Path) -> Result<Record, rusqlite::Error> {
+    let job = |number| Job {
+        number,
+        is_alive: owner::is_alive(file, number),
+    };
     Ok(Record {
         state: row.get(0)?,
         agent_id: row.get(1)?,
         status: row.get(2)?,
         request_id: row.get(3)?,
-        job: row.get(4)?,
+        job: row.get::<_, Option<i64>>(4)?.map(job),
         claimed_at: row.get(5)?,
         noted_at: row.get(6)?,
     })
 }
 
-fn get(connection: &Connection, key: KeyHash) -> Result<Option<Record>, rusqlite::Error> {
+fn get(
+    connection: &Connection,
+    file: &Path,
+    key: KeyHash,
+) -> Result<Option<Record>, rusqlite::Error> {
     let sql = format!("SELECT {RECORD} FROM creates WHERE key = ?");
     let mut found = connection.prepare_cached(&sql)?;
-    found.query_row([key], record).optional()
+    found.query_row([key], |row| record(row, file)).optional()
 }
 
 fn for_each(
     connection: &Connection,
+    file: &Path,
     table: Table,
     mut take: impl FnMut(KeyHash, Record),
 ) -> Result<(), rusqlite::Error> {
@@ -586,7 +455,7 @@ fn for_each(
     let mut rows = connection.prepare(&format!("SELECT {RECORD}, key FROM {name}"))?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
-        take(KeyHash(row.get("key")?), record(row)?);
+        take(KeyHash(row.get("key")?), record(row, file)?);
     }
     Ok(())
 }
@@ -609,7 +478,7 @@ fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
     }
     hash.update(record.status.unwrap_or_default().to_be_bytes());
     for number in [
-        record.job.unwrap_or_default(),
+        record.job.map_or(0, |job| job.number),
         record.claimed_at,
         record.noted_at,
     ] {
@@ -720,13 +589,6 @@ fn sync_folder(file: &Path) -> io::Result<()> {
     #[cfg(not(unix))]
     let _ = file;
     Ok(())
-}
-
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
 }
 
 /// Counts the open ledgers of this process. SQLite's state does not survive a fork: where a parent had a ledger open, a

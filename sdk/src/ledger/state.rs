@@ -19,10 +19,18 @@ pub(crate) struct Record {
     pub(crate) status: Option<u16>,
     pub(crate) request_id: Option<String>,
     /// The job that is sending it, or was when it ended.
-    pub(crate) job: Option<i64>,
+    pub(crate) job: Option<Job>,
     /// When a job claimed it, and when the latest was noted, in milliseconds since 1970: set when it is written.
     pub(crate) claimed_at: i64,
     pub(crate) noted_at: i64,
+}
+
+/// A job that has claimed a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(super) number: i64,
+    /// Whether it may still be sending what it has claimed.
+    pub(super) is_alive: bool,
 }
 
 /// What a row has come to.
@@ -93,8 +101,26 @@ impl Record {
         }
     }
 
+    /// A row that this job is about to send.
+    pub(super) fn claimed(job: i64, now: i64) -> Self {
+        Self {
+            job: Some(Job {
+                number: job,
+                is_alive: true,
+            }),
+            claimed_at: now,
+            noted_at: now,
+            ..Self::new(State::Sending)
+        }
+    }
+
+    /// Whether a job is sending it now.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.job.is_some_and(|job| job.is_alive)
+    }
+
     /// What is reported for the row instead of sending it; `None` if it may be sent.
-    pub(super) fn recorded(&self, is_alive: impl FnOnce(i64) -> bool) -> Option<Recorded> {
+    pub(super) fn recorded(&self) -> Option<Recorded> {
         let outcome = match self.state {
             State::Settled if self.agent_id.is_none() => return None,
             State::Rejected if !is_about_the_row(self.status) => return None,
@@ -108,7 +134,7 @@ impl Record {
             status: status_code(self.status),
             request_id: self.request_id.clone(),
             sent_at: self.sent_at(),
-            in_flight: self.job.is_some_and(is_alive),
+            in_flight: self.is_in_flight(),
         })
     }
 
@@ -117,27 +143,133 @@ impl Record {
         DateTime::from_timestamp_millis(self.claimed_at)
     }
 
-    /// Whether a row that was this before a claim is what the job has noted since. If not, it is this again: a rejection
-    /// says nothing about an earlier request that may have created the agent.
-    pub(super) fn overruled_by(&self, noted: &Record) -> bool {
-        let is_in_doubt = matches!(self.state, State::Sending | State::Unknown);
-        !(is_in_doubt && noted.state == State::Rejected)
+    /// Whether a row that is this, or was before it was claimed, becomes what a job has noted of it. If not, the note says
+    /// nothing about another request that may have created the agent, or is creating it.
+    fn is_overruled_by(&self, noted: &Self) -> bool {
+        match self.state {
+            State::Succeeded => noted.state == State::Succeeded,
+            State::Settled if self.agent_id.is_some() => noted.state == State::Succeeded,
+            State::Sending if self.is_in_flight() => noted.state == State::Succeeded,
+            State::Sending | State::Unknown => noted.state != State::Rejected,
+            State::Rejected | State::Settled => true,
+        }
+    }
+}
+
+/// A row while it is changed: what the ledger has on a key, and had before.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    pub(super) current: Option<Record>,
+    /// What it was before, the latest last. What is in the database already has a number there.
+    pub(super) history: Vec<(Option<i64>, Record)>,
+    /// What is to be removed from the history in the database.
+    pub(super) forgotten: Vec<(i64, Record)>,
+}
+
+impl Row {
+    /// A row as it is in the database.
+    pub(super) fn new(current: Option<Record>, history: Vec<(Option<i64>, Record)>) -> Self {
+        Self {
+            current,
+            history,
+            forgotten: Vec::new(),
+        }
     }
 
-    /// Whether a finding of somebody changes it, if it can be changed.
-    pub(super) fn is_settled_by(
-        &self,
-        agent_id: Option<&str>,
-        is_alive: impl FnOnce(i64) -> bool,
-    ) -> Result<bool, Refusal> {
-        let known = self.agent_id.as_deref();
-        match self.state {
-            State::Sending if self.job.is_some_and(is_alive) => Err(Refusal::InFlight),
-            State::Succeeded if agent_id.is_none() => Err(Refusal::Succeeded),
-            State::Succeeded if known.is_some() && known != agent_id => Err(Refusal::Succeeded),
-            State::Succeeded | State::Settled => Ok(known != agent_id),
-            _ => Ok(true),
+    /// Claims it for a job, or returns why it is not to be sent.
+    pub(super) fn claim(&mut self, job: i64, now: i64, resends_unknown: bool) -> Option<Recorded> {
+        let recorded = self.current.as_ref().and_then(Record::recorded);
+        let is_free = |recorded: &Recorded| resends_unknown && recorded.is_in_doubt();
+        let refused = recorded.filter(|recorded| !is_free(recorded));
+        if refused.is_none() {
+            self.replace(Record::claimed(job, now));
         }
+        refused
+    }
+
+    /// Notes what became of it, or that no part of it reached the service.
+    pub(super) fn note(&mut self, job: i64, now: i64, noted: Option<Record>) {
+        let claimed_at = self.current.as_ref().map_or(now, |old| old.claimed_at);
+        let noted = noted.map(|noted| Record {
+            claimed_at,
+            noted_at: now,
+            ..noted
+        });
+        let is_ours = |old: &Record| old.job.is_some_and(|of| of.number == job);
+        if self.current.as_ref().is_some_and(is_ours) {
+            let overrules = |noted: &Record| {
+                let before = self.history.last();
+                before.is_none_or(|(_, before)| before.is_overruled_by(noted))
+            };
+            // Otherwise as if it had not been claimed.
+            self.current = noted.filter(overrules).or_else(|| self.forget());
+            return;
+        }
+        // Somebody has changed it meanwhile; or the claim was refused, or given up before it was written.
+        let overrules = |noted: &Record| {
+            let current = self.current.as_ref();
+            current.is_none_or(|current| current.is_overruled_by(noted))
+        };
+        if let Some(noted) = noted.filter(overrules) {
+            self.replace(noted);
+        }
+    }
+
+    /// Records that somebody has found its agent, or that there is none; returns whether that changes it.
+    pub(super) fn settle(&mut self, now: i64, agent_id: Option<&str>) -> Result<bool, Refusal> {
+        let old = self.current.as_ref().ok_or(Refusal::UnknownKey)?;
+        let known = old.agent_id.as_deref();
+        let changes = match old.state {
+            State::Sending if old.is_in_flight() => return Err(Refusal::InFlight),
+            State::Succeeded
+                if agent_id.is_none() || known.is_some_and(|id| Some(id) != agent_id) =>
+            {
+                return Err(Refusal::Succeeded);
+            }
+            State::Succeeded | State::Settled => known != agent_id,
+            _ => true,
+        };
+        if changes {
+            let settled = Record {
+                agent_id: agent_id.map(str::to_owned),
+                claimed_at: old.claimed_at,
+                noted_at: now,
+                ..Record::new(State::Settled)
+            };
+            self.replace(settled);
+        }
+        Ok(changes)
+    }
+
+    /// Makes it again what it was before anybody settled it; returns whether that changes it.
+    pub(super) fn unsettle(&mut self) -> Result<bool, Refusal> {
+        let old = self.current.as_ref().ok_or(Refusal::UnknownKey)?;
+        if old.state != State::Settled {
+            return Ok(false);
+        }
+        let mut before = self.history.iter().rev().map(|(_, record)| record);
+        let Some(before) = before
+            .find(|record| record.state != State::Settled)
+            .cloned()
+        else {
+            return Ok(false);
+        };
+        self.replace(before);
+        Ok(true)
+    }
+
+    /// Makes it something else, and keeps what it was in the history.
+    fn replace(&mut self, new: Record) {
+        let old = self.current.replace(new);
+        self.history.extend(old.map(|old| (None, old)));
+    }
+
+    /// Takes the latest out of the history.
+    fn forget(&mut self) -> Option<Record> {
+        let (number, record) = self.history.pop()?;
+        self.forgotten
+            .extend(number.map(|number| (number, record.clone())));
+        Some(record)
     }
 }
 

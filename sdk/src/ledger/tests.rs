@@ -8,21 +8,24 @@ use tempfile::TempDir;
 use super::{
     Ledger, Recorded,
     key_hash::KeyHash,
-    sqlite::{Sqlite, Write},
     state::{Record, State},
+    store::{Store, Write},
 };
 use crate::value::AgentId;
 
-fn job(path: &Path) -> Sqlite {
-    Sqlite::open_for_job(path, "https://deals.example.com", Some("email")).unwrap()
+fn job(path: &Path) -> Box<dyn Store> {
+    let ledger = Ledger::sqlite(path);
+    ledger
+        .open_for_job("https://deals.example.com", Some("email"))
+        .unwrap()
 }
 
-fn claim(store: &mut Sqlite, key: KeyHash, resends_unknown: bool) -> Option<Recorded> {
+fn claim(store: &mut dyn Store, key: KeyHash, resends_unknown: bool) -> Option<Recorded> {
     let claim = Write::Claim {
         key,
         resends_unknown,
     };
-    store.write([claim].iter()).unwrap().remove(0)
+    store.write(&[&claim]).unwrap().remove(0)
 }
 
 /// Something that happens to one of a few rows.
@@ -89,10 +92,10 @@ proptest! {
         let mut before_people: HashMap<usize, bool> = HashMap::new();
         for (row, event) in events {
             let name = row.to_string();
-            let key = jobs[0].hash(&name);
+            let key = jobs[0].header().hash(&name);
             match event {
                 Event::Claim { job, resends_unknown } => {
-                    let answer = claim(&mut jobs[job], key, resends_unknown);
+                    let answer = claim(&mut *jobs[job], key, resends_unknown);
                     let is_claimed = claimed.contains_key(&row);
                     prop_assert_eq!(is_claimed, answer.as_ref().is_some_and(|recorded| recorded.in_flight));
                     if answer.is_none() {
@@ -112,7 +115,7 @@ proptest! {
                         // Each agent has an identifier of its own.
                         noted.agent_id = Some(format!("created_{row}"));
                     }
-                    jobs[job].write([Write::Note { key, noted }].iter()).unwrap();
+                    jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
                     claimed.remove(&row);
                     *may_exist.entry(row).or_default() |= is_created || is_unknown;
                 }

@@ -1,12 +1,13 @@
 //! A ledger as a value.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, io, path::Path};
 
 use super::{
-    error::{Cause, LedgerError, Purpose},
+    error::{Cause, LedgerError, Place, Purpose},
     people::{self, Summary},
     sqlite::Sqlite,
     state::Recorded,
+    store::Store,
     writer::Writer,
 };
 use crate::{http::base_url, value::AgentId};
@@ -31,20 +32,22 @@ use crate::{http::base_url, value::AgentId};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
-    path: Arc<Path>,
+    place: Place,
 }
 
 impl Ledger {
     /// The ledger in this file, which is an SQLite database of its own. The first job creates it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         Self {
-            path: path.as_ref().into(),
+            place: Place::File(path.as_ref().to_owned()),
         }
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The path of the file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File(path) => Some(path),
+        }
     }
 
     /// The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
@@ -57,24 +60,24 @@ impl Ledger {
     /// If the folder cannot be read.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, LedgerError> {
         let folder = folder.as_ref();
-        let failed = |error| LedgerError::new(folder, Purpose::Read, Cause::Io(error));
+        let failed = |error| LedgerError::of_file(folder, Purpose::Read, Cause::Io(error));
         if !folder.exists() {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed)? {
-            let ledger = Self::sqlite(entry.map_err(failed)?.path());
+            let path = entry.map_err(failed)?.path();
             // Damaged ones, too: whoever asks must not overlook them.
-            let is_one = match Sqlite::open(&ledger.path, Purpose::Read) {
+            let is_one = match Sqlite::open(&path, Purpose::Read) {
                 Ok(opened) => opened.is_some(),
                 Err(error) => error.is_of_a_ledger(),
             };
             if is_one {
-                found.push(ledger);
+                found.push(path);
             }
         }
-        found.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(found)
+        found.sort();
+        Ok(found.into_iter().map(Self::sqlite).collect())
     }
 
     /// Returns what the ledger has on each of these keys, in their order: `None` for a row that the next run sends.
@@ -90,11 +93,12 @@ impl Ledger {
         rows: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
         let rows = rows.into_iter();
-        let Some(store) = Sqlite::open(&self.path, Purpose::Read)? else {
+        let Some(store) = self.open_if_there(Purpose::Read)? else {
             return Ok(rows.map(|_| None).collect());
         };
         store.refuse_other_keys(keys.into())?;
-        store.look_up(rows.map(|key| store.hash(key.as_ref())))
+        let rows = rows.map(|key| store.header().hash(key.as_ref()));
+        store.look_up(&rows.collect::<Vec<_>>())
     }
 
     /// Counts what the ledger has, and lists the rows in doubt.
@@ -102,8 +106,7 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
     pub fn summary(&self) -> Result<Summary, LedgerError> {
-        let store = self.open(Purpose::Read)?;
-        people::summary(&store)
+        people::summary(&*self.open(Purpose::Read)?)
     }
 
     /// Records what became of rows, each named by the key that the job gave it: the agent that was found, or `None` if
@@ -125,7 +128,7 @@ impl Ledger {
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        people::settle(&mut self.open(Purpose::Note)?, found, true)
+        people::settle(&mut *self.open(Purpose::Note)?, owned(found), true)
     }
 
     /// What [`settle`](Self::settle) would return for the same, without recording anything.
@@ -136,7 +139,7 @@ impl Ledger {
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        people::settle(&mut self.open(Purpose::Note)?, found, false)
+        people::settle(&mut *self.open(Purpose::Note)?, owned(found), false)
     }
 
     /// Undoes [`settle`](Self::settle): each of these rows that is settled is again what jobs have recorded of it. Returns
@@ -149,7 +152,8 @@ impl Ledger {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<usize, LedgerError> {
-        people::unsettle(&mut self.open(Purpose::Note)?, keys)
+        let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
+        people::unsettle(&mut *self.open(Purpose::Note)?, keys.collect())
     }
 
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
@@ -164,20 +168,41 @@ impl Ledger {
         let mut store = self.open(Purpose::Note)?;
         let url = base_url::parse(base_url).map_err(|what| store.error(Cause::BaseUrl(what)))?;
         let service = base_url::normal(&url);
-        if base_url::is_same(&store.service, &service) {
+        let (before, keys) = (&store.header().service, store.header().keys.clone());
+        if base_url::is_same(before, &service) {
             return Ok(());
         }
-        store.in_transaction(true, |edit| edit.set("service", &service))
+        let renamed = store.rename(&service, keys.as_deref());
+        renamed.map_err(|cause| store.error(cause))
     }
 
     /// Opens a ledger that exists, and checks that nothing has damaged it.
-    fn open(&self, purpose: Purpose) -> Result<Sqlite, LedgerError> {
+    fn open(&self, purpose: Purpose) -> Result<Box<dyn Store>, LedgerError> {
         let missing = || {
-            let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-            LedgerError::new(&self.path, purpose, Cause::Io(error))
+            let error = io::Error::from(io::ErrorKind::NotFound);
+            LedgerError::new(self.place.clone(), purpose, Cause::Io(error))
         };
-        let store = Sqlite::open(&self.path, purpose)?.ok_or_else(missing)?;
-        store.verify()?;
+        let store = self.open_if_there(purpose)?.ok_or_else(missing)?;
+        store.verify().map_err(|cause| store.error(cause))?;
+        Ok(store)
+    }
+
+    fn open_if_there(&self, purpose: Purpose) -> Result<Option<Box<dyn Store>>, LedgerError> {
+        match &self.place {
+            Place::File(path) => Ok(Sqlite::open(path, purpose)?.map(|store| Box::new(store) as _)),
+        }
+    }
+
+    /// Opens the ledger of a job, or creates one.
+    pub(super) fn open_for_job(
+        &self,
+        service: &str,
+        keys: Option<&str>,
+    ) -> Result<Box<dyn Store>, LedgerError> {
+        let mut store: Box<dyn Store> = match &self.place {
+            Place::File(path) => Box::new(Sqlite::open_for_job(path, service, keys)?),
+        };
+        store.bind(service, keys)?;
         Ok(store)
     }
 
@@ -187,9 +212,18 @@ impl Ledger {
         service: String,
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
-        let path = self.path.to_path_buf();
-        Writer::start(path.clone(), move || {
-            Sqlite::open_for_job(&path, &service, keys.as_deref())
+        let this = self.clone();
+        Writer::start(self.place.clone(), move || {
+            this.open_for_job(&service, keys.as_deref())
         })
     }
+}
+
+fn owned<K: AsRef<str>>(
+    found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+) -> Vec<(String, Option<AgentId>)> {
+    let found = found.into_iter();
+    found
+        .map(|(key, id)| (key.as_ref().to_owned(), id))
+        .collect()
 }

@@ -1,9 +1,7 @@
 //! The thread of a job that reads and writes its ledger, and commits together whatever several rows are waiting for.
 
 use std::{
-    io, mem,
-    path::PathBuf,
-    process,
+    io, mem, process,
     sync::mpsc::{self, Receiver},
     thread::{self, JoinHandle},
 };
@@ -11,10 +9,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    error::{Cause, LedgerError, Purpose},
+    error::{Cause, LedgerError, Place, Purpose},
     key_hash::KeyHash,
-    sqlite::{Sqlite, Write},
     state::{Record, Recorded},
+    store::{Store, Write},
 };
 
 /// The thread that has the ledger of a job open. Dropping it makes sure that everything noted is on disk.
@@ -26,7 +24,7 @@ pub(crate) struct Writer {
 /// Asks the thread for something. What is asked for is done even if nobody waits for it.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    path: PathBuf,
+    place: Place,
     process: u32,
     thread: mpsc::Sender<Ask>,
 }
@@ -52,12 +50,12 @@ enum Ask {
 impl Writer {
     /// Starts the thread, which opens the ledger first.
     pub(super) fn start(
-        path: PathBuf,
-        open: impl FnOnce() -> Result<Sqlite, LedgerError> + Send + 'static,
+        place: Place,
+        open: impl FnOnce() -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
         let handle = Handle {
-            path,
+            place,
             process: process::id(),
             thread: sender,
         };
@@ -165,13 +163,13 @@ impl Handle {
     }
 
     fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(&self.path, Purpose::Job, cause)
+        LedgerError::new(self.place.clone(), Purpose::Job, cause)
     }
 }
 
 /// The work of the thread.
 struct Work {
-    store: Result<Sqlite, LedgerError>,
+    store: Result<Box<dyn Store>, LedgerError>,
     is_verified: bool,
     /// The first failure to write.
     failure: Option<LedgerError>,
@@ -197,7 +195,11 @@ impl Work {
         if is_needed && !self.is_verified {
             // Not before it is needed: this reads the whole ledger.
             self.is_verified = true;
-            if let Err(error) = self.store.as_ref().map_or(Ok(()), Sqlite::verify) {
+            let damage = self.store.as_ref().ok().and_then(|store| {
+                let verified = store.verify();
+                verified.map_err(|cause| store.error(cause)).err()
+            });
+            if let Some(error) = damage {
                 self.store = Err(error);
             }
         }
@@ -211,8 +213,11 @@ impl Work {
 
     fn look_up(&self, asked: Vec<(String, Answer<Found>)>) {
         let found = self.store.as_ref().map_err(Clone::clone).and_then(|store| {
-            let keys: Vec<_> = asked.iter().map(|(key, _)| store.hash(key)).collect();
-            let found = store.look_up(keys.iter().copied())?;
+            let keys: Vec<_> = asked
+                .iter()
+                .map(|(key, _)| store.header().hash(key))
+                .collect();
+            let found = store.look_up(&keys)?;
             Ok(keys.into_iter().zip(found))
         });
         match found {
@@ -235,6 +240,7 @@ impl Work {
         if let Some(error) = &self.failure {
             asked = without_claims(asked, error);
         }
+        let store = &mut **store;
         let mut written = write(store, &asked);
         if let Err(error) = &written
             && self.failure.is_none()
@@ -255,13 +261,14 @@ impl Work {
 }
 
 fn write<T>(
-    store: &mut Sqlite,
+    store: &mut dyn Store,
     asked: &[(Write, T)],
 ) -> Result<Vec<Option<Recorded>>, LedgerError> {
     if asked.is_empty() {
         return Ok(Vec::new());
     }
-    store.write(asked.iter().map(|(write, _)| write))
+    let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
+    store.write(&writes)
 }
 
 /// Refuses the claims, and returns the notes.

@@ -267,7 +267,7 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
         let summary = ledger.summary().unwrap();
         assert_eq!((summary.in_flight, summary.succeeded), (1, number));
         // Nothing can be recorded while somebody else writes.
-        let other = Connection::open(ledger.path()).unwrap();
+        let other = Connection::open(ledger.path().unwrap()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         assert_eq!((taken.get(), handed_over.get()), (number + 1, number));
         heard.answer(201, FINE);
@@ -689,10 +689,10 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         fs::read(&other).unwrap(),
         vec![0; 5000],
     ] {
-        fs::write(ledger.path(), &content).unwrap();
+        fs::write(ledger.path().unwrap(), &content).unwrap();
         assert_eq!(kind(open(&ledger)), LedgerErrorKind::NotALedger);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::NotALedger);
-        assert_eq!(fs::read(ledger.path()).unwrap(), content);
+        assert_eq!(fs::read(ledger.path().unwrap()).unwrap(), content);
     }
     assert_eq!(
         kind(open(&Ledger::sqlite(folder.path()))),
@@ -749,14 +749,14 @@ async fn a_change_by_anything_else_is_noticed() {
         "UPDATE creates SET key = zeroblob(16) WHERE agent_id = 'a_0'",
         "PRAGMA journal_mode = WAL; UPDATE ledger SET sum = sum + 1",
     ] {
-        fs::copy(whole.path(), ledger.path()).unwrap();
-        let database = Connection::open(ledger.path()).unwrap();
+        fs::copy(whole.path().unwrap(), ledger.path().unwrap()).unwrap();
+        let database = Connection::open(ledger.path().unwrap()).unwrap();
         database.execute_batch(change).unwrap();
         drop(database);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::Broken, "{change}");
     }
     // Damaged ones are found, too, and so are those of a later version.
-    let database = Connection::open(whole.path()).unwrap();
+    let database = Connection::open(whole.path().unwrap()).unwrap();
     database.pragma_update(None, "user_version", 2).unwrap();
     drop(database);
     assert_eq!(kind(whole.summary()), LedgerErrorKind::NewerFormat);
@@ -772,7 +772,7 @@ async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
         ledger.summary()?;
         ledger.look_up(None, (0..ROWS).map(key))
     };
-    let bytes = fs::read(ledger.path()).unwrap();
+    let bytes = fs::read(ledger.path().unwrap()).unwrap();
     let expected = found(&ledger).unwrap();
     let damaged = Ledger::sqlite(folder.path().join("damaged"));
     let mut noticed = 0;
@@ -780,7 +780,7 @@ async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
     for at in (0..bytes.len() * 8).step_by(1009) {
         let mut bytes = bytes.clone();
         bytes[at / 8] ^= 1 << (at % 8);
-        fs::write(damaged.path(), bytes).unwrap();
+        fs::write(damaged.path().unwrap(), bytes).unwrap();
         match found(&damaged) {
             Ok(found) => assert_eq!(found, expected, "bit {at}"),
             Err(_) => noticed += 1,
@@ -788,7 +788,7 @@ async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
     }
     assert!(noticed > 100, "{noticed}");
     for length in (1..bytes.len()).step_by(1500) {
-        fs::write(damaged.path(), &bytes[..length]).unwrap();
+        fs::write(damaged.path().unwrap(), &bytes[..length]).unwrap();
         found(&damaged).unwrap_err();
     }
 }
@@ -804,9 +804,9 @@ async fn a_file_that_is_overwritten_under_a_job_stops_it() {
         let (_folder, ledger) = filled(3).await;
         let mut other = match content {
             "another ledger" | "another ledger of as many changes" => {
-                fs::read(filled(3).await.1.path()).unwrap()
+                fs::read(filled(3).await.1.path().unwrap()).unwrap()
             }
-            "an older copy" => fs::read(ledger.path()).unwrap(),
+            "an older copy" => fs::read(ledger.path().unwrap()).unwrap(),
             _ => Vec::new(),
         };
         let mut peer = Peer::by_hand();
@@ -820,11 +820,11 @@ async fn a_file_that_is_overwritten_under_a_job_stops_it() {
         };
         if content == "another ledger of as many changes" {
             // By these numbers in its header SQLite tells whether a file has changed.
-            let ours = fs::read(ledger.path()).unwrap();
+            let ours = fs::read(ledger.path().unwrap()).unwrap();
             other[24..40].copy_from_slice(&ours[24..40]);
             other[92..96].copy_from_slice(&ours[92..96]);
         }
-        fs::write(ledger.path(), other).unwrap();
+        fs::write(ledger.path().unwrap(), other).unwrap();
         heard.answer(201, FINE);
         let sent = creations.next().await.unwrap();
         assert_eq!(sent.outcome(), Succeeded);

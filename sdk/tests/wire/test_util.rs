@@ -208,7 +208,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
         LedgerErrorKind::Io,
     ] {
         let error = LedgerError::of_kind(kind, &lost);
-        assert_eq!((error.kind(), error.path()), (kind, lost.as_path()));
+        assert_eq!((error.kind(), error.path()), (kind, Some(lost.as_path())));
     }
 }
 

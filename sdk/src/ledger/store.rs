@@ -1,0 +1,175 @@
+//! What a ledger needs of a database, and what follows from that for every database.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    error::{Cause, LedgerError},
+    key_hash::{Hasher, KeyHash},
+    state::{Record, Recorded, Row},
+};
+use crate::http::base_url;
+
+/// An open ledger in a database, which keeps its rows and knows nothing of the rules.
+///
+/// Everything here may wait for the disk, the network or other jobs, so only threads that may do that call it.
+pub(super) trait Store: Send {
+    fn header(&self) -> &Header;
+
+    /// The number of the job that has opened it; 0 if it is none.
+    fn job(&self) -> i64;
+
+    fn error(&self, cause: Cause) -> LedgerError;
+
+    /// Checks that no row was changed by anything but dealkit, and none lost. May read the whole ledger.
+    fn verify(&self) -> Result<(), Cause>;
+
+    fn is_empty(&self) -> Result<bool, Cause>;
+
+    /// What it has on each of these keys, all at the same time.
+    fn read(&self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
+
+    /// Calls a function with each row.
+    fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause>;
+
+    /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
+    /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
+    fn change(&mut self, keys: &BTreeSet<KeyHash>, work: Changes<'_>) -> Result<(), Cause>;
+
+    /// Changes what it says about itself.
+    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause>;
+}
+
+/// Changes the rows of the keys that were named.
+pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut BTreeMap<KeyHash, Row>) -> Result<bool, Cause>;
+
+/// What a ledger says about itself.
+pub(super) struct Header {
+    pub(super) salt: [u8; 32],
+    hasher: Hasher,
+    pub(super) service: String,
+    pub(super) keys: Option<String>,
+}
+
+/// Something that a job writes.
+pub(super) enum Write {
+    /// A row is about to be sent, even if it is in doubt.
+    Claim { key: KeyHash, resends_unknown: bool },
+    /// What became of a row; `None` if no part of it reached the service.
+    Note { key: KeyHash, noted: Option<Record> },
+}
+
+impl Header {
+    /// What was read from a database.
+    pub(super) fn read(
+        salt: [u8; 32],
+        check: [u8; 16],
+        service: String,
+        keys: Option<String>,
+    ) -> Result<Self, Cause> {
+        let hasher = Hasher::new(&salt);
+        if hasher.check() != check {
+            return Err(Cause::Broken("its salt was changed".to_owned()));
+        }
+        Ok(Self {
+            salt,
+            hasher,
+            service,
+            keys,
+        })
+    }
+
+    pub(super) fn hash(&self, key: &str) -> KeyHash {
+        self.hasher.hash(key)
+    }
+}
+
+impl dyn Store + '_ {
+    /// Refuses a job for another service, or with other keys, and notes the name of the keys.
+    pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), LedgerError> {
+        let header = self.header();
+        if !base_url::is_same(&header.service, service) {
+            return Err(self.error(Cause::OtherService {
+                theirs: header.service.clone(),
+                ours: service.to_owned(),
+            }));
+        }
+        self.refuse_other_keys(keys)?;
+        if keys.is_none() || keys == self.header().keys.as_deref() {
+            return Ok(());
+        }
+        let service = self.header().service.clone();
+        self.rename(&service, keys)
+            .map_err(|cause| self.error(cause))
+    }
+
+    /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
+    /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
+    pub(super) fn refuse_other_keys(&self, keys: Option<&str>) -> Result<(), LedgerError> {
+        let (Some(theirs), Some(ours)) = (self.header().keys.as_deref(), keys) else {
+            return Ok(());
+        };
+        if theirs == ours || self.is_empty().map_err(|cause| self.error(cause))? {
+            return Ok(());
+        }
+        Err(self.error(Cause::OtherKeys {
+            theirs: theirs.to_owned(),
+            ours: ours.to_owned(),
+        }))
+    }
+
+    /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
+    pub(super) fn look_up(&self, keys: &[KeyHash]) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let found = self.read(keys).map_err(|cause| self.error(cause))?;
+        let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
+        Ok(found.into_iter().map(recorded).collect())
+    }
+
+    /// Writes all of this in one transaction, which is durable when this returns. For a claim that is refused, because
+    /// another job was faster, the answer is what that job has recorded.
+    pub(super) fn write(
+        &mut self,
+        writes: &[&Write],
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let (job, now) = (self.job(), now());
+        let touched = writes.iter().map(|write| write.key()).collect();
+        let mut answers = Vec::new();
+        let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
+            answers.clear();
+            for write in writes {
+                let row = rows.entry(write.key()).or_default();
+                answers.push(match write {
+                    Write::Claim {
+                        resends_unknown, ..
+                    } => row.claim(job, now, *resends_unknown),
+                    Write::Note { noted, .. } => {
+                        row.note(job, now, noted.clone());
+                        None
+                    }
+                });
+            }
+            Ok(true)
+        };
+        self.change(&touched, &mut work)
+            .map_err(|cause| self.error(cause))?;
+        Ok(answers)
+    }
+}
+
+impl Write {
+    fn key(&self) -> KeyHash {
+        match self {
+            Self::Claim { key, .. } | Self::Note { key, .. } => *key,
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
+}
