@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks the crates as they are published, unpacked outside the workspace: what users get must be complete.
 #
-#   release/crates.sh test      runs each crate's own tests
+#   release/crates.sh test      runs each crate's own tests, and those of the pages and examples, as a program that depends on them
 #   release/crates.sh floors    checks each crate with the oldest versions that its Cargo.toml allows
 set -eu
 
@@ -62,3 +62,14 @@ for crate in dealkit dealkit-server; do
         ;;
     esac
 done
+
+# The programs on the pages and in the examples, against the unpacked crates.
+if [ "$1" = test ]; then
+    cd "$work"
+    cp -R "$root/examples" "$root/docs" "$root/README.md" "$root/Cargo.lock" .
+    mkdir sdk && cp "$root/sdk/README.md" sdk
+    sed -e 's/^members = .*/members = ["examples"]/' -e "s#path = \"sdk\"#path = \"dealkit-$version\"#" \
+        -e "s#path = \"server\"#path = \"dealkit-server-$version\"#" "$root/Cargo.toml" >Cargo.toml
+    echo "crates: the pages and the examples"
+    cargo test --quiet --package dealkit-examples --config "$dependencies" --config "patch.crates-io.dealkit.path='$work/dealkit-$version'"
+fi

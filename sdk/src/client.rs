@@ -349,8 +349,9 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// A header to send on every request. The service key and the headers that frame the message
     /// cannot be set.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
+        self.headers.push(header);
         self
     }
 
