@@ -105,7 +105,7 @@ test-site: needs-chromium $(BROWSER)/installed site
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
-# The engines that the examples *_export.py run on. Spark needs a Java runtime.
+# The engines that the examples on_*.py run on. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
 NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)

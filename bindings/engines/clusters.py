@@ -1,4 +1,4 @@
-"""Clusters of two worker processes on this machine, and the code that runs an example on them.
+"""Clusters of two worker processes on this machine, and the code that runs the programs of the examples on them.
 
 As on a cluster whose secrets are managed well, the workers have the service key, and the process that submits tasks
 does not.
@@ -32,9 +32,7 @@ class Cluster:
 
     name: str
     # Text that the engine's logs contain when they mention the examples' tasks.
-    task: bytes
-    # Whether it reruns, of its own accord, a task whose worker has died.
-    runs_lost_tasks_again = True
+    task = b"do_task"
 
     def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2) -> None:
         self.folder = folder
@@ -63,20 +61,20 @@ class Cluster:
 
     def _command(self) -> list[str]:
         """The command that runs the example."""
-        return [sys.executable, str(EXAMPLES / f"{self.name}_export.py")]
+        return [sys.executable, str(EXAMPLES / f"on_{self.name}.py")]
 
     def _is_worker(self, process: psutil.Process) -> bool:
         """Whether a process runs tasks."""
         raise NotImplementedError
 
-    def begin(self, ids: Path, out: Path, rate_limit: float = 100_000) -> subprocess.Popen[bytes]:
-        """Starts the example."""
-        return self._spawn("driver", [*self._command(), str(ids), str(out), "--rate-limit", str(rate_limit)], self.env)
+    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
+        """Starts the example with these arguments."""
+        return self._spawn("driver", [*self._command(), *map(str, arguments)], self.env)
 
-    def export(self, ids: Path, out: Path, rate_limit: float = 100_000) -> tuple[int, str]:
+    def run(self, *arguments: object) -> tuple[int, str]:
         """Runs the example and returns its exit code and the output of its processes."""
         before = self.said().count("\n")
-        code = self.begin(ids, out, rate_limit).wait(PATIENCE)
+        code = self.begin(*arguments).wait(PATIENCE)
         return code, "\n".join(self.said().split("\n")[before:])
 
     def said(self) -> str:
@@ -139,7 +137,6 @@ class DaskCluster(Cluster):
     """A scheduler, and a nanny that restarts workers that have died."""
 
     name = "dask"
-    task = b"toparquetdata"
 
     def _start(self) -> None:
         address = self.folder / "scheduler.json"
@@ -172,9 +169,7 @@ class SparkCluster(Cluster):
     """
 
     name = "spark"
-    task = b"MapInArrow"
-    # Not in local mode.
-    runs_lost_tasks_again = False
+    task = b"on_spark.py"
 
     def _start(self) -> None:
         self.env |= {"SPARK_LOCAL_IP": "127.0.0.1", **self.secrets}
@@ -194,8 +189,9 @@ class SparkCluster(Cluster):
             "spark.broadcast.compress": "false",
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        submit = ["spark-submit", "--master", f"local[{self.count}]", *options]
-        return [*submit, str(EXAMPLES / "spark_export.py")]
+        # Each task may be tried four times, as on a cluster.
+        submit = ["spark-submit", "--master", f"local[{self.count},4]", *options]
+        return [*submit, str(EXAMPLES / "on_spark.py")]
 
     def _is_worker(self, process: psutil.Process) -> bool:
         # The daemon is the parent of the processes that run tasks.
@@ -207,7 +203,7 @@ class RayCluster(Cluster):
     """The head of a cluster, which starts workers as tasks arrive."""
 
     name = "ray"
-    task = b"MapBatches"
+    task = b"function_name=do"
 
     def _start(self) -> None:
         self.env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "debug"}
@@ -227,7 +223,7 @@ class RayCluster(Cluster):
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        return process.cmdline()[0].startswith("ray::MapBatches")
+        return process.cmdline()[0].startswith("ray::do")
 
 
 def until(condition: Callable[[], object]) -> None:

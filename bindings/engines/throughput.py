@@ -28,7 +28,7 @@ def measure(engine: str, workers: int) -> tuple[float, float]:
     with Sandbox(generate=DEALS, seed=7) as sandbox, CLUSTERS[engine](folder, sandbox, workers) as cluster:
         sandbox.fail_next(delay=DELAY, times=None)
         begun = time.monotonic()
-        process = cluster.begin(ids, folder / "export")
+        process = cluster.begin("export", ids, folder / "export")
         # The sandbox keeps the latest requests only. The very first one finds out whether it is worth sending more.
         until(lambda: len(sandbox.requests) > 1 or process.poll() is not None)
         first = sandbox.requests[1]

@@ -97,7 +97,7 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
 
 def test_no_example_is_forgotten() -> None:
     # The examples that need an engine are tested in bindings/engines.
-    names = {path.name for path in EXAMPLES.glob("*.py")} - {"dask_export.py", "spark_export.py", "ray_export.py"}
+    names = {path.name for path in EXAMPLES.glob("*.py")} - {"on_dask.py", "on_spark.py", "on_ray.py"}
     assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from sphinx.util import logging
 
-MODULES = ["dealkit", "dealkit.arrow", "dealkit.enums", "dealkit.ledger", "dealkit.params", "dealkit.testing"]
+MODULES = [
+    "dealkit",
+    "dealkit.arrow",
+    "dealkit.engines",
+    "dealkit.enums",
+    "dealkit.ledger",
+    "dealkit.params",
+    "dealkit.testing",
+]
 
 
 def check(_app: Any, env: Any) -> None:
