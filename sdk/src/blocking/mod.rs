@@ -243,3 +243,27 @@ impl<T: Send> Call<T> {
         mode.run(call.send())?
     }
 }
+
+#[cfg(feature = "ledger")]
+impl<I, T> crate::CreateMany<I, T, Blocking> {
+    /// Asks `resolve` about each row in doubt before it is sent again, as
+    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on threads of its own, and may block
+    /// them; if the job is given up, it is not waited for.
+    pub fn resolve<F, E>(self, resolve: F) -> Self
+    where
+        F: Fn(crate::ledger::RowInDoubt) -> Result<crate::ledger::Resolution, E>
+            + Send
+            + Sync
+            + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let resolve = Arc::new(resolve);
+        self.ask(Arc::new(move |row| {
+            let resolve = Arc::clone(&resolve);
+            Box::pin(async move {
+                let asked = tokio::task::spawn_blocking(move || resolve(row).map_err(Into::into));
+                asked.await.unwrap_or_else(|error| Err(error.into()))
+            })
+        }))
+    }
+}

@@ -15,6 +15,8 @@ use futures_util::{
 };
 use tokio::runtime::Handle;
 
+#[cfg(feature = "ledger")]
+use crate::bulk::recorder::Resolve;
 use crate::{
     bulk::{
         many::{Bulk, BulkStream, Job, Work, sealed},
@@ -171,8 +173,8 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// | none, or that there is no agent | sends it |
     /// | created | reports this, as [`Created::Before`](crate::Created::Before), with the agent's identifier |
     /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
-    /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or use [`resend_unknown`](Self::resend_unknown) |
-    /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing |
+    /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or have [`resolve`](CreateMany::resolve) find out; [`resend_unknown`](Self::resend_unknown) sends it all the same |
+    /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
     /// The other results from the ledger are errors of kind [`Recorded`](crate::ErrorKind::Recorded), whose outcome says
     /// which of these cases it is. A row that breaks the
@@ -244,13 +246,80 @@ impl<I, T, M> CreateMany<I, T, M> {
         Ok(self)
     }
 
-    /// Sends again the rows that the [ledger](Self::ledger) has as unknown. If an earlier run did create the agent,
-    /// there are then two.
+    /// Sends again the rows that the [ledger](Self::ledger) has as unknown, without asking anybody. If an earlier run did
+    /// create the agent, there are then two; [`resolve`](Self::resolve) looks before it sends.
     pub fn resend_unknown(mut self) -> Self {
         if let Some(recorder) = &mut self.work.recorder {
             recorder.resend_unknown();
         }
         self
+    }
+
+    /// Waits for a row that another job is sending, until that job knows what became of it: for as long as a call may take
+    /// ([`timeout`](Self::timeout)), and no longer than until this job is given up. The row then comes back as that job has
+    /// recorded it, or is sent if that job has not sent it. Without this, or if the time is over, it comes back at once,
+    /// with an error that [is in flight](Error::is_in_flight).
+    pub fn wait_in_flight(mut self) -> Self {
+        if let Some(recorder) = &mut self.work.recorder {
+            recorder.wait_in_flight();
+        }
+        self
+    }
+
+    pub(crate) fn ask(mut self, resolve: Resolve) -> Self {
+        if let Some(recorder) = &mut self.work.recorder {
+            recorder.resolve(resolve);
+        }
+        self
+    }
+}
+
+#[cfg(feature = "ledger")]
+impl<I, T> CreateMany<I, T> {
+    /// Asks `resolve` about each row in doubt before it is sent again: does its agent exist? The interface has no way of
+    /// looking an agent up, so only you can know: from a database, another interface, or the service's staff.
+    ///
+    /// | `resolve` returns | the row |
+    /// |---|---|
+    /// | [`Resolution::Agent`](crate::ledger::Resolution::Agent) | is settled in the [ledger](Self::ledger), and reported as [`Created::Before`](crate::Created::Before) |
+    /// | [`Resolution::NoAgent`](crate::ledger::Resolution::NoAgent) | is settled as having none, and sent |
+    /// | [`Resolution::Unknown`](crate::ledger::Resolution::Unknown) | stays unknown, and is not sent |
+    /// | an error, or it panics, or the identifier [cannot be settled](crate::ledger::Ledger::settle) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
+    ///
+    /// "Not found yet" is not "never created": a request that was cut off may still be at work, and what you search may lag
+    /// behind. So answer `NoAgent` only once [`sent_at`](crate::ledger::RowInDoubt::sent_at) is longer ago than either can
+    /// take, and `Unknown` until then.
+    ///
+    /// It is asked about as many rows at a time as are in flight. While it is being asked about a row, no other job sends
+    /// that row or asks about it. It has no time limit but its own. If the job is given up, its future is dropped, and the
+    /// row stays unknown. The job needs a [ledger](Self::ledger), which is set before this.
+    ///
+    /// ```no_run
+    /// # use dealkit::{AgentId, CreateRow, chrono::Utc, ledger::{Ledger, Resolution, RowInDoubt}};
+    /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
+    /// # fn example(client: dealkit::Client, rows: Vec<CreateRow>) {
+    /// let look = async |row: RowInDoubt| {
+    ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
+    ///         Some(id) => Resolution::Agent(id),
+    ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
+    ///         None => Resolution::Unknown,
+    ///     })
+    /// };
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(look).stream();
+    /// # }
+    /// ```
+    pub fn resolve<F, R, E>(self, resolve: F) -> Self
+    where
+        F: Fn(crate::ledger::RowInDoubt) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<crate::ledger::Resolution, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let resolve = Arc::new(resolve);
+        self.ask(Arc::new(move |row| {
+            let resolve = Arc::clone(&resolve);
+            async move { resolve(row).await.map_err(Into::into) }.boxed()
+        }))
     }
 }
 

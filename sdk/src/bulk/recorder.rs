@@ -3,13 +3,16 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
+    panic::AssertUnwindSafe,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     many::Job,
@@ -17,12 +20,29 @@ use super::{
 };
 use crate::{
     calls::{call::Call, service::BeforeSending},
-    error::{call::Error, kind::ErrorKind},
+    error::{call::Error, cause::Unanswered, kind::ErrorKind},
     http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, Record, Recorded, State, Writer,
+        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Record, Recorded,
+        Resolution, RowInDoubt, State, WhenInDoubt, Writer,
     },
+    value::Json,
 };
+
+/// Asks the program whether the agent of a row in doubt exists.
+pub(crate) type Resolve =
+    Arc<dyn Fn(RowInDoubt) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
+
+/// What a job does with a row that it cannot simply send.
+#[derive(Clone)]
+enum InDoubt {
+    Report,
+    Resend,
+    Ask(Resolve),
+}
+
+/// How long a row that another job is sending waits until it is looked up again: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The ledger of a job.
 pub(crate) struct Recorder {
@@ -32,7 +52,8 @@ pub(crate) struct Recorder {
     keys: Option<String>,
     /// `None` until the ledger is needed.
     writer: Option<Writer>,
-    resends_unknown: bool,
+    in_doubt: InDoubt,
+    waits_in_flight: bool,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal.
     seen: HashMap<u64, usize>,
@@ -46,14 +67,23 @@ impl Recorder {
             service: service.to_owned(),
             keys: keys.map(str::to_owned),
             writer: None,
-            resends_unknown: false,
+            in_doubt: InDoubt::Report,
+            waits_in_flight: false,
             seen: HashMap::new(),
             hashes: RandomState::new(),
         }
     }
 
     pub(crate) fn resend_unknown(&mut self) {
-        self.resends_unknown = true;
+        self.in_doubt = InDoubt::Resend;
+    }
+
+    pub(crate) fn resolve(&mut self, resolve: Resolve) {
+        self.in_doubt = InDoubt::Ask(resolve);
+    }
+
+    pub(crate) fn wait_in_flight(&mut self) {
+        self.waits_in_flight = true;
     }
 
     /// Opens the ledger, and waits for that.
@@ -80,12 +110,13 @@ impl Recorder {
         if first != index {
             return Err(Error::duplicate_key(first));
         }
-        let resends_unknown = self.resends_unknown;
         let handle = self.writer()?.handle().clone();
         Ok(Recording {
             found: handle.look_up(key.to_owned()).boxed(),
             handle,
-            resends_unknown,
+            key: key.to_owned(),
+            in_doubt: self.in_doubt.clone(),
+            waits_in_flight: self.waits_in_flight,
         })
     }
 
@@ -102,14 +133,16 @@ impl Recorder {
 pub(crate) struct Recording {
     handle: Handle,
     found: BoxFuture<'static, Result<Found, LedgerError>>,
-    resends_unknown: bool,
+    key: String,
+    in_doubt: InDoubt,
+    waits_in_flight: bool,
 }
 
 impl Recording {
     /// Makes the call if the row may be sent, and records its outcome before it is handed over. If this future is
     /// dropped before it completes, the outcome so far is recorded.
     pub(crate) async fn run<T, F>(
-        self,
+        mut self,
         index: usize,
         call: Result<Call<T>, Error>,
         send: impl FnOnce(Call<T>) -> F + Send,
@@ -120,14 +153,38 @@ impl Recording {
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let found = match self.found.await {
-            Ok(found) => found,
-            Err(error) => return Creation::not_sent(index, error.into()),
-        };
-        let is_in_doubt = match found.recorded {
-            Some(recorded) if self.resends_unknown && recorded.is_in_doubt() => true,
-            Some(recorded) => return Creation::of_record(index, recorded),
-            None => false,
+        let limit = call.as_ref().ok().filter(|_| self.waits_in_flight);
+        let mut patience = Patience::new(limit.map(Call::time_limit));
+        let (key, is_in_doubt) = loop {
+            let found = match self.found.as_mut().await {
+                Ok(found) => found,
+                Err(error) => return Creation::not_sent(index, error.into()),
+            };
+            let Some(recorded) = found.recorded else {
+                break (found.key, false);
+            };
+            let is_given_up = course.is_given_up.load(Ordering::Relaxed);
+            course.is_in_doubt.store(true, Ordering::Relaxed);
+            let known = match (&self.in_doubt, &call) {
+                (InDoubt::Resend, _) if recorded.is_in_doubt() => break (found.key, true),
+                (InDoubt::Ask(resolve), Ok(call)) if recorded.is_in_doubt() && !is_given_up => {
+                    // Nothing is sent, but what is not ours must not be polled when it is given up.
+                    course.may_send.store(true, Ordering::Relaxed);
+                    let row = self.row(&recorded, call.json_body());
+                    let answer = ask(&self.handle, index, found.key, recorded, resolve(row)).await;
+                    course.may_send.store(false, Ordering::Relaxed);
+                    match answer {
+                        None => break (found.key, false),
+                        Some(known) => known,
+                    }
+                }
+                _ => Creation::of_record(index, recorded),
+            };
+            let is_in_flight = known.result.as_ref().is_err_and(Error::is_in_flight);
+            if !is_in_flight || is_given_up || !patience.wait().await {
+                return known;
+            }
+            self.found = self.handle.look_up(self.key.clone()).boxed();
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
         // What the ledger knows of the row is not forgotten, and its own error takes precedence.
@@ -145,8 +202,12 @@ impl Recording {
         course.may_send.store(true, Ordering::Relaxed);
         let claim = Arc::new(Claim {
             handle: self.handle,
-            key: found.key,
-            resends_unknown: self.resends_unknown,
+            key,
+            when: match self.in_doubt {
+                InDoubt::Resend => WhenInDoubt::Resend,
+                _ => WhenInDoubt::Report,
+            },
+            patience,
             progress: call.progress(),
             is_open: AtomicBool::new(false),
             refused: OnceLock::new(),
@@ -175,11 +236,120 @@ impl Recording {
     }
 }
 
+impl Recording {
+    /// The row as somebody is asked about it.
+    fn row(&self, recorded: &Recorded, request: Option<Json>) -> RowInDoubt {
+        RowInDoubt {
+            status: recorded.status,
+            request_id: recorded.request_id.clone(),
+            ..RowInDoubt::new(
+                self.key.clone(),
+                request.unwrap_or_else(|| Json::written(())),
+                recorded.sent_at.unwrap_or_default(),
+            )
+        }
+    }
+}
+
+/// Learns whether the agent of a row in doubt exists. Meanwhile, no other job asks about it or sends it. Returns what
+/// is known of the row, or `None` if there is no agent.
+async fn ask<T>(
+    handle: &Handle,
+    index: usize,
+    key: KeyHash,
+    recorded: Recorded,
+    answer: impl Future<Output = Result<Resolution, Unanswered>> + Send,
+) -> Option<Creation<T>> {
+    let in_doubt =
+        |error: LedgerError| Creation::not_sent(index, Error::from(error).with_earlier_doubt(true));
+    let _asked = Asked { handle, key };
+    match handle.claim(key, WhenInDoubt::Ask).await {
+        Ok(None) => {}
+        Ok(Some(faster)) => return Some(Creation::of_record(index, faster)),
+        Err(error) => return Some(in_doubt(error)),
+    }
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    let answer = answer.unwrap_or_else(|_| Err("it has panicked".into()));
+    let why = match answer {
+        Ok(Resolution::NoAgent) => match handle.settle(key, index, None).await {
+            Ok(()) => return None,
+            Err(error) => return Some(in_doubt(error)),
+        },
+        Ok(Resolution::Agent(id)) => {
+            let settled = handle.settle(key, index, Some(id.clone())).await;
+            match settled.err() {
+                Some(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
+                ledger_error => {
+                    let known = Recorded {
+                        outcome: Outcome::Succeeded,
+                        agent_id: Some(id),
+                        ..recorded
+                    };
+                    return Some(Creation {
+                        ledger_error,
+                        ..Creation::of_record(index, known)
+                    });
+                }
+            }
+        }
+        Ok(Resolution::Unknown) => None,
+        Err(error) => Some(error),
+    };
+    // If this cannot be written, the row is in doubt all the same.
+    let _ = handle.note(key, None).await;
+    Some(match why {
+        None => Creation::of_record(index, recorded),
+        Some(why) => Creation::not_sent(index, Error::unanswered(&recorded, why)),
+    })
+}
+
+/// A row that somebody is asked about. Once this is dropped, another job may ask.
+struct Asked<'a> {
+    handle: &'a Handle,
+    key: KeyHash,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        // What is not claimed by this job is left as it is.
+        drop(self.handle.note(self.key, None));
+    }
+}
+
+/// How long to wait for another job.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// `None` if there is no waiting.
+    end: Option<Instant>,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(limit: Option<Duration>) -> Self {
+        Self {
+            end: limit.and_then(|limit| Instant::now().checked_add(limit)),
+            pause: PAUSES.0,
+        }
+    }
+
+    /// Waits a little; false if the time is over.
+    async fn wait(&mut self) -> bool {
+        let now = Instant::now();
+        let Some(end) = self.end.filter(|end| now < *end) else {
+            return false;
+        };
+        sleep_until(end.min(now + self.pause)).await;
+        self.pause = PAUSES.1.min(self.pause * 2);
+        true
+    }
+}
+
 /// The claim of a row that is sent. If it is still open when it is dropped, the row was given up.
 struct Claim {
     handle: Handle,
     key: KeyHash,
-    resends_unknown: bool,
+    when: WhenInDoubt,
+    patience: Patience,
     progress: Arc<CallProgress>,
     /// Whether it may be in the ledger, and nothing was noted since.
     is_open: AtomicBool,
@@ -195,9 +365,13 @@ impl Claim {
             let this = Arc::clone(&this);
             Box::pin(async move {
                 this.is_open.store(true, Ordering::Relaxed);
-                let Some(recorded) = this.handle.claim(this.key, this.resends_unknown).await?
-                else {
-                    return Ok(());
+                let mut patience = this.patience;
+                let recorded = loop {
+                    match this.handle.claim(this.key, this.when).await? {
+                        None => return Ok(()),
+                        Some(recorded) if recorded.in_flight && patience.wait().await => {}
+                        Some(recorded) => break recorded,
+                    }
                 };
                 this.is_open.store(false, Ordering::Relaxed);
                 let error = Error::recorded(&recorded);

@@ -186,6 +186,20 @@ impl<T, M> Call<T, M> {
         Arc::clone(&self.request.progress)
     }
 
+    /// The maximum duration of the call.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn time_limit(&self) -> Duration {
+        let own = self.request.options.timeout;
+        own.unwrap_or(self.request.service.total_timeout)
+    }
+
+    /// What it sends, if that is JSON.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn json_body(&self) -> Option<Json> {
+        let body = self.request.parts.as_ref().ok()?.body.as_ref()?;
+        serde_json::from_slice(body).ok()
+    }
+
     /// Runs this before the first attempt, once that has its turn.
     #[cfg(feature = "ledger")]
     pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {

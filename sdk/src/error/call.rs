@@ -126,7 +126,21 @@ impl Error {
             status: recorded.status,
             request_id: recorded.request_id.clone(),
             in_flight: recorded.in_flight,
+            unanswered: None,
         })
+    }
+
+    /// What the ledger has on a row that is in doubt, and why the function that was asked about it has not answered.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn unanswered(
+        recorded: &crate::ledger::Recorded,
+        why: crate::error::cause::Unanswered,
+    ) -> Self {
+        let mut error = Self::recorded(recorded);
+        if let Cause::Recorded { unanswered, .. } = &mut error.0.cause {
+            *unanswered = Some(why);
+        }
+        error
     }
 
     /// The row with this index has the same key.

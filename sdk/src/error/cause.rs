@@ -39,6 +39,8 @@ pub(crate) enum Cause {
         status: Option<StatusCode>,
         request_id: Option<String>,
         in_flight: bool,
+        /// Why the function that was asked about the row has not answered.
+        unanswered: Option<Unanswered>,
     },
     /// The index of the first row with the same key.
     #[cfg_attr(
@@ -52,6 +54,9 @@ pub(crate) enum Cause {
         status: StatusCode,
     },
 }
+
+/// The error of a program's own function. What it says is left to the program, which may have put personal data in it.
+pub(crate) type Unanswered = Box<dyn StdError + Send + Sync>;
 
 /// What keeps a call from being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +122,9 @@ impl Cause {
                 outcome,
                 status,
                 in_flight,
+                unanswered,
                 ..
-            } => recorded(*outcome, *status, *in_flight).into(),
+            } => recorded(*outcome, *status, *in_flight, unanswered.is_some()).into(),
             Cause::DuplicateKey(first) => format!(
                 "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
                  its own"
@@ -145,6 +151,7 @@ impl Cause {
             Cause::Validation(error) => Some(error),
             Cause::Decode(error) => Some(error),
             Cause::Ledger(error) => Some(error),
+            Cause::Recorded { unanswered, .. } => unanswered.as_deref().map(|error| error as _),
             cause => cause.foreign().map(|error| error as _),
         }
     }
@@ -213,11 +220,21 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
 }
 
 /// What the ledger has on a row that an earlier run sent.
-fn recorded(outcome: Outcome, status: Option<StatusCode>, in_flight: bool) -> String {
+fn recorded(
+    outcome: Outcome,
+    status: Option<StatusCode>,
+    in_flight: bool,
+    is_unanswered: bool,
+) -> String {
     if in_flight {
         return "another job is sending it now; nothing was sent. Once that job has ended, this one can be run again"
             .to_owned();
     }
+    let why = if is_unanswered {
+        ", and the function that was asked about it has failed"
+    } else {
+        ""
+    };
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     match outcome {
         Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
@@ -225,7 +242,7 @@ fn recorded(outcome: Outcome, status: Option<StatusCode>, in_flight: bool) -> St
             format!("the service rejected it in an earlier run{status}; nothing was sent")
         }
         Outcome::NotSent | Outcome::Unknown => format!(
-            "an earlier run sent it, and its outcome is unknown{status}; nothing was sent. Find out whether the \
+            "an earlier run sent it, and its outcome is unknown{status}{why}; nothing was sent. Find out whether the \
              agent exists, and settle the row"
         ),
     }

@@ -39,7 +39,7 @@ mod writer;
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
 pub use {
-    people::{InDoubt, Summary},
+    people::{InDoubt, Resolution, RowInDoubt, Summary},
     state::Recorded,
     value::Ledger,
 };
@@ -47,7 +47,7 @@ pub use {
 #[cfg(feature = "ledger")]
 pub(crate) use {
     key_hash::KeyHash,
-    state::{LONGEST_ID, Record, State},
+    state::{LONGEST_ID, Record, State, WhenInDoubt},
     writer::{Found, Handle, Writer},
 };
 

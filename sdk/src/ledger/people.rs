@@ -1,6 +1,9 @@
 //! What people find out about rows, and what they ask.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -11,7 +14,7 @@ use super::{
     state::{LONGEST_ID, Record, Row, State, status_code},
     store::{Store, now},
 };
-use crate::value::AgentId;
+use crate::value::{AgentId, Json};
 
 /// What a ledger has, as numbers of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +48,60 @@ pub struct InDoubt {
     pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
+}
+
+/// A row in doubt about which [`CreateMany::resolve`](crate::CreateMany::resolve) asks.
+///
+/// `Debug` shows no personal data.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowInDoubt {
+    /// The row's key in the ledger.
+    pub key: String,
+    /// The request that would create the agent.
+    pub request: Json,
+    /// When it was sent, by the clock of the machine that sent it.
+    pub sent_at: DateTime<Utc>,
+    /// The status of the response, if there was one.
+    pub status: Option<StatusCode>,
+    /// The service's id for the request, if it gave one.
+    pub request_id: Option<String>,
+}
+
+impl RowInDoubt {
+    /// A row that was sent at this time, and has had no response: for tests of your own function.
+    pub fn new(key: impl Into<String>, request: Json, sent_at: DateTime<Utc>) -> Self {
+        Self {
+            key: key.into(),
+            request,
+            sent_at,
+            status: None,
+            request_id: None,
+        }
+    }
+}
+
+impl fmt::Debug for RowInDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowInDoubt")
+            .field("sent_at", &self.sent_at)
+            .field("status", &self.status)
+            .field("request_id", &self.request_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The answer to the question whether a row in doubt has an agent; see
+/// [`CreateMany::resolve`](crate::CreateMany::resolve).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// It has this one. The ledger records that, and the row is reported as created before.
+    Agent(AgentId),
+    /// It has certainly none, and none is on its way: the row is sent again. What has not been found *yet* is
+    /// [`Unknown`](Self::Unknown).
+    NoAgent,
+    /// Nobody can tell: the row stays unknown, and nothing is sent.
+    Unknown,
 }
 
 /// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
@@ -94,9 +151,10 @@ pub(super) fn settle(
         let checked = first_of(&mut keys, key, index).map_err(Refusal::SameKey);
         let checked = checked.and_then(|()| match agent_id.as_ref().map(AgentId::as_str) {
             None => Ok(()),
-            Some(id) if is_nobody(id) => Err(Refusal::Nobody),
-            Some(id) if id.len() > LONGEST_ID => Err(Refusal::LongId(LONGEST_ID)),
-            Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
+            Some(id) => {
+                let mut first = || first_of(&mut agents, id, index).map_err(Refusal::SameAgent);
+                check_id(id).and_then(|()| first())
+            }
         });
         checked.map_err(|refusal| store.error(Cause::Refused(index, refusal)))?;
     }
@@ -125,6 +183,32 @@ pub(super) fn settle(
             row.settle(now(), agent_id.as_ref().map(AgentId::as_str))
         },
     )
+}
+
+/// Whether this can be the agent of the row with this key, which has this index in the job.
+pub(super) fn check_agent(
+    store: &dyn Store,
+    key: KeyHash,
+    id: &AgentId,
+    index: usize,
+) -> Result<(), LedgerError> {
+    let refused = |refusal| store.error(Cause::Refused(index, refusal));
+    check_id(id.as_str()).map_err(refused)?;
+    let is_of_another = store.is_agent_of_another(key, id.as_str());
+    if is_of_another.map_err(|cause| store.error(cause))? {
+        return Err(refused(Refusal::AgentOfAnotherRow));
+    }
+    Ok(())
+}
+
+fn check_id(id: &str) -> Result<(), Refusal> {
+    if is_nobody(id) {
+        Err(Refusal::Nobody)
+    } else if id.len() > LONGEST_ID {
+        Err(Refusal::LongId(LONGEST_ID))
+    } else {
+        Ok(())
+    }
 }
 
 /// Undoes what somebody has recorded: each row is again what jobs have found.

@@ -277,6 +277,12 @@ impl Store for Sqlite {
         found.collect()
     }
 
+    fn is_agent_of_another(&self, key: KeyHash, id: &str) -> Result<bool, Cause> {
+        let sql = "SELECT 1 FROM creates WHERE agent_id = ? AND key <> ?";
+        let mut others = self.connection.prepare_cached(sql)?;
+        Ok(others.exists(params![id, key])?)
+    }
+
     fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
         Ok(for_each(
             &self.connection,

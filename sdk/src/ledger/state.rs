@@ -48,6 +48,17 @@ pub(crate) enum State {
     Settled,
 }
 
+/// What a job that claims a row does if the row is in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenInDoubt {
+    /// It does not claim it.
+    Report,
+    /// It sends it again.
+    Resend,
+    /// It asks somebody whether there is an agent, and nothing is sent meanwhile.
+    Ask,
+}
+
 /// What is recorded of a row that is not simply sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,7 +73,8 @@ pub struct Recorded {
     pub request_id: Option<String>,
     /// When it was sent.
     pub sent_at: Option<DateTime<Utc>>,
-    /// Whether another job is sending the row right now: its outcome is unknown, but that job will know it.
+    /// Whether another job is sending the row right now, or [asks](crate::CreateMany::resolve) about it: its outcome is
+    /// unknown, but that job will know it.
     pub in_flight: bool,
 }
 
@@ -101,19 +113,6 @@ impl Record {
         }
     }
 
-    /// A row that this job is about to send.
-    pub(super) fn claimed(job: i64, now: i64) -> Self {
-        Self {
-            job: Some(Job {
-                number: job,
-                is_alive: true,
-            }),
-            claimed_at: now,
-            noted_at: now,
-            ..Self::new(State::Sending)
-        }
-    }
-
     /// Whether a job is sending it now.
     pub(super) fn is_in_flight(&self) -> bool {
         self.job.is_some_and(|job| job.is_alive)
@@ -136,6 +135,23 @@ impl Record {
             sent_at: self.sent_at(),
             in_flight: self.is_in_flight(),
         })
+    }
+
+    /// The row as a job claims it, that was this before. If there is only to be asked about it, what is known of how it
+    /// was sent stays, for whoever finds it in doubt if the job is killed.
+    fn claimed(old: Option<&Self>, when: WhenInDoubt, job: i64, now: i64) -> Self {
+        let asked = old.filter(|_| when == WhenInDoubt::Ask);
+        Self {
+            status: asked.and_then(|old| old.status),
+            request_id: asked.and_then(|old| old.request_id.clone()),
+            job: Some(Job {
+                number: job,
+                is_alive: true,
+            }),
+            claimed_at: asked.map_or(now, |old| old.claimed_at),
+            noted_at: now,
+            ..Self::new(State::Sending)
+        }
     }
 
     /// When a job sent it, or was about to.
@@ -177,12 +193,12 @@ impl Row {
     }
 
     /// Claims it for a job, or returns why it is not to be sent.
-    pub(super) fn claim(&mut self, job: i64, now: i64, resends_unknown: bool) -> Option<Recorded> {
+    pub(super) fn claim(&mut self, job: i64, now: i64, when: WhenInDoubt) -> Option<Recorded> {
         let recorded = self.current.as_ref().and_then(Record::recorded);
-        let is_free = |recorded: &Recorded| resends_unknown && recorded.is_in_doubt();
+        let is_free = |recorded: &Recorded| when != WhenInDoubt::Report && recorded.is_in_doubt();
         let refused = recorded.filter(|recorded| !is_free(recorded));
         if refused.is_none() {
-            self.replace(Record::claimed(job, now));
+            self.replace(Record::claimed(self.current.as_ref(), when, job, now));
         }
         refused
     }
@@ -274,7 +290,7 @@ impl Row {
 }
 
 impl Recorded {
-    /// Whether a job that sends rows in doubt again may send this one.
+    /// Whether nobody knows what became of the row, and no job will.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.outcome == Outcome::Unknown && !self.in_flight
     }

@@ -8,7 +8,7 @@ use std::{
 use super::{
     error::{Cause, LedgerError},
     key_hash::{Hasher, KeyHash},
-    state::{Record, Recorded, Row},
+    state::{Record, Recorded, Row, WhenInDoubt},
 };
 use crate::http::base_url;
 
@@ -30,6 +30,9 @@ pub(super) trait Store: Send {
 
     /// What it has on each of these keys, all at the same time.
     fn read(&self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
+
+    /// Whether another row than this one has the agent with this identifier. May read the whole ledger.
+    fn is_agent_of_another(&self, key: KeyHash, id: &str) -> Result<bool, Cause>;
 
     /// Calls a function with each row.
     fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause>;
@@ -55,8 +58,8 @@ pub(super) struct Header {
 
 /// Something that a job writes.
 pub(super) enum Write {
-    /// A row is about to be sent, even if it is in doubt.
-    Claim { key: KeyHash, resends_unknown: bool },
+    /// A row is about to be sent or, if it is in doubt, perhaps to be asked about.
+    Claim { key: KeyHash, when: WhenInDoubt },
     /// What became of a row; `None` if no part of it reached the service.
     Note { key: KeyHash, noted: Option<Record> },
 }
@@ -141,9 +144,7 @@ impl dyn Store + '_ {
             for write in writes {
                 let row = rows.entry(write.key()).or_default();
                 answers.push(match write {
-                    Write::Claim {
-                        resends_unknown, ..
-                    } => row.claim(job, now, *resends_unknown),
+                    Write::Claim { when, .. } => row.claim(job, now, *when),
                     Write::Note { noted, .. } => {
                         row.note(job, now, noted.clone());
                         None

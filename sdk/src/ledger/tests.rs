@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{
     Ledger, Recorded,
     key_hash::KeyHash,
-    state::{Record, State},
+    state::{Record, State, WhenInDoubt},
     store::{Store, Write},
 };
 use crate::value::AgentId;
@@ -20,12 +20,31 @@ fn job(path: &Path) -> Box<dyn Store> {
         .unwrap()
 }
 
-fn claim(store: &mut dyn Store, key: KeyHash, resends_unknown: bool) -> Option<Recorded> {
-    let claim = Write::Claim {
-        key,
-        resends_unknown,
-    };
+fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recorded> {
+    let claim = Write::Claim { key, when };
     store.write(&[&claim]).unwrap().remove(0)
+}
+
+#[test]
+fn a_row_that_was_asked_about_when_its_job_was_killed_is_in_doubt_as_before() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("agents.ledger");
+    let (mut first, mut second) = (job(&path), job(&path));
+    let key = first.header().hash("ada@example.com");
+    let noted = Record {
+        status: Some(503),
+        request_id: Some("r-1".to_owned()),
+        ..Record::new(State::Unknown)
+    };
+    assert_eq!(claim(&mut *second, key, WhenInDoubt::Report), None);
+    let noted = Some(noted);
+    second.write(&[&Write::Note { key, noted }]).unwrap();
+    let known = first.look_up(&[key]).unwrap().remove(0).unwrap();
+    assert_eq!(claim(&mut *second, key, WhenInDoubt::Ask), None);
+    let refused = claim(&mut *first, key, WhenInDoubt::Resend).unwrap();
+    assert!(refused.in_flight && refused.sent_at == known.sent_at);
+    drop(second);
+    assert_eq!(job(&path).look_up(&[key]).unwrap(), [Some(known)]);
 }
 
 /// Something that happens to one of a few rows.
@@ -33,7 +52,7 @@ fn claim(store: &mut dyn Store, key: KeyHash, resends_unknown: bool) -> Option<R
 enum Event {
     Claim {
         job: usize,
-        resends_unknown: bool,
+        when: WhenInDoubt,
     },
     Note {
         job: usize,
@@ -62,10 +81,15 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
         Just(rejected(422)),
         Just(rejected(401)),
         Just(Some(Record::new(State::Unknown))),
+        Just(Some(Record::new(State::Settled))),
+    ];
+    let when = prop_oneof![
+        Just(WhenInDoubt::Report),
+        Just(WhenInDoubt::Resend),
+        Just(WhenInDoubt::Ask),
     ];
     let event = prop_oneof![
-        4 => (0..2_usize, any::<bool>())
-            .prop_map(|(job, resends_unknown)| Event::Claim { job, resends_unknown }),
+        4 => (0..2_usize, when).prop_map(|(job, when)| Event::Claim { job, when }),
         4 => (0..2_usize, notes).prop_map(|(job, noted)| Event::Note { job, noted }),
         1 => (0..2_usize).prop_map(|job| Event::Kill { job }),
         1 => any::<bool>().prop_map(|has_agent| Event::Settle { has_agent }),
@@ -85,29 +109,34 @@ proptest! {
         let path = folder.path().join("agents.ledger");
         let mut jobs = [job(&path), job(&path)];
         let ledger = Ledger::sqlite(&path);
-        // Which job has claimed a row; whether the service may have created its agent; and what that was before people
+        // Which job has claimed a row, and why; whether the service may have created its agent; and what that was before people
         // said otherwise.
-        let mut claimed: HashMap<usize, usize> = HashMap::new();
+        let mut claimed: HashMap<usize, (usize, WhenInDoubt)> = HashMap::new();
         let mut may_exist: HashMap<usize, bool> = HashMap::new();
         let mut before_people: HashMap<usize, bool> = HashMap::new();
         for (row, event) in events {
             let name = row.to_string();
             let key = jobs[0].header().hash(&name);
             match event {
-                Event::Claim { job, resends_unknown } => {
-                    let answer = claim(&mut *jobs[job], key, resends_unknown);
+                Event::Claim { job, when } => {
+                    let answer = claim(&mut *jobs[job], key, when);
                     let is_claimed = claimed.contains_key(&row);
                     prop_assert_eq!(is_claimed, answer.as_ref().is_some_and(|recorded| recorded.in_flight));
                     if answer.is_none() {
                         prop_assert!(!is_claimed);
-                        prop_assert!(resends_unknown || !may_exist.get(&row).copied().unwrap_or(false));
-                        claimed.insert(row, job);
+                        let reports = when == WhenInDoubt::Report;
+                        prop_assert!(!reports || !may_exist.get(&row).copied().unwrap_or(false));
+                        claimed.insert(row, (job, when));
                         before_people.remove(&row);
                     }
                 }
                 Event::Note { job, mut noted } => {
-                    if claimed.get(&row) != Some(&job) {
-                        continue;
+                    let is_settled = noted.as_ref().is_some_and(|noted| noted.state == State::Settled);
+                    match claimed.get(&row) {
+                        // Nothing is sent before the answer, which is all that there can be to note.
+                        Some((by, WhenInDoubt::Ask)) if *by == job && (is_settled || noted.is_none()) => {}
+                        Some((by, WhenInDoubt::Report | WhenInDoubt::Resend)) if *by == job && !is_settled => {}
+                        _ => continue,
                     }
                     let is_created = noted.as_ref().is_some_and(|noted| noted.state == State::Succeeded);
                     let is_unknown = noted.as_ref().is_some_and(|noted| noted.state == State::Unknown);
@@ -117,11 +146,12 @@ proptest! {
                     }
                     jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
                     claimed.remove(&row);
-                    *may_exist.entry(row).or_default() |= is_created || is_unknown;
+                    let may_exist = may_exist.entry(row).or_default();
+                    *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
                 }
                 Event::Kill { job: killed } => {
                     jobs[killed] = job(&path);
-                    claimed.retain(|row, job| {
+                    claimed.retain(|row, (job, _)| {
                         if *job == killed {
                             may_exist.insert(*row, true);
                         }
@@ -141,9 +171,8 @@ proptest! {
                 }
                 Event::Unsettle => {
                     if ledger.unsettle([&name]).is_ok_and(|undone| undone == 1) {
-                        let before = before_people.remove(&row);
-                        prop_assert!(before.is_some());
-                        may_exist.insert(row, before.unwrap_or(true));
+                        // What a job was told counts as said by people.
+                        may_exist.insert(row, before_people.remove(&row).unwrap_or(true));
                     }
                 }
             }

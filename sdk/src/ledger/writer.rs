@@ -11,9 +11,11 @@ use tokio::sync::oneshot;
 use super::{
     error::{Cause, LedgerError, Place, Purpose},
     key_hash::KeyHash,
-    state::{Record, Recorded},
+    people,
+    state::{Record, Recorded, State, WhenInDoubt},
     store::{Store, Write},
 };
+use crate::value::AgentId;
 
 /// The thread that has the ledger of a job open. Dropping it makes sure that everything noted is on disk.
 pub(crate) struct Writer {
@@ -41,6 +43,8 @@ type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 /// What the thread is asked for. It is done in this order, but look-ups do not wait for the disk.
 enum Ask {
     LookUp(String, Answer<Found>),
+    /// Whether this can be the agent of the row, which has this index in the job.
+    CheckAgent(KeyHash, AgentId, usize, Answer<()>),
     Write(Write, Answer<Option<Recorded>>),
     /// Says whether the ledger could be opened, once everything before this is done.
     Idle(mpsc::Sender<Result<(), LedgerError>>),
@@ -112,18 +116,34 @@ impl Handle {
         self.answer_to(|answer| Ask::LookUp(key, answer))
     }
 
-    /// Claims a row, which may be sent once this has completed: the claim is then on disk. If the row must not be sent,
-    /// because another job was faster, returns what that job has recorded.
+    /// Claims a row, which may be sent or asked about once this has completed: the claim is then on disk. If the row is
+    /// not this job's, because another one was faster, returns what that has recorded.
     pub(crate) fn claim(
         &self,
         key: KeyHash,
-        resends_unknown: bool,
+        when: WhenInDoubt,
     ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
-        let claim = Write::Claim {
-            key,
-            resends_unknown,
-        };
+        let claim = Write::Claim { key, when };
         self.answer_to(|answer| Ask::Write(claim, answer))
+    }
+
+    /// Records what somebody has found out about a row that was claimed, which has this index in the job: its agent, or
+    /// that there is none. Once this has completed, that is on disk.
+    pub(crate) async fn settle(
+        &self,
+        key: KeyHash,
+        index: usize,
+        agent_id: Option<AgentId>,
+    ) -> Result<(), LedgerError> {
+        if let Some(id) = agent_id.clone() {
+            self.answer_to(|answer| Ask::CheckAgent(key, id, index, answer))
+                .await?;
+        }
+        let settled = Record {
+            agent_id: agent_id.map(String::from),
+            ..Record::new(State::Settled)
+        };
+        self.note(key, Some(settled)).await.map(drop)
     }
 
     /// Notes what became of a row that was claimed, or that no part of it reached the service. Once this has completed,
@@ -186,6 +206,12 @@ impl Work {
         for ask in [first].into_iter().chain(asked.try_iter()) {
             match ask {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
+                Ask::CheckAgent(key, id, index, answer) => {
+                    let _ = answer.send(match &self.store {
+                        Ok(store) => people::check_agent(&**store, key, &id, index),
+                        Err(error) => Err(error.clone()),
+                    });
+                }
                 Ask::Write(write, answer) => writes.push((write, answer)),
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,

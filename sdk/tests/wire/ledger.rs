@@ -1,13 +1,22 @@
 //! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
-use std::{cell::Cell, fs, time::SystemTime};
+use std::{
+    cell::Cell,
+    error::Error as _,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, SystemTime},
+};
 
 use dealkit::{
     AgentId, AgentProfile, Client, CreateAgent, CreateRow, Created, Creation, ErrorKind, Outcome,
     StatusCode, blocking,
     chrono::{DateTime, SubsecRound as _, Utc},
-    ledger::{Ledger, LedgerError, LedgerErrorKind},
+    ledger::{Ledger, LedgerError, LedgerErrorKind, Resolution, RowInDoubt},
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -591,6 +600,245 @@ async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them() {
     drop((one, other));
     let summary = ledger.summary().unwrap();
     assert_eq!((summary.succeeded, summary.in_flight), (40, 0));
+}
+
+/// Rows that a job has sent, all of whose responses were lost.
+async fn lost(peer: &mut Peer, ledger: &Ledger, rows: usize) {
+    let rows = (0..rows).map(row).collect();
+    run(peer, ledger, false, rows, |_| Reply::Lose).await;
+}
+
+/// What somebody says who is asked about this row.
+fn resolution(number: usize) -> Result<Resolution, String> {
+    match number {
+        0 => Ok(Resolution::Agent("found_0".into())),
+        1 => Ok(Resolution::NoAgent),
+        2 => Ok(Resolution::Unknown),
+        3 => Err("the search is down".to_owned()),
+        4 => panic!("a mistake of the program"),
+        5 => Ok(Resolution::Agent("n/a".into())),
+        _ => Ok(Resolution::Agent("found_0".into())),
+    }
+}
+
+/// The number of the row that is asked about.
+fn asked_number(row: &RowInDoubt) -> usize {
+    let agent: CreateAgent = row.request.deserialize().unwrap();
+    assert_eq!(agent.email(), row.key);
+    (0..10).find(|number| key(*number) == row.key).unwrap()
+}
+
+#[tokio::test]
+async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_no_agent() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    lost(&mut peer, &ledger, 7).await;
+    let sent_at = ledger.summary().unwrap().in_doubt[0].sent_at;
+    let client = client(peer.url.as_str());
+    let rows: Vec<_> = (0..8).map(row).chain([broken_row(8)]).collect();
+    let job = client.agents().create_many(rows).ledger(&ledger, "email");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let job = job.concurrency(1).resolve(move |row| {
+        count.fetch_add(1, SeqCst);
+        async move {
+            assert!(row.sent_at <= now() && !format!("{row:?}").contains('@'));
+            resolution(asked_number(&row))
+        }
+    });
+    let mut creations = job.stream();
+    let (mut came, mut sent) = (Vec::new(), Vec::new());
+    loop {
+        tokio::select! {
+            creation = creations.next() => match creation {
+                Some(creation) => came.push(creation),
+                None => break,
+            },
+            // Once somebody has said that there is no agent, a rejection is one.
+            heard = peer.next() => {
+                sent.push(number(&heard));
+                heard.answer(422, "");
+            }
+        }
+    }
+    assert_eq!((asked.load(SeqCst), sent), (7, vec![1, 7]));
+    let mut expected = vec![(Succeeded, true), (Rejected, false)];
+    expected.extend([(Unknown, true); 5]);
+    expected.extend([(Rejected, false), (NotSent, false)]);
+    assert_eq!(outcomes(&came), expected);
+    assert_eq!(came[0].agent_id().unwrap(), "found_0");
+    let source = |row: usize| {
+        let error = came[row].result.as_ref().unwrap_err();
+        assert_eq!(
+            text(&came[row]).contains("was asked about it has failed"),
+            row != 2
+        );
+        error.source().map(ToString::to_string)
+    };
+    assert_eq!(source(2), None);
+    assert_eq!(source(3).unwrap(), "the search is down");
+    assert_eq!(source(4).unwrap(), "it has panicked");
+    assert!(source(5).unwrap().contains("a word for nobody"));
+    assert!(
+        source(6)
+            .unwrap()
+            .contains("another row of the ledger has the agent")
+    );
+    // Who looked is believed from now on, and can be corrected; what is still in doubt is as it was.
+    let (came, sent) = run(&mut peer, &ledger, false, (0..7).map(row).collect(), |_| {
+        Reply::Create
+    })
+    .await;
+    assert!(sent.is_empty());
+    assert_eq!(came[0].agent_id().unwrap(), "found_0");
+    let summary = ledger.summary().unwrap();
+    assert_eq!(
+        (
+            summary.in_doubt.len(),
+            summary.settled_with_agent,
+            summary.rejected
+        ),
+        (5, 1, 2)
+    );
+    assert!(summary.in_doubt.iter().all(|row| row.sent_at >= sent_at));
+    assert_eq!(ledger.unsettle([key(0)]).unwrap(), 1);
+    assert_eq!(ledger.summary().unwrap().in_doubt[0].sent_at, sent_at);
+}
+
+#[tokio::test]
+async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    lost(&mut peer, &ledger, 2).await;
+    let before = ledger.summary().unwrap().in_doubt;
+    let client = client(peer.url.as_str());
+    let job = |rows: Vec<CreateRow>| client.agents().create_many(rows).ledger(&ledger, "email");
+    let rows = || vec![row(0), row(1)];
+    let (asked, mut questions) = tokio::sync::mpsc::unbounded_channel();
+    let mut asking = job(rows())
+        .resolve(move |row| {
+            let (answer, answered) = tokio::sync::oneshot::channel::<Resolution>();
+            asked.send((row.key, answer)).unwrap();
+            answered
+        })
+        .stream();
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        tokio::select! {
+            _ = asking.next() => panic!("nobody has answered"),
+            Some(question) = questions.recv() => answers.push(question.1),
+        }
+    }
+    let other = |waits| {
+        let other = job(rows()).resend_unknown();
+        if waits { other.wait_in_flight() } else { other }
+    };
+    let mut others = other(false).stream();
+    for _ in 0..2 {
+        let creation = others.next().await.unwrap();
+        assert!(creation.result.unwrap_err().is_in_flight());
+    }
+    let mut waiting = other(true).timeout(Duration::from_millis(50)).stream();
+    let late = waiting.next().await.unwrap();
+    assert!(late.result.unwrap_err().is_in_flight());
+    let mut waiting = other(true).stream();
+    tokio::select! {
+        _ = waiting.next() => panic!("nobody has answered"),
+        () = tokio::time::sleep(Duration::from_millis(50)) => {}
+    }
+    answers
+        .remove(0)
+        .send(Resolution::Agent("found".into()))
+        .unwrap();
+    let (found, waited) = tokio::join!(asking.next(), waiting.next());
+    for creation in [found, waited] {
+        assert_eq!(creation.unwrap().agent_id().unwrap(), "found");
+    }
+    // A row whose question is given up is in doubt as before; a job that waited for it goes by its own rules.
+    let left = asking.cancel();
+    assert_eq!(outcomes(&left), [(Unknown, false)]);
+    let sent = tokio::select! {
+        _ = waiting.next() => panic!("nothing was answered"),
+        heard = peer.next() => heard,
+    };
+    assert_eq!(number(&sent), 1);
+    assert_eq!(waiting.cancel()[0].outcome(), Unknown);
+    assert!(ledger.summary().unwrap().in_doubt[0].sent_at > before[1].sent_at);
+}
+
+#[tokio::test]
+async fn a_job_waits_for_the_one_that_sends_a_row() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let job = || {
+        client
+            .agents()
+            .create_many([row(0)])
+            .ledger(&ledger, "email")
+    };
+    for is_answered in [true, false] {
+        let mut sending = job().resend_unknown().stream();
+        let heard = tokio::select! {
+            creation = sending.next() => panic!("nothing was answered: {creation:?}"),
+            heard = peer.next() => heard,
+        };
+        let mut waiting = job().wait_in_flight().stream();
+        tokio::select! {
+            _ = waiting.next() => panic!("nothing was answered"),
+            () = tokio::time::sleep(Duration::from_millis(30)) => {}
+        }
+        if is_answered {
+            heard.answer_and_close("");
+            assert_eq!(sending.next().await.unwrap().outcome(), Unknown);
+            let waited = waiting.next().await.unwrap();
+            assert_eq!((waited.outcome(), waited.is_recorded()), (Unknown, true));
+            assert!(!waited.result.unwrap_err().is_in_flight());
+        } else {
+            assert_eq!(waiting.cancel()[0].outcome(), Unknown);
+        }
+    }
+}
+
+#[test]
+fn a_blocking_job_asks_too() {
+    let (_folder, ledger) = new_ledger();
+    let service = Service::answering_blocking(503, "");
+    let client = blocking::Client::new(service.client()).unwrap();
+    let job = || {
+        client
+            .agents()
+            .create_many((0..5).map(row))
+            .ledger(&ledger, None)
+    };
+    assert!(
+        job()
+            .into_iter()
+            .all(|creation| creation.outcome() == Unknown)
+    );
+    let sent = service.arrived().len();
+    let asked = job()
+        .concurrency(2)
+        .resolve(|row| match asked_number(&row) {
+            1 => Ok(Resolution::Unknown),
+            number => resolution(number),
+        });
+    let came: Vec<_> = asked.into_iter().collect();
+    assert_eq!(came[0].agent_id().unwrap(), "found_0");
+    assert!(
+        came[1..]
+            .iter()
+            .all(|creation| creation.is_recorded() && creation.outcome() == Unknown)
+    );
+    let panicked = came[4]
+        .result
+        .as_ref()
+        .unwrap_err()
+        .source()
+        .unwrap()
+        .to_string();
+    assert!(panicked.contains("a mistake of the program"), "{panicked}");
+    assert_eq!(service.arrived().len(), sent);
 }
 
 #[tokio::test]
