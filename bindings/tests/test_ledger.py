@@ -91,7 +91,7 @@ def test_the_next_run_goes_on_where_the_first_stopped(
     assert isinstance(unknown.error, RecordedError) and unknown.error.status_code is None
     assert isinstance(rejected.error, RecordedError) and rejected.error.status_code == 422
     assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
-    assert "rejected it in an earlier run (422 Unprocessable Entity)" in str(rejected.error)
+    assert "rejected it earlier (422 Unprocessable Entity)" in str(rejected.error)
     assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
     assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
     results = ["failed", "failed", "created_before", "created", "created"]
@@ -213,7 +213,7 @@ def test_a_job_with_other_keys_is_refused_before_anything_is_sent(
         run(client, rows=given, ledger=ledger, key="profile.external_id")
     assert (raised.value.reason, raised.value.outcome) == ("other_keys", "not_sent")
     text = str(raised.value)
-    assert 'its keys are called "email", and those of this job "profile.external_id". Nothing was sent' in text
+    assert 'its keys are called "email", and those used here "profile.external_id". Nothing was sent' in text
     assert len(sandbox.requests) == 2
     assert known(run(client, rows=given, ledger=ledger, key="email")) == ["succeeded"] * 2
     # A function has no name that could differ.
@@ -442,7 +442,7 @@ def test_jobs_share_a_ledger(sandbox: Sandbox, ledger: Path) -> None:
         first, second, third = in_order(client, rows=rows(3), ledger=ledger)
         assert told([first, second, third]) == [("succeeded", True), ("unknown", True), ("succeeded", False)]
         assert isinstance(second.error, RecordedError) and second.error.in_flight
-        assert "another job is sending it now; nothing was sent" in str(second.error)
+        assert "being sent elsewhere right now; nothing was sent" in str(second.error)
         assert pickle.loads(pickle.dumps(second.error)).in_flight
         assert told(rest.result()) == [("succeeded", False), ("succeeded", True)]
     assert emails(sandbox) == [email(row) for row in rows(3)]

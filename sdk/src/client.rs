@@ -577,6 +577,8 @@ impl<C: Clone> ClientBuilder<C> {
             Some(other) => Arc::clone(&other.traffic),
             None => Arc::new(traffic),
         };
+        #[cfg(feature = "ledger")]
+        let ledgers = other.map_or_else(Arc::default, |other| Arc::clone(&other.ledgers));
         Ok(Client {
             service: Arc::new(Service {
                 pools,
@@ -593,6 +595,8 @@ impl<C: Clone> ClientBuilder<C> {
                 },
                 retry: self.retry,
                 propagate: self.propagate,
+                #[cfg(feature = "ledger")]
+                ledgers,
             }),
         })
     }

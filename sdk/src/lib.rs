@@ -161,6 +161,8 @@ pub use model::{
 pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCode};
 pub use value::*;
 
+#[cfg(feature = "ledger")]
+pub use bulk::once::Once;
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.

@@ -52,6 +52,10 @@ pub type Call<T> = crate::Call<T, Blocking>;
 /// A call that returns the whole response; see [`dealkit::Call::with_response`](crate::Call::with_response).
 pub type CallWithResponse<T> = crate::CallWithResponse<T, Blocking>;
 
+/// A create with a key, which is made with `send()`; see [`dealkit::Call::once`](crate::Call::once).
+#[cfg(feature = "ledger")]
+pub type Once<T = Agent> = crate::Once<T, Blocking>;
+
 /// Retrieves many deals: a value to configure and iterate over; see
 /// [`dealkit::RetrieveMany`](crate::RetrieveMany).
 pub type RetrieveMany<I, T = Deal> = crate::RetrieveMany<I, T, Blocking>;
@@ -265,5 +269,17 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
                 asked.await.unwrap_or_else(|error| Err(error.into()))
             })
         }))
+    }
+}
+
+#[cfg(feature = "ledger")]
+impl<T: Send + 'static> Once<T> {
+    /// Makes the call, unless the ledger says what became of the key before, and waits until it completes.
+    ///
+    /// # Errors
+    /// See [`dealkit::Call::once`](crate::Call::once).
+    pub fn send(self) -> Result<crate::Created<T>, Error> {
+        let (once, mode) = self.into_async();
+        mode.run(once.send())?
     }
 }

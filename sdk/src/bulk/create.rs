@@ -16,7 +16,7 @@ use futures_util::{
 use tokio::runtime::Handle;
 
 #[cfg(feature = "ledger")]
-use crate::bulk::recorder::Resolve;
+use crate::bulk::recorder::{InDoubt, Resolve};
 use crate::{
     bulk::{
         many::{Bulk, BulkStream, Job, Work, sealed},
@@ -250,7 +250,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// create the agent, there are then two; [`resolve`](Self::resolve) looks before it sends.
     pub fn resend_unknown(mut self) -> Self {
         if let Some(recorder) = &mut self.work.recorder {
-            recorder.resend_unknown();
+            recorder.rules.in_doubt = InDoubt::Resend;
         }
         self
     }
@@ -261,14 +261,14 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// with an error that [is in flight](Error::is_in_flight).
     pub fn wait_in_flight(mut self) -> Self {
         if let Some(recorder) = &mut self.work.recorder {
-            recorder.wait_in_flight();
+            recorder.rules.waits_in_flight = true;
         }
         self
     }
 
     pub(crate) fn ask(mut self, resolve: Resolve) -> Self {
         if let Some(recorder) = &mut self.work.recorder {
-            recorder.resolve(resolve);
+            recorder.rules.in_doubt = InDoubt::Ask(resolve);
         }
         self
     }

@@ -1,7 +1,9 @@
-//! Many calls, a bounded number of them in flight.
+//! Many calls, a bounded number of them in flight, and what a ledger has of creates: of many, or of one with a key.
 
 pub(crate) mod create;
 pub(crate) mod many;
+#[cfg(feature = "ledger")]
+pub(crate) mod once;
 #[cfg(feature = "ledger")]
 pub(crate) mod recorder;
 #[cfg(not(feature = "ledger"))]

@@ -23,8 +23,8 @@ use crate::{
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
     http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Record, Recorded,
-        Resolution, RowInDoubt, State, WhenInDoubt, Writer,
+        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Purpose, Record,
+        Recorded, Resolution, RowInDoubt, State, WhenInDoubt, Writer,
     },
     value::Json,
 };
@@ -33,9 +33,17 @@ use crate::{
 pub(crate) type Resolve =
     Arc<dyn Fn(RowInDoubt) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
 
-/// What a job does with a row that it cannot simply send.
-#[derive(Clone)]
-enum InDoubt {
+/// What is done with rows that cannot simply be sent.
+#[derive(Clone, Default)]
+pub(crate) struct Rules {
+    pub(crate) in_doubt: InDoubt,
+    pub(crate) waits_in_flight: bool,
+}
+
+/// What is done with a row in doubt.
+#[derive(Clone, Default)]
+pub(crate) enum InDoubt {
+    #[default]
     Report,
     Resend,
     Ask(Resolve),
@@ -52,8 +60,7 @@ pub(crate) struct Recorder {
     keys: Option<String>,
     /// `None` until the ledger is needed.
     writer: Option<Writer>,
-    in_doubt: InDoubt,
-    waits_in_flight: bool,
+    pub(crate) rules: Rules,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal.
     seen: HashMap<u64, usize>,
@@ -67,23 +74,10 @@ impl Recorder {
             service: service.to_owned(),
             keys: keys.map(str::to_owned),
             writer: None,
-            in_doubt: InDoubt::Report,
-            waits_in_flight: false,
+            rules: Rules::default(),
             seen: HashMap::new(),
             hashes: RandomState::new(),
         }
-    }
-
-    pub(crate) fn resend_unknown(&mut self) {
-        self.in_doubt = InDoubt::Resend;
-    }
-
-    pub(crate) fn resolve(&mut self, resolve: Resolve) {
-        self.in_doubt = InDoubt::Ask(resolve);
-    }
-
-    pub(crate) fn wait_in_flight(&mut self) {
-        self.waits_in_flight = true;
     }
 
     /// Opens the ledger, and waits for that.
@@ -94,7 +88,10 @@ impl Recorder {
     fn writer(&mut self) -> Result<&Writer, LedgerError> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
-            None => self.ledger.start(self.service.clone(), self.keys.clone())?,
+            None => {
+                let (service, keys) = (self.service.clone(), self.keys.clone());
+                self.ledger.start(Purpose::Job, service, keys)?
+            }
         };
         Ok(self.writer.insert(writer))
     }
@@ -111,13 +108,7 @@ impl Recorder {
             return Err(Error::duplicate_key(first));
         }
         let handle = self.writer()?.handle().clone();
-        Ok(Recording {
-            found: handle.look_up(key.to_owned()).boxed(),
-            handle,
-            key: key.to_owned(),
-            in_doubt: self.in_doubt.clone(),
-            waits_in_flight: self.waits_in_flight,
-        })
+        Ok(Recording::of(handle, key, self.rules.clone()))
     }
 
     /// Waits until everything noted so far is on disk.
@@ -134,11 +125,19 @@ pub(crate) struct Recording {
     handle: Handle,
     found: BoxFuture<'static, Result<Found, LedgerError>>,
     key: String,
-    in_doubt: InDoubt,
-    waits_in_flight: bool,
+    rules: Rules,
 }
 
 impl Recording {
+    pub(crate) fn of(handle: Handle, key: &str, rules: Rules) -> Self {
+        Self {
+            found: handle.look_up(key.to_owned()).boxed(),
+            handle,
+            key: key.to_owned(),
+            rules,
+        }
+    }
+
     /// Makes the call if the row may be sent, and records its outcome before it is handed over. If this future is
     /// dropped before it completes, the outcome so far is recorded.
     pub(crate) async fn run<T, F>(
@@ -153,7 +152,7 @@ impl Recording {
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let limit = call.as_ref().ok().filter(|_| self.waits_in_flight);
+        let limit = call.as_ref().ok().filter(|_| self.rules.waits_in_flight);
         let mut patience = Patience::new(limit.map(Call::time_limit));
         let (key, is_in_doubt) = loop {
             let found = match self.found.as_mut().await {
@@ -165,7 +164,7 @@ impl Recording {
             };
             let is_given_up = course.is_given_up.load(Ordering::Relaxed);
             course.is_in_doubt.store(true, Ordering::Relaxed);
-            let known = match (&self.in_doubt, &call) {
+            let known = match (&self.rules.in_doubt, &call) {
                 (InDoubt::Resend, _) if recorded.is_in_doubt() => break (found.key, true),
                 (InDoubt::Ask(resolve), Ok(call)) if recorded.is_in_doubt() && !is_given_up => {
                     // Nothing is sent, but what is not ours must not be polled when it is given up.
@@ -203,7 +202,7 @@ impl Recording {
         let claim = Arc::new(Claim {
             handle: self.handle,
             key,
-            when: match self.in_doubt {
+            when: match self.rules.in_doubt {
                 InDoubt::Resend => WhenInDoubt::Resend,
                 _ => WhenInDoubt::Report,
             },
@@ -364,16 +363,18 @@ impl Claim {
         Arc::new(move || {
             let this = Arc::clone(&this);
             Box::pin(async move {
-                this.is_open.store(true, Ordering::Relaxed);
                 let mut patience = this.patience;
                 let recorded = loop {
-                    match this.handle.claim(this.key, this.when).await? {
-                        None => return Ok(()),
-                        Some(recorded) if recorded.in_flight && patience.wait().await => {}
-                        Some(recorded) => break recorded,
+                    this.is_open.store(true, Ordering::Relaxed);
+                    let claimed = this.handle.claim(this.key, this.when).await?;
+                    let Some(recorded) = claimed else {
+                        return Ok(());
+                    };
+                    this.is_open.store(false, Ordering::Relaxed);
+                    if !recorded.in_flight || !patience.wait().await {
+                        break recorded;
                     }
                 };
-                this.is_open.store(false, Ordering::Relaxed);
                 let error = Error::recorded(&recorded);
                 let _ = this.refused.set(recorded);
                 Err(error)

@@ -171,7 +171,7 @@ impl<T, M> Call<T, M> {
     }
 
     /// The same call, to be awaited, and how it was to be made.
-    #[cfg(feature = "blocking")]
+    #[cfg(any(feature = "blocking", feature = "ledger"))]
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
             request: self.request,
@@ -179,6 +179,12 @@ impl<T, M> Call<T, M> {
             mode: Async,
         };
         (call, self.mode)
+    }
+
+    /// What it is made with.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn service(&self) -> &Arc<Service> {
+        &self.request.service
     }
 
     /// How far the call has come, for a caller that may give it up.

@@ -7,6 +7,8 @@ use http::HeaderMap;
 use tokio::runtime::Handle;
 use url::Url;
 
+#[cfg(feature = "ledger")]
+use crate::ledger::KeptLedgers;
 use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Throttle},
@@ -38,6 +40,9 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
     pub(crate) retry: RetryPolicy,
     pub(crate) propagate: Option<Propagate>,
+    /// Those of single creates.
+    #[cfg(feature = "ledger")]
+    pub(crate) ledgers: Arc<KeptLedgers>,
 }
 
 /// Writes the headers that propagate the current trace.

@@ -219,7 +219,7 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What the ledger has on a row that an earlier run sent.
+/// What the ledger has on a row that was sent before.
 fn recorded(
     outcome: Outcome,
     status: Option<StatusCode>,
@@ -227,7 +227,8 @@ fn recorded(
     is_unanswered: bool,
 ) -> String {
     if in_flight {
-        return "another job is sending it now; nothing was sent. Once that job has ended, this one can be run again"
+        return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
+                same ledger and key: if the agent was created, the ledger says so"
             .to_owned();
     }
     let why = if is_unanswered {
@@ -237,12 +238,12 @@ fn recorded(
     };
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     match outcome {
-        Outcome::Succeeded => "an earlier run created the agent; nothing was sent".to_owned(),
+        Outcome::Succeeded => "the agent was created earlier; nothing was sent".to_owned(),
         Outcome::Rejected => {
-            format!("the service rejected it in an earlier run{status}; nothing was sent")
+            format!("the service rejected it earlier{status}; nothing was sent")
         }
         Outcome::NotSent | Outcome::Unknown => format!(
-            "an earlier run sent it, and its outcome is unknown{status}{why}; nothing was sent. Find out whether the \
+            "it was sent earlier, and its outcome is unknown{status}{why}; nothing was sent. Find out whether the \
              agent exists, and settle the row"
         ),
     }

@@ -29,9 +29,11 @@ pub(super) enum Place {
 
 /// Why a ledger was opened, which determines what to do when that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// For a job, which creates the ledger if there is none.
     Job,
+    /// For single creates, which create it too.
+    Once,
     /// To record something in an existing ledger.
     Note,
     /// To read it.
@@ -165,6 +167,11 @@ impl LedgerError {
         )
     }
 
+    /// Whether nothing more is to be sent, even once it can be written again: it may know less than it did.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self.0.cause, Cause::Broken(_) | Cause::Moved(_))
+    }
+
     /// The path of the file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0.place {
@@ -209,11 +216,11 @@ impl Cause {
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
     /// rows is never to be replaced by a new one.
     fn words(&self, purpose: Purpose) -> Words {
-        let is_job = purpose == Purpose::Job;
-        let again = if is_job {
-            "run the job again with the same ledger: it resumes where it stopped"
-        } else {
-            "try again"
+        let sends = matches!(purpose, Purpose::Job | Purpose::Once);
+        let again = match purpose {
+            Purpose::Job => "run the job again with the same ledger: it resumes where it stopped",
+            Purpose::Once => "call again with the same ledger and key",
+            Purpose::Note | Purpose::Read => "try again",
         };
         let text = match self {
             Cause::InUse => format!(
@@ -223,17 +230,17 @@ impl Cause {
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
             Cause::OtherService { theirs, ours } => format!(
-                "it is the ledger of another service, {theirs}, and this job is for {ours}. If that is the same \
+                "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
                  service, with the same agents, under another address, record the new address with `dealkit ledger \
                  move`. If the agents of the two have nothing to do with each other, name another ledger for {ours}"
             ),
             Cause::OtherKeys { theirs, ours } => format!(
-                "its keys are called {theirs:?}, and those of this job {ours:?}. Nothing was sent: with other keys \
+                "its keys are called {theirs:?}, and those used here {ours:?}. Nothing was sent: with other keys \
                  the ledger would recognise none of its rows, and every agent would be created again. Use the keys \
                  that it has"
             ),
             Cause::NotALedger(why) => {
-                let advice = if is_job {
+                let advice = if sends {
                     "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \
                      does not exist yet"
                 } else {
@@ -249,10 +256,16 @@ impl Cause {
                  it. Restore it from a backup, and leave out the rows that were sent since: the backup does not know \
                  them, and would have them created again. Do not begin a new ledger, which would create everybody again"
             ),
-            Cause::Moved(how) => format!(
-                "the file was {how} while it was open, and nothing more was sent. Put it back before you run the job \
-                 again: without it, everybody would be created again"
-            ),
+            Cause::Moved(how) => {
+                let then = match purpose {
+                    Purpose::Once => "and start the program anew",
+                    _ => "before you run the job again",
+                };
+                format!(
+                    "the file was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
+                     everybody would be created again"
+                )
+            }
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);
@@ -261,7 +274,7 @@ impl Cause {
             Cause::Io(error) => {
                 use io::ErrorKind::*;
                 match error.kind() {
-                    NotFound if is_job => format!("{error}; create the folder first"),
+                    NotFound if sends => format!("{error}; create the folder first"),
                     NotFound => format!("{error}; name the ledger of a job"),
                     PermissionDenied | ReadOnlyFilesystem if purpose == Purpose::Read => {
                         format!("{error}; make it readable")

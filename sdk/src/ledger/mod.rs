@@ -1,15 +1,15 @@
-//! What is known of each create, and when it may be sent: the ledger of jobs that create many agents.
+//! What is known of each create, and when it may be sent: the ledger.
 //!
 //! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one, so that a job that was interrupted can be run again, even
 //! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine: each row is
-//! sent by one of them.
+//! sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
 //!
 //! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, undo that, and
 //! record that the service has another base URL. Nothing there sends anything.
 
 // `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has
-// to do; `sqlite` is one, where `owner` says which jobs are alive; `writer` is the thread of a job that uses it; and
-// `people` what people do. Nothing here knows what is sent, or how.
+// to do; `sqlite` is one, where `owner` says which jobs are alive; `writer` is the thread that uses it, of a job or of a
+// client, which has `kept` it open; and `people` what people do. Nothing here knows what is sent, or how.
 
 #[cfg_attr(
     not(feature = "ledger"),
@@ -19,6 +19,8 @@
     )
 )]
 mod error;
+#[cfg(feature = "ledger")]
+mod kept;
 #[cfg(feature = "ledger")]
 mod key_hash;
 #[cfg(feature = "ledger")]
@@ -46,6 +48,8 @@ pub use {
 
 #[cfg(feature = "ledger")]
 pub(crate) use {
+    error::Purpose,
+    kept::KeptLedgers,
     key_hash::KeyHash,
     state::{LONGEST_ID, Record, State, WhenInDoubt},
     writer::{Found, Handle, Writer},

@@ -92,9 +92,10 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one.
-    pub(super) fn open_for_job(
+    /// Opens a ledger to send rows, or creates one, for this service and this name of the keys, if they have one.
+    pub(super) fn open_to_send(
         path: &Path,
+        purpose: Purpose,
         service: &str,
         keys: Option<&str>,
     ) -> Result<Self, LedgerError> {
@@ -109,11 +110,11 @@ impl Sqlite {
             }
             // In case the job that created it was killed before it did this.
             sync_folder(&file)?;
-            let mut this = Self::open_file(path, file, Purpose::Job, counted)?;
+            let mut this = Self::open_file(path, file, purpose, counted)?;
             this.owner = Some(owner);
             Ok(this)
         };
-        opened().map_err(|cause| LedgerError::of_file(path, Purpose::Job, cause))
+        opened().map_err(|cause| LedgerError::of_file(path, purpose, cause))
     }
 
     /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.

@@ -290,6 +290,18 @@ impl Row {
 }
 
 impl Recorded {
+    /// That a row is being sent in this very process.
+    pub(super) fn in_flight() -> Self {
+        Self {
+            outcome: Outcome::Unknown,
+            agent_id: None,
+            status: None,
+            request_id: None,
+            sent_at: None,
+            in_flight: true,
+        }
+    }
+
     /// Whether nobody knows what became of the row, and no job will.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.outcome == Outcome::Unknown && !self.in_flight

@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*, test_runner::Config};
 use tempfile::TempDir;
 
 use super::{
-    Ledger, Recorded,
+    Ledger, Purpose, Recorded,
     key_hash::KeyHash,
     state::{Record, State, WhenInDoubt},
     store::{Store, Write},
@@ -16,7 +16,7 @@ use crate::value::AgentId;
 fn job(path: &Path) -> Box<dyn Store> {
     let ledger = Ledger::sqlite(path);
     ledger
-        .open_for_job("https://deals.example.com", Some("email"))
+        .open_to_send(Purpose::Job, "https://deals.example.com", Some("email"))
         .unwrap()
 }
 

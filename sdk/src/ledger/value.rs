@@ -193,28 +193,30 @@ impl Ledger {
         }
     }
 
-    /// Opens the ledger of a job, or creates one.
-    pub(super) fn open_for_job(
+    /// Opens a ledger to send rows, or creates one.
+    pub(super) fn open_to_send(
         &self,
+        purpose: Purpose,
         service: &str,
         keys: Option<&str>,
     ) -> Result<Box<dyn Store>, LedgerError> {
         let mut store: Box<dyn Store> = match &self.place {
-            Place::File(path) => Box::new(Sqlite::open_for_job(path, service, keys)?),
+            Place::File(path) => Box::new(Sqlite::open_to_send(path, purpose, service, keys)?),
         };
         store.bind(service, keys)?;
         Ok(store)
     }
 
-    /// Starts the thread of a job.
+    /// Starts the thread of a job, or of a client's single creates.
     pub(crate) fn start(
         &self,
+        purpose: Purpose,
         service: String,
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
         let this = self.clone();
-        Writer::start(self.place.clone(), move || {
-            this.open_for_job(&service, keys.as_deref())
+        Writer::start(self.place.clone(), purpose, move || {
+            this.open_to_send(purpose, &service, keys.as_deref())
         })
     }
 }

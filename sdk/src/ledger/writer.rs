@@ -1,9 +1,15 @@
-//! The thread of a job that reads and writes its ledger, and commits together whatever several rows are waiting for.
+//! The thread that reads and writes the ledger of a job, or of a client's single creates, and commits together whatever
+//! several rows are waiting for.
 
 use std::{
+    collections::HashSet,
     io, mem, process,
-    sync::mpsc::{self, Receiver},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver},
+    },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use tokio::sync::oneshot;
@@ -17,7 +23,7 @@ use super::{
 };
 use crate::value::AgentId;
 
-/// The thread that has the ledger of a job open. Dropping it makes sure that everything noted is on disk.
+/// The thread that has a ledger open. Dropping it makes sure that everything noted is on disk.
 pub(crate) struct Writer {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
@@ -27,8 +33,12 @@ pub(crate) struct Writer {
 #[derive(Clone)]
 pub(crate) struct Handle {
     place: Place,
+    purpose: Purpose,
     process: u32,
     thread: mpsc::Sender<Ask>,
+    /// The rows that were claimed here, until it is noted what became of them. To the database they are all this job's, which
+    /// may note something of them: it cannot tell two calls with one key.
+    claimed: Arc<Mutex<HashSet<KeyHash>>>,
 }
 
 /// What a ledger has on a key.
@@ -55,13 +65,16 @@ impl Writer {
     /// Starts the thread, which opens the ledger first.
     pub(super) fn start(
         place: Place,
-        open: impl FnOnce() -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
+        purpose: Purpose,
+        mut open: impl FnMut() -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
         let handle = Handle {
             place,
+            purpose,
             process: process::id(),
             thread: sender,
+            claimed: Arc::default(),
         };
         let thread = thread::Builder::new()
             .name("dealkit-ledger".to_owned())
@@ -69,9 +82,12 @@ impl Writer {
                 let mut work = Work {
                     store: open(),
                     is_verified: false,
+                    is_to_open_again: false,
+                    stops: purpose == Purpose::Job,
                     failure: None,
+                    unwritten: Vec::new(),
                 };
-                while work.goes_on(&asked) {}
+                while work.goes_on(&asked, &mut open) {}
             })
             .map_err(|error| handle.error(Cause::Io(error)))?;
         Ok(Self {
@@ -92,14 +108,29 @@ impl Writer {
             .recv()
             .unwrap_or_else(|_| Err(self.handle.closed()))
     }
+
+    /// Lets the thread end by itself, once the last handle is gone.
+    pub(super) fn detach(mut self) {
+        self.thread = None;
+    }
+
+    /// Ends the thread, and waits for that, unless it is kept waiting by others itself.
+    pub(super) fn close(self, patience: Duration) {
+        let (answer, answered) = mpsc::channel();
+        let is_asked = self.handle.ask(Ask::Idle(answer)).is_ok();
+        if is_asked && answered.recv_timeout(patience).is_err() {
+            self.detach();
+        }
+    }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         if self.handle.ask(Ask::Close).is_ok() {
-            if let Some(thread) = self.thread.take() {
-                let _ = thread.join();
-            }
+            let _ = thread.join();
         } else {
             // In a forked child, where the thread does not exist, it may have left the channel locked.
             mem::forget(self.handle.clone());
@@ -116,15 +147,23 @@ impl Handle {
         self.answer_to(|answer| Ask::LookUp(key, answer))
     }
 
-    /// Claims a row, which may be sent or asked about once this has completed: the claim is then on disk. If the row is
-    /// not this job's, because another one was faster, returns what that has recorded.
-    pub(crate) fn claim(
+    /// Claims a row, which may be sent or asked about once this has completed: the claim is then on disk. If another job or
+    /// call was faster, returns what that one has recorded. Otherwise, even if this fails or is not waited for, something is to
+    /// be [noted](Self::note) of the row.
+    pub(crate) async fn claim(
         &self,
         key: KeyHash,
         when: WhenInDoubt,
-    ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
+    ) -> Result<Option<Recorded>, LedgerError> {
+        if !self.claimed().insert(key) {
+            return Ok(Some(Recorded::in_flight()));
+        }
         let claim = Write::Claim { key, when };
-        self.answer_to(|answer| Ask::Write(claim, answer))
+        let refused = self.answer_to(|answer| Ask::Write(claim, answer)).await?;
+        if refused.is_some() {
+            self.claimed().remove(&key);
+        }
+        Ok(refused)
     }
 
     /// Records what somebody has found out about a row that was claimed, which has this index in the job: its agent, or
@@ -154,7 +193,14 @@ impl Handle {
         noted: Option<Record>,
     ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
         let note = Write::Note { key, noted };
-        self.answer_to(|answer| Ask::Write(note, answer))
+        let answer = self.answer_to(|answer| Ask::Write(note, answer));
+        // Whoever claims it from here on does so after this note.
+        self.claimed().remove(&key);
+        answer
+    }
+
+    fn claimed(&self) -> MutexGuard<'_, HashSet<KeyHash>> {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
@@ -183,21 +229,30 @@ impl Handle {
     }
 
     fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(self.place.clone(), Purpose::Job, cause)
+        LedgerError::new(self.place.clone(), self.purpose, cause)
     }
 }
+
+type Open = dyn FnMut() -> Result<Box<dyn Store>, LedgerError>;
 
 /// The work of the thread.
 struct Work {
     store: Result<Box<dyn Store>, LedgerError>,
     is_verified: bool,
-    /// The first failure to write.
+    /// Whether the ledger could not be opened, and is tried again when it is next needed. One that was open and is damaged is
+    /// not: it may be gone by now, and a new one would know nobody.
+    is_to_open_again: bool,
+    /// Whether nothing is claimed any more after the first failure to write, whatever it is: a job ends, and a client goes on.
+    stops: bool,
+    /// The failure after which nothing is claimed any more.
     failure: Option<LedgerError>,
+    /// What could not be noted, if it goes on: until it is, the rows count as in flight.
+    unwritten: Vec<Write>,
 }
 
 impl Work {
     /// Does whatever has been asked for by now, once there is something; returns whether more may come.
-    fn goes_on(&mut self, asked: &Receiver<Ask>) -> bool {
+    fn goes_on(&mut self, asked: &Receiver<Ask>, open: &mut Open) -> bool {
         let Ok(first) = asked.recv() else {
             return false;
         };
@@ -218,22 +273,28 @@ impl Work {
             }
         }
         let is_needed = !look_ups.is_empty() || !writes.is_empty();
-        if is_needed && !self.is_verified {
+        if is_needed && self.is_to_open_again {
+            self.store = open();
+        }
+        if is_needed
+            && !self.is_verified
+            && let Ok(store) = &self.store
+        {
             // Not before it is needed: this reads the whole ledger.
             self.is_verified = true;
-            let damage = self.store.as_ref().ok().and_then(|store| {
-                let verified = store.verify();
-                verified.map_err(|cause| store.error(cause)).err()
-            });
-            if let Some(error) = damage {
-                self.store = Err(error);
+            if let Err(cause) = store.verify() {
+                self.store = Err(store.error(cause));
             }
+        }
+        if !self.unwritten.is_empty() {
+            self.write(Vec::new());
         }
         self.look_up(look_ups);
         self.write(writes);
         for answer in waiting {
             let _ = answer.send(self.store.as_ref().map(drop).map_err(Clone::clone));
         }
+        self.is_to_open_again = !self.stops && !self.is_verified && self.store.is_err();
         goes_on
     }
 
@@ -266,12 +327,18 @@ impl Work {
         if let Some(error) = &self.failure {
             asked = without_claims(asked, error);
         }
+        if !self.unwritten.is_empty() {
+            let unwritten = mem::take(&mut self.unwritten).into_iter();
+            let unwritten = unwritten.map(|write| (write, oneshot::channel().0));
+            asked = unwritten.chain(asked).collect();
+        }
         let store = &mut **store;
         let mut written = write(store, &asked);
         if let Err(error) = &written
             && self.failure.is_none()
         {
-            asked = without_claims(asked, self.failure.insert(error.clone()));
+            asked = without_claims(asked, error);
+            self.failure = (self.stops || error.is_final()).then(|| error.clone());
             written = write(store, &asked);
         }
         match written {
@@ -281,7 +348,14 @@ impl Work {
                     let _ = answer.send(Ok(recorded));
                 }
             }
-            Err(error) => refuse(asked, &error),
+            Err(error) => {
+                for (write, answer) in asked {
+                    let _ = answer.send(Err(error.clone()));
+                    if !self.stops {
+                        self.unwritten.push(write);
+                    }
+                }
+            }
         }
     }
 }

@@ -174,7 +174,7 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
         text(&came[1]),
-        "POST /v1/agents: the service rejected it in an earlier run (422 Unprocessable Entity); nothing was sent"
+        "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent"
     );
     assert!(text(&came[4]).contains("(503 Service Unavailable)"));
     for (index, creation) in came.iter().enumerate() {
@@ -593,7 +593,7 @@ async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them() {
             assert!(creation.is_recorded() && error.is_in_flight());
             in_flight += 1;
             assert_eq!(error.outcome(), Unknown);
-            assert!(error.to_string().contains("another job is sending it now"));
+            assert!(error.to_string().contains("being sent elsewhere right now"));
         }
     }
     assert!(in_flight > 0);

@@ -25,6 +25,7 @@ mod limits;
 mod mock;
 mod no_successes;
 mod on_the_wire;
+mod once;
 mod outcomes;
 #[path = "../peer/mod.rs"]
 mod peer;

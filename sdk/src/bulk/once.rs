@@ -1,0 +1,206 @@
+//! One create with a key: a job of one row, whose ledger the client keeps open.
+
+use std::{fmt, future::IntoFuture, sync::Arc};
+
+use super::{
+    many::Job,
+    recorder::{InDoubt, Recording, Rules},
+    row::{Course, Created, Creation, id_in},
+};
+use crate::{
+    calls::{
+        call::{Async, Call},
+        operations::CallFuture,
+        response::RawResponse,
+    },
+    error::call::Error,
+    http::base_url,
+    ledger::Ledger,
+    model::Agent,
+};
+
+/// A create that is sent at most once for its key, whoever makes it and however often; see [`Call::once`].
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct Once<T = Agent, M = Async> {
+    call: Call<T, M>,
+    agent_id: fn(&T) -> Option<String>,
+    entry: Entry,
+}
+
+/// What is asked of the ledger.
+struct Entry {
+    ledger: Ledger,
+    key: String,
+    keys: Option<String>,
+    rules: Rules,
+}
+
+impl<M> Call<Agent, M> {
+    /// Creates the agent only if this has not been done with the same key before: for a web handler or the worker of a queue,
+    /// which may run twice, in several processes. `ledger` has what became of each key, for all of them on one machine.
+    ///
+    /// | what became of the key | what comes back |
+    /// |---|---|
+    /// | nothing yet, or certainly no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
+    /// | an agent was created | [`Created::Before`], with its identifier and when it was sent |
+    /// | the service rejected it | an error of kind [`Recorded`](crate::ErrorKind::Recorded) and outcome `Rejected`, with the status; send a corrected request with another key, or [settle](Ledger::settle) this one |
+    /// | nobody knows | an error of kind `Recorded` and outcome `Unknown`: find out, and [settle](Ledger::settle) it |
+    /// | another call or job is sending it | the same, and [`is_in_flight`](crate::Error::is_in_flight): try again a little later, or [wait](Once::wait_in_flight) |
+    ///
+    /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The key goes
+    /// into the ledger before the request leaves, and the outcome before it comes back, so that no crash and no kill in
+    /// between makes a second agent. If this future is dropped, what is known by then is recorded.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// use dealkit::{Created, ledger::Ledger};
+    ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// match client.agents().create(request).once(&ledger, "crm-4711").await {
+    ///     Ok(Created::Now(agent)) => println!("created {}", agent.id),
+    ///     Ok(Created::Before { agent_id, .. }) => println!("was created before: {agent_id:?}"),
+    ///     Err(error) if error.is_in_flight() => println!("somebody else is at it: ask again"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # The ledger stays open
+    ///
+    /// The first such call opens it, on a thread of the client's own, and waits for that without keeping a runtime's thread;
+    /// calls at the same time share what they write to the disk. The client and those that [share its
+    /// connections](crate::ClientBuilder::share_connections) keep the last 16 ledgers open, until the last clone of the last
+    /// of them is dropped. If the ledger cannot be used, nothing is sent; once that is mended, calls go on, except for a
+    /// ledger that was moved or damaged: then put it back, and start the program anew.
+    ///
+    /// An outcome that cannot be written, because the disk is full, say, still comes back, and a warning is logged. It is
+    /// written as soon as that is possible, and until then nobody sends the row.
+    ///
+    /// # Errors
+    /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.
+    pub fn once(self, ledger: &Ledger, key: impl Into<String>) -> Once<Agent, M> {
+        Once {
+            call: self,
+            agent_id: |agent| Some(agent.id.to_string()),
+            entry: Entry {
+                ledger: ledger.clone(),
+                key: key.into(),
+                keys: None,
+                rules: Rules::default(),
+            },
+        }
+    }
+}
+
+impl<M> Once<Agent, M> {
+    /// Makes an agent that is created now come back as the raw response, whose body is left for the caller to read; see
+    /// [`Call::raw_response`].
+    pub fn raw_response(self) -> Once<RawResponse, M> {
+        Once {
+            call: self.call.raw_response(),
+            agent_id: |response| id_in(response.body()),
+            entry: self.entry,
+        }
+    }
+}
+
+impl<T, M> Once<T, M> {
+    /// Says what the keys are called, such as `"email"`: a ledger whose keys have another name is refused, because it would
+    /// know none of them. Without this, nothing is compared.
+    pub fn keys(mut self, name: impl Into<String>) -> Self {
+        self.entry.keys = Some(name.into());
+        self
+    }
+
+    /// Sends it even if nobody knows what became of the key. If the agent was created, there are then two.
+    pub fn resend_unknown(mut self) -> Self {
+        self.entry.rules.in_doubt = InDoubt::Resend;
+        self
+    }
+
+    /// Waits while another call or job is sending it, for as long as this call may take, and then reports what has become of
+    /// it. Without this, such a call comes back at once, with an error that [is in flight](Error::is_in_flight).
+    pub fn wait_in_flight(mut self) -> Self {
+        self.entry.rules.waits_in_flight = true;
+        self
+    }
+
+    /// The same, to be awaited, and how it was to be made.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_async(self) -> (Once<T>, M) {
+        let (call, mode) = self.call.into_async();
+        let once = Once {
+            call,
+            agent_id: self.agent_id,
+            entry: self.entry,
+        };
+        (once, mode)
+    }
+}
+
+impl<T: Send + 'static> Once<T> {
+    /// Makes the call, unless the ledger says what became of the key before; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Call::once`].
+    pub async fn send(self) -> Result<Created<T>, Error> {
+        let creation = self.send_with(|call| call.send()).await;
+        if let Some(error) = creation.ledger_error {
+            tracing::warn!(target: "dealkit", "the outcome of a create could not be recorded yet: {error}");
+        }
+        creation.result
+    }
+
+    /// Makes the call with `send`: for bindings, which watch it.
+    #[doc(hidden)]
+    pub async fn send_with<F>(self, send: impl FnOnce(Call<T>) -> F + Send) -> Creation<T>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        // The ledger stays open until the outcome is recorded, even if the client is dropped meanwhile.
+        let service = Arc::clone(self.call.service());
+        let Entry {
+            ledger,
+            key,
+            keys,
+            rules,
+        } = self.entry;
+        let recording = || {
+            if key.is_empty() {
+                return Err(Error::config("not sent: the key is empty"));
+            }
+            let base_url = base_url::normal(&service.base_url);
+            let handle = service.ledgers.handle(&ledger, base_url, keys)?;
+            Ok(Recording::of(handle, &key, rules))
+        };
+        let creation = match recording() {
+            Ok(recording) => {
+                let (call, course) = (Ok(self.call), Arc::<Course>::default());
+                let running = recording.run(0, call, send, self.agent_id, course, Job::default());
+                running.await
+            }
+            Err(error) => Creation::not_sent(0, error),
+        };
+        Creation {
+            key: Some(key),
+            ..creation
+        }
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for Once<T> {
+    type Output = Result<Created<T>, Error>;
+    type IntoFuture = CallFuture<Created<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl<T, M> fmt::Debug for Once<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}

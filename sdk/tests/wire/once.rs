@@ -1,0 +1,328 @@
+//! Creates with a key: made by the first who comes, and only reported to everybody else.
+#![cfg(all(feature = "blocking", feature = "ledger"))]
+
+use std::{fs, time::Duration};
+
+use dealkit::{
+    Agent, AgentProfile, Client, CreateAgent, Created, Error, ErrorKind, Once, Outcome,
+    RawResponse, blocking,
+    ledger::{Ledger, LedgerErrorKind},
+};
+use futures_util::future::{join, join_all, select_all};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::task::yield_now;
+
+use crate::{
+    mock::{AGENT, Service, client},
+    peer::{FINE, Peer},
+    rows::email,
+};
+
+use Outcome::{NotSent, Rejected, Unknown};
+
+fn new_ledger() -> (TempDir, Ledger) {
+    let folder = TempDir::new().unwrap();
+    let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
+    (folder, ledger)
+}
+
+fn request() -> CreateAgent {
+    let request = CreateAgent::builder().email(email(0)).first_name("Ada");
+    let request = request.last_name("Lovelace").profile(AgentProfile::new());
+    request.build().unwrap()
+}
+
+fn once(client: &Client, ledger: &Ledger, key: &str) -> Once {
+    client.agents().create(request()).once(ledger, key)
+}
+
+type Made = Result<Created<Agent>, Error>;
+
+/// Makes the call, which the service answers with this status, unless it is not sent at all.
+async fn answered(peer: &mut Peer, call: Once, status: u16) -> (Made, bool) {
+    let mut call = call.into_future();
+    tokio::select! {
+        made = &mut call => (made, false),
+        heard = peer.next() => {
+            heard.answer(status, FINE);
+            (call.await, true)
+        }
+    }
+}
+
+fn refusal(made: Made) -> (ErrorKind, Outcome, bool) {
+    let error = made.unwrap_err();
+    (error.kind(), error.outcome(), error.is_in_flight())
+}
+
+/// How many ledgers in this folder somebody has open.
+fn open_in(folder: &TempDir) -> usize {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains("-job-")).count()
+}
+
+#[tokio::test]
+async fn a_key_is_sent_until_something_is_known_of_it() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let (now, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
+    assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
+    let (before, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
+    let Created::Before {
+        agent_id, sent_at, ..
+    } = before.unwrap()
+    else {
+        panic!("it was there before");
+    };
+    assert!(!sent && sent_at.is_some());
+    assert_eq!(agent_id.unwrap(), "x_1");
+
+    for (status, outcome, is_sent_again) in [
+        (422, Rejected, false),
+        (503, Unknown, false),
+        (401, Rejected, true),
+    ] {
+        let key = status.to_string();
+        let (first, sent) = answered(&mut peer, once(&client, &ledger, &key), status).await;
+        assert!(sent && first.unwrap_err().outcome() == outcome);
+        let (second, sent) = answered(&mut peer, once(&client, &ledger, &key), status).await;
+        assert_eq!(sent, is_sent_again);
+        if !sent {
+            let error = second.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.outcome()),
+                (ErrorKind::Recorded, outcome)
+            );
+            assert_eq!(error.status().unwrap(), status);
+        }
+        // Somebody has looked: there is no agent.
+        ledger.settle([(&key, None)]).unwrap();
+        let (third, sent) = answered(&mut peer, once(&client, &ledger, &key), 201).await;
+        assert!(sent && third.unwrap().now().is_some());
+    }
+
+    let (made, _) = answered(&mut peer, once(&client, &ledger, "doubtful"), 500).await;
+    assert_eq!(made.unwrap_err().outcome(), Unknown);
+    let again = once(&client, &ledger, "doubtful").resend_unknown();
+    let (made, sent) = answered(&mut peer, again, 201).await;
+    assert!(sent && made.unwrap().now().is_some());
+
+    let empty = once(&client, &ledger, "").await;
+    assert_eq!(refusal(empty), (ErrorKind::Config, NotSent, false));
+    let named = once(&client, &ledger, "ada@example.com").keys("email");
+    let (made, sent) = answered(&mut peer, named, 201).await;
+    assert!(sent && made.is_ok());
+    let others = once(&client, &ledger, "crm-4711")
+        .keys("crm")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        others.ledger_error().unwrap().kind(),
+        LedgerErrorKind::OtherKeys
+    );
+    drop(client);
+    assert_eq!(ledger.summary().unwrap().succeeded, 6);
+}
+
+#[tokio::test]
+async fn of_calls_with_one_key_one_is_sent_and_the_others_free_nothing_that_is_in_flight() {
+    let (folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let clients = [client(peer.url.as_str()), client(peer.url.as_str())];
+    let mut first = once(&clients[0], &ledger, "one").into_future();
+    let held = tokio::select! {
+        _ = &mut first => panic!("nothing was answered"),
+        held = peer.next() => held,
+    };
+    for client in clients.iter().chain(&clients) {
+        let made = once(client, &ledger, "one").await;
+        assert_eq!(refusal(made), (ErrorKind::Recorded, Unknown, true));
+        // One that is given up on the way does not take the claim of the first with it.
+        let given_up = tokio::time::timeout(Duration::ZERO, once(client, &ledger, "one"));
+        assert!(given_up.await.map_or(true, |made| made.is_err()));
+        assert_eq!(ledger.summary().unwrap().in_flight, 1);
+    }
+    let patient = once(&clients[1], &ledger, "one")
+        .wait_in_flight()
+        .into_future();
+    let (made, patient) = join(first, async {
+        held.answer(201, FINE);
+        patient.await
+    })
+    .await;
+    assert!(made.unwrap().now().is_some() && patient.unwrap().now().is_none());
+    // Between its look-up and its claim, one call cannot see the other in the ledger: the claim decides.
+    let other = Connection::open(ledger.path().unwrap()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let calls = [false, false, true].map(|waits| {
+        let call = once(&clients[0], &ledger, "two");
+        let call = if waits { call.wait_in_flight() } else { call };
+        call.into_future()
+    });
+    let (refused, _, mut left) = select_all(calls).await;
+    assert_eq!(refusal(refused), (ErrorKind::Recorded, Unknown, true));
+    let given_up = tokio::time::timeout(Duration::from_millis(50), left.pop().unwrap());
+    assert!(given_up.await.is_err());
+    drop(other);
+    let held = tokio::select! {
+        _ = &mut left[0] => panic!("nothing was answered"),
+        held = peer.next() => held,
+    };
+    assert_eq!(ledger.summary().unwrap().in_flight, 1);
+    held.answer(201, FINE);
+    assert!(left.remove(0).await.unwrap().now().is_some());
+
+    let calls = (0..40).map(|n| once(&clients[n % 2], &ledger, "many").into_future());
+    let mut calls = join_all(calls);
+    let held = tokio::select! {
+        _ = &mut calls => panic!("nothing was answered"),
+        held = peer.next() => held,
+    };
+    tokio::select! {
+        biased;
+        _ = &mut calls => panic!("nothing was answered"),
+        () = async { for _ in 0..100 { yield_now().await } } => assert!(peer.waiting().is_none()),
+    }
+    held.answer(201, FINE);
+    let made = calls.await;
+    let now = |made: &Made| {
+        made.as_ref()
+            .is_ok_and(|made| matches!(made, Created::Now(_)))
+    };
+    assert_eq!(made.iter().filter(|made| now(made)).count(), 1);
+    for made in made.into_iter().filter(|made| !now(made)) {
+        assert!(made.map_or_else(|error| error.is_in_flight(), |made| made.now().is_none()));
+    }
+    assert_eq!(open_in(&folder), 2);
+    drop(clients);
+    assert_eq!(open_in(&folder), 0);
+}
+
+#[tokio::test]
+async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is() {
+    let (folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    for (key, is_answered) in [("dropped", false), ("answered", true)] {
+        let client = client(peer.url.as_str());
+        let mut call = once(&client, &ledger, key).into_future();
+        drop(client);
+        let held = tokio::select! {
+            _ = &mut call => panic!("nothing was answered"),
+            held = peer.next() => held,
+        };
+        if is_answered {
+            held.answer(201, FINE);
+            assert!(call.await.unwrap().now().is_some());
+        } else {
+            drop(call);
+            held.gone().await;
+        }
+        assert_eq!(open_in(&folder), 0);
+    }
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.succeeded, summary.in_doubt.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_ledger_that_cannot_be_used_sends_nothing() {
+    let folder = TempDir::new().unwrap();
+    let ledger = Ledger::sqlite(folder.path().join("later/agents.ledger"));
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    for _ in 0..2 {
+        let error = once(&client, &ledger, "one").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::Ledger, NotSent)
+        );
+        assert!(
+            error.to_string().contains("create the folder first"),
+            "{error}"
+        );
+    }
+    // Nothing has to be started anew for a ledger that never was open.
+    let path = ledger.path().unwrap();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let mut call = once(&client, &ledger, "one").into_future();
+    let held = tokio::select! {
+        _ = &mut call => panic!("nothing was answered"),
+        held = peer.next() => held,
+    };
+    let moved = path.with_extension("moved");
+    fs::rename(path, &moved).unwrap();
+    held.answer(201, FINE);
+    assert!(call.await.unwrap().now().is_some());
+    for _ in 0..2 {
+        let error = once(&client, &ledger, "two").await.unwrap_err();
+        assert_eq!(error.ledger_error().unwrap().kind(), LedgerErrorKind::Moved);
+        assert!(
+            error
+                .to_string()
+                .contains("Put it back and start the program anew"),
+            "{error}"
+        );
+    }
+    assert!(!path.exists());
+    // Put back, it is told what became of the first call; and nobody sends anything in this process any more.
+    fs::rename(&moved, path).unwrap();
+    assert_eq!(
+        refusal(once(&client, &ledger, "two").await).0,
+        ErrorKind::Ledger
+    );
+    assert!(once(&client, &ledger, "one").await.unwrap().now().is_none());
+    drop(client);
+    assert_eq!(ledger.summary().unwrap().succeeded, 1);
+}
+
+#[tokio::test]
+async fn a_client_keeps_a_few_ledgers_open() {
+    let folder = TempDir::new().unwrap();
+    let service = Service::answering(201, &[], AGENT).await;
+    let client = service.client();
+    let ledgers: Vec<_> = (0..20)
+        .map(|n| Ledger::sqlite(folder.path().join(n.to_string())))
+        .collect();
+    for is_there in [false, true] {
+        for ledger in &ledgers {
+            let made = once(&client, ledger, "one").await.unwrap();
+            assert_eq!(made.now().is_none(), is_there);
+        }
+        while open_in(&folder) > 16 {
+            yield_now().await;
+        }
+    }
+    let other = Client::builder()
+        .base_url(service.url())
+        .service_key("k")
+        .share_connections(&client);
+    let other = other.build().unwrap();
+    once(&other, &ledgers[19], "two").await.unwrap();
+    drop(client);
+    assert_eq!(open_in(&folder), 16);
+    drop(other);
+    assert_eq!(open_in(&folder), 0);
+}
+
+#[test]
+fn a_blocking_call_and_a_raw_one_have_keys_too() {
+    let (_folder, ledger) = new_ledger();
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let call = || {
+        client
+            .agents()
+            .create(request())
+            .once(&ledger, "one")
+            .raw_response()
+    };
+    let now: RawResponse = call().send().unwrap().now().unwrap();
+    let agent: Agent = now.json().unwrap();
+    let Created::Before { agent_id, .. } = call().send().unwrap() else {
+        panic!("it was there before");
+    };
+    assert_eq!(agent_id.unwrap(), agent.id);
+    assert_eq!(service.arrived().len(), 1);
+}
