@@ -34,7 +34,7 @@ class Cluster:
     # Text that the engine's logs contain when they mention the examples' tasks.
     task = b"do_task"
 
-    def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2, ledger: object = "") -> None:
         self.folder = folder
         self.count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -53,28 +53,33 @@ class Cluster:
             # Different from the time zone of the timestamps.
             "TZ": "America/New_York",
         }
-        self.secrets = {"DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key}
+        self.secrets = {
+            "DEALKIT_BASE_URL": sandbox.url,
+            "DEALKIT_SERVICE_KEY": sandbox.service_key,
+            "DEALKIT_LEDGER": str(ledger),
+        }
         self._start()
 
     def _start(self) -> None:
         """Starts whatever does not start with the example itself."""
 
     def _command(self) -> list[str]:
-        """The command that runs the example."""
-        return [sys.executable, str(EXAMPLES / f"on_{self.name}.py")]
+        """The command that runs a program."""
+        return [sys.executable]
 
     def _is_worker(self, process: psutil.Process) -> bool:
         """Whether a process runs tasks."""
         raise NotImplementedError
 
-    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Starts the example with these arguments."""
-        return self._spawn("driver", [*self._command(), *map(str, arguments)], self.env)
+    def begin(self, *arguments: object, twice: bool = False) -> subprocess.Popen[bytes]:
+        """Starts the example with these arguments, with two copies of each task if asked."""
+        programs = [*([Path(__file__).with_name("twice.py")] if twice else []), EXAMPLES / f"on_{self.name}.py"]
+        return self._spawn("driver", [*self._command(), *map(str, [*programs, *arguments])], self.env)
 
-    def run(self, *arguments: object) -> tuple[int, str]:
+    def run(self, *arguments: object, twice: bool = False) -> tuple[int, str]:
         """Runs the example and returns its exit code and the output of its processes."""
         before = self.said().count("\n")
-        code = self.begin(*arguments).wait(PATIENCE)
+        code = self.begin(*arguments, twice=twice).wait(PATIENCE)
         return code, "\n".join(self.said().split("\n")[before:])
 
     def said(self) -> str:
@@ -190,8 +195,7 @@ class SparkCluster(Cluster):
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         # Each task may be tried four times, as on a cluster.
-        submit = ["spark-submit", "--master", f"local[{self.count},4]", *options]
-        return [*submit, str(EXAMPLES / "on_spark.py")]
+        return ["spark-submit", "--master", f"local[{self.count},4]", *options]
 
     def _is_worker(self, process: psutil.Process) -> bool:
         # The daemon is the parent of the processes that run tasks.

@@ -14,7 +14,7 @@ import pytest
 from clusters import CLUSTERS, PATIENCE, Cluster, until
 from pyarrow import parquet
 
-from dealkit import Client
+from dealkit import Client, ledger
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f77"
@@ -46,6 +46,7 @@ class World(NamedTuple):
     sandbox: Sandbox
     expected: pyarrow.Table
     ids: Path
+    ledger: str
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -60,8 +61,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         with Client(base_url=sandbox.url, service_key=KEY) as client:
             deals = client.deals.retrieve_many(IDS, concurrency=32, on_error="return").to_arrow()
             expected = pyarrow.table(deals).sort_by("id")
-        with CLUSTERS[request.param](folder, sandbox) as cluster:
-            yield World(cluster, sandbox, expected, ids)
+        ledger = folder / "agents.ledger"
+        with CLUSTERS[request.param](folder, sandbox, ledger=ledger) as cluster:
+            yield World(cluster, sandbox, expected, ids, str(ledger))
             print(cluster.said()[-10_000:])
     shutil.rmtree(folder)
 
@@ -96,7 +98,7 @@ def check_secrecy(cluster: Cluster) -> None:
 
 
 def test_the_deals_of_one_process_and_what_failed_is_asked_for_alone(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, expected, ids = world
+    cluster, sandbox, expected, ids, _ = world
     # An error of the service that contains the key, as none should.
     sandbox.fail_next(status=410, body={"title": f"gone, {KEY}"}, path="/v1/deals/g_17", times=None)
     sandbox.fail_next(status=503, path="/v1/deals/g_2300", times=None)
@@ -120,7 +122,7 @@ def test_the_deals_of_one_process_and_what_failed_is_asked_for_alone(world: Worl
 
 
 def test_no_deal_can_be_had(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, _, ids = world
+    cluster, sandbox, _, ids, _ = world
     sandbox.fail_next(status=401, times=None)
     before = sent(sandbox)
     code, said = cluster.run("export", ids, tmp_path)
@@ -130,7 +132,7 @@ def test_no_deal_can_be_had(world: World, tmp_path: Path) -> None:
 
 
 def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, expected, ids = world
+    cluster, sandbox, expected, ids, _ = world
     before, limit = sent(sandbox), 500
     process = cluster.begin("export", ids, tmp_path, "--rate-limit", limit, "--per-file", PER_FILE)
     until(lambda: sent(sandbox) >= before + 600 and len(cluster.workers()) == cluster.count)
@@ -148,7 +150,7 @@ def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
 
 
 def test_everything_is_killed(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, expected, ids = world
+    cluster, sandbox, expected, ids, _ = world
     before = sent(sandbox)
     process = cluster.begin("export", ids, tmp_path, "--rate-limit", 1000, "--per-file", PER_FILE)
     until(lambda: sent(sandbox) >= before + 2_200)
@@ -161,4 +163,51 @@ def test_everything_is_killed(world: World, tmp_path: Path) -> None:
     assert code == 1 and "; 1 failed: " in said, said
     assert sent(sandbox) - again < len(IDS) - 1_000
     assert exported(tmp_path).equals(expected)
+    check_secrecy(cluster)
+
+
+def agents(sandbox: Sandbox) -> dict[str, str]:
+    """The ids of the agents that the service has, by e-mail address."""
+    found = sandbox.agents
+    by_email = {agent.email: agent.id for agent in found}
+    assert len(by_email) == len(found), "an agent is there twice"
+    return by_email
+
+
+def test_an_import_whose_tasks_run_twice_and_are_killed(world: World, tmp_path: Path) -> None:
+    cluster, sandbox, _, _, path = world
+    rows = [
+        {"email": f"agent{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {"tier": "A"}}
+        for n in range(1_200)
+    ]
+    table = tmp_path / "agents.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), table)
+    sandbox.fail_next(method="POST", times=None, act_then_reset=True, probability=0.005, seed=1)
+    sandbox.fail_next(method="POST", times=None, status=503, probability=0.005, seed=2)
+    sandbox.fail_next(method="POST", times=None, status=429, retry_after=0, probability=0.01, seed=3)
+    sandbox.fail_next(method="POST", times=None, delay=0.1, probability=0.2, seed=4)
+    job = ("import", table, tmp_path, "--key", "email", "--per-file", 100)
+
+    process = cluster.begin(*job, twice=True)
+    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == cluster.count)
+    cluster.workers()[0].kill()
+    until(lambda: len(sandbox.agents) >= 600)
+    for worker in cluster.workers():
+        worker.kill()
+    process.kill()
+    process.wait()
+
+    code, said = cluster.run(*job, twice=True)
+    assert code == 1 and "unknown: " in said, said
+    doubtful = [row["key"] for row in parquet.read_table(tmp_path / "failed").to_pylist() if row["result"] == "unknown"]
+    assert len(doubtful) == len(ledger.show(path).in_doubt) >= 3, said
+    there = agents(sandbox)
+    ledger.settle(path, {email: there.get(email) for email in doubtful})
+    sandbox.clear_faults()
+    code, said = cluster.run(*job, twice=True)
+    assert code == 0, said
+    there = agents(sandbox)
+    assert there.keys() == {row["email"] for row in rows}, "an agent is missing"
+    done = {row["key"]: row["agent_id"] for row in parquet.read_table(tmp_path / "agents").to_pylist()}
+    assert done == there
     check_secrecy(cluster)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from dealkit import Client, ConfigError, StoppedError, engines
-from dealkit.engines import Exported, export_deals
+from dealkit.engines import Exported, Imported, export_deals, import_agents
+from dealkit.ledger import settle
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f77"
@@ -101,7 +103,18 @@ def test_a_worker_without_the_key_or_the_service(monkeypatch: pytest.MonkeyPatch
         export_deals(map, IDS, tmp_path, workers=0)
 
 
-def test_the_workers_share_the_rate(sandbox: Sandbox, tmp_path: Path) -> None:
+@dataclass
+class Permits:
+    """A limiter that all workers share, and that counts."""
+
+    file: Path
+
+    def __call__(self) -> None:
+        with self.file.open("a") as file:
+            file.write(".")
+
+
+def test_the_workers_share_the_rate_or_ask_a_limiter(sandbox: Sandbox, tmp_path: Path) -> None:
     given: list[Any] = []
 
     def run(do: Any, tasks: list[Any]) -> list[Any]:
@@ -110,6 +123,76 @@ def test_the_workers_share_the_rate(sandbox: Sandbox, tmp_path: Path) -> None:
 
     export_deals(run, IDS, tmp_path, workers=4, rate_limit=10_000)
     assert given == [(2_500, 1), (2_500, 4)]
+    permits = Permits(tmp_path / "permits")
+    assert export_deals(twice, [*IDS, "none"], tmp_path, workers=4, limiter=permits).failed == 1
+    export_deals(twice, IDS, tmp_path / "other", workers=4, limiter=permits)
+    assert permits.file.read_text() == "." * (1 + len(IDS))
+
+
+EMAILS = [f"agent{n}@example.com" for n in range(40)]
+# What is null is not sent, and the last row breaks the rules.
+AGENTS = pyarrow.Table.from_pylist(
+    [
+        {"email": email, "first_name": "Ada", "last_name": "Lovelace", "phone": None, "profile": {"external_id": email}}
+        for email in EMAILS
+    ]
+    + [{"email": "nobody", "first_name": "", "last_name": "N.", "profile": {"external_id": "x", "tier": None}}]
+)
+
+
+def test_an_import(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "agents.ledger"
+    monkeypatch.setenv("DEALKIT_LEDGER", str(path))
+    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(cut="before-head")
+    sandbox.fail_next(status=409)
+    how: Any = {"key": "email", "workers": 2, "per_file": 10}
+    assert import_agents(twice, AGENTS, tmp_path, **how) == Imported(37, 0, 1, 2, 0, 1)
+    failed = {row["key"]: row for row in parquet.read_table(tmp_path / "failed").to_pylist()}
+    assert failed["nobody"]["kind"] == "validation" and failed["nobody"]["result"] == "not_sent"
+    assert [row["status"] for row in failed.values() if row["result"] == "rejected"] == [409]
+
+    there = {agent.email: agent.id for agent in sandbox.agents}
+    settle(path, {key: there.get(key) for key, row in failed.items() if row["result"] in ("unknown", "rejected")})
+    assert import_agents(twice, AGENTS, tmp_path, **how) == Imported(2, 1, 0, 0, 0, 1)
+    # Somewhere else, everything comes from the ledger.
+    assert import_agents(twice, AGENTS, tmp_path / "other", **how) == Imported(0, 40, 0, 0, 0, 1)
+    there = {agent.email: agent.id for agent in sandbox.agents}
+    assert there.keys() == {*EMAILS} and len(sandbox.agents) == len(EMAILS)
+    for folder in (tmp_path, tmp_path / "other"):
+        assert {row["key"]: row["agent_id"] for row in parquet.read_table(folder / "agents").to_pylist()} == there
+
+
+def test_an_import_that_cannot_begin(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(key: str = "email", run: Any = map, error: type[Exception] = ValueError) -> str:
+        with pytest.raises(error) as raised:
+            import_agents(run, AGENTS, tmp_path, key=key, workers=1)
+        return str(raised.value)
+
+    for key, why in {
+        "e-mail": "the table has no field 'e-mail' to tell rows apart by",
+        "profile.e-mail": "the table has no field 'profile.e-mail' to tell rows apart by",
+        "phone": "41 rows have no phone, the key that tells rows apart",
+        "first_name": "39 rows share with another row their first_name, the key that tells rows apart",
+    }.items():
+        assert refused(key) == why
+    # A ledger that not all workers would have.
+    for ledger in ("", "agents.ledger"):
+        monkeypatch.setenv("DEALKIT_LEDGER", ledger)
+        assert "DEALKIT_LEDGER must name the ledger of all workers" in refused(error=ConfigError)
+    monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
+
+    def elsewhere(do: Any, tasks: list[Any]) -> list[Any]:
+        monkeypatch.setattr("socket.gethostname", lambda: "another")
+        return [*map(do, tasks)]
+
+    assert "a worker is not on the machine" in refused(run=elsewhere, error=ConfigError)
+    monkeypatch.undo()
+    monkeypatch.setenv("DEALKIT_BASE_URL", sandbox.url)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", "wrong")
+    monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
+    assert "401 Unauthorized" in refused(error=StoppedError)
+    assert len(sandbox.requests) == 5 and not sandbox.agents
 
 
 def test_the_command_line(
@@ -138,6 +221,17 @@ def test_the_command_line(
     ids.write_text("g_0\ng_1\n")
     assert program("export", ids, out) == 0
     assert capsys.readouterr().out.startswith("0 deals are new in ")
+
+    table = tmp_path / "agents.parquet"
+    parquet.write_table(AGENTS, table)
+    monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
+    assert program("import", table, out, "--key", "email") == 1
+    shown = f"40 agents are new in {out / 'agents'}; 0 were there before; 1 not sent: {out / 'failed'} says why"
+    assert capsys.readouterr().out == f"{shown}; run it again for what was not sent\n"
+    parquet.write_table(AGENTS.slice(0, 40), table)
+    assert program("import", table, out / "other", "--key", "email") == 0
+    assert "0 agents are new in " in capsys.readouterr().out
+
     sandbox.fail_next(status=401, times=None)
     ids.write_text("g_2\n")
     for file, why in ((ids, "401 Unauthorized"), (tmp_path / "none.txt", "No such file")):

@@ -32,7 +32,7 @@ ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
 # Pages whose commands are run elsewhere: `make test-engines` installs what these need.
-ON_ENGINES = ["docs/howto/export-on-engines.md"]
+ON_ENGINES = ["docs/howto/on-engines.md"]
 
 
 def snippets(language: str) -> Iterator[tuple[str, str, str]]:

@@ -1,11 +1,12 @@
-"""Export deals to Parquet on the workers of a Ray cluster: `pip install dealkit ray pyarrow`.
+"""Export deals and import agents on the workers of a Ray cluster: `pip install dealkit ray pyarrow`.
 
-`python on_ray.py export ids.txt export --rate-limit 100` puts the deals into `export/deals`, and the errors of those that
-could not be retrieved into `export/failed`. Run it again, even after it was killed, and it requests only the deals that are
-not in `export/deals`.
+`python on_ray.py export ids.txt out --rate-limit 100` puts the deals into `out/deals`, and `python on_ray.py import
+agents.parquet out --key email --rate-limit 100` what was created into `out/agents`; `out/failed` has the rest, and why. Run it
+again, even after it was killed, and it does only what is left.
 
-Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY. Workers
-that this process starts inherit them; where there is a cluster, this process needs neither.
+Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY, and for an
+import the ledger that all of them share, DEALKIT_LEDGER. Workers that this process starts inherit them; where there is a cluster,
+this process needs none of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ def do(function: Callable[[object], object], task: object) -> object:
 
 
 @contextmanager
-def on_ray() -> Iterator[tuple[engines.Map, int]]:
+def engine() -> Iterator[tuple[engines.Map, int]]:
     with ray.init():  # The cluster that RAY_ADDRESS names, or one on this machine.
         workers = int(ray.cluster_resources()["CPU"])
         remote = ray.remote(do)  # One processor for each task, which is tried four times.
@@ -29,4 +30,4 @@ def on_ray() -> Iterator[tuple[engines.Map, int]]:
 
 
 if __name__ == "__main__":
-    engines.main(on_ray)
+    engines.main(engine)

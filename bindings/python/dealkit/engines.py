@@ -1,4 +1,4 @@
-"""Exports of deals on the workers of an engine such as Dask, Spark or Ray, into Parquet files. Needs pyarrow.
+"""Exports of deals and imports of agents on the workers of an engine such as Dask, Spark or Ray. Needs pyarrow.
 
 All that an engine has to do is to map a function over tasks, as the executors of Python's standard library do. So this
 is an export by four processes of one machine:
@@ -8,16 +8,20 @@ is an export by four processes of one machine:
 Exported(deals=998, failed=2, missing=1)
 
 The functions that the workers run are in this package, so dealkit must be installed there. Each worker reads the
-service's address and key from its own environment, ``DEALKIT_BASE_URL`` and ``DEALKIT_SERVICE_KEY``: no task holds
-them. Results are written by the workers, so a task that an engine runs once more, because it has lost what the first
-time came to, asks for nothing again that it had finished.
+service's address and key from its own environment, ``DEALKIT_BASE_URL`` and ``DEALKIT_SERVICE_KEY``, and for an import
+the ledger, ``DEALKIT_LEDGER``: no task holds them. Results are written by the workers, into Parquet files, so a task
+that an engine runs once more, because it has lost what the first time came to, asks for nothing again that it had
+finished.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -28,12 +32,15 @@ from pyarrow import compute, parquet
 
 from dealkit._client.client import Client
 from dealkit._core.arguments import check_int
-from dealkit.exceptions import DealkitError, StoppedError
+from dealkit.exceptions import ConfigError, DealkitError, LedgerError, RecordedError, StoppedError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["Exported", "Map", "export_deals", "main"]
+    from dealkit._bulk.creation import Creation
+    from dealkit._native import Agent
+
+__all__ = ["Exported", "Imported", "Map", "export_deals", "import_agents", "main"]
 
 Map: TypeAlias = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 """What an engine does for a job: it calls a function with each of these tasks, on its workers, and returns the results
@@ -42,6 +49,19 @@ in the order of the tasks."""
 # pyarrow's own types are unknown to type checkers.
 _parquet: Any = parquet
 _compute: Any = compute
+
+# How long to wait for rows that another job is sending, in seconds: longer than a call takes, and than it takes to notice
+# that a worker is dead.
+_PATIENCE = 120
+
+_AGENTS = pyarrow.schema([(name, pyarrow.string()) for name in ("key", "agent_id", "result")])
+_FAILED = pyarrow.schema(
+    [
+        *((name, pyarrow.string()) for name in ("key", "result", "kind")),
+        ("status", pyarrow.int64()),
+        *((name, pyarrow.string()) for name in ("request_id", "message")),
+    ]
+)
 
 # How many rows one worker tries before the others begin: a 403 may concern a single deal.
 _FIRST = 5
@@ -58,6 +78,23 @@ class Exported(NamedTuple):
     """How many of those do not exist, says the service (404 or 410): another run will not find them either."""
 
 
+class Imported(NamedTuple):
+    """What an import came to, as numbers of rows."""
+
+    created: int
+    """The agents that it has created."""
+    created_before: int
+    """Rows whose agents the ledger has from earlier runs, or from another copy of a task."""
+    rejected: int
+    """Rows that the service rejected, and that it will reject again."""
+    unknown: int
+    """Rows that may have an agent: find out, and record it with ``dealkit.ledger.settle``. No run sends them again."""
+    in_flight: int
+    """Rows that another job was sending all the time: it will know."""
+    not_sent: int
+    """Rows that were not sent: because they break the rules, or something has come in between."""
+
+
 def export_deals(
     run: Map,
     ids: Iterable[str],
@@ -65,6 +102,7 @@ def export_deals(
     *,
     workers: int,
     rate_limit: float | None = None,
+    limiter: Callable[[], object] | None = None,
     concurrency: int = 32,
     per_file: int = 1_000,
 ) -> Exported:
@@ -81,6 +119,8 @@ def export_deals(
         workers: How many processes run tasks at the same time. Each gets the same number of tasks, and an equal share
             of the rate.
         rate_limit: How many requests all workers together may send in a second.
+        limiter: What a worker calls before each row, and what returns once the row may be sent: a function of yours
+            that takes a token from Redis, for instance. It is pickled. Retries do not call it.
         concurrency: How many deals a task has in flight.
         per_file: How many deals a task retrieves at most. If a worker dies, they are retrieved again.
 
@@ -88,7 +128,7 @@ def export_deals(
         DealkitError: No deal can be retrieved, as one worker has found out with the first five: it has no key, or the
             service cannot be reached or does not accept the key.
     """
-    job = _Export(Path(out), workers, rate_limit, concurrency, per_file)
+    job = _Export(Path(out), workers, rate_limit, limiter, concurrency, per_file)
     wanted = _compute.unique(_texts(ids))
     failed = job.run(run, pyarrow.table({"id": wanted.filter(_compute.not_equal(wanted, ""))}))
     missing = sum(status in (404, 410) for status in failed["status"].to_pylist())
@@ -96,11 +136,64 @@ def export_deals(
     return Exported(deals, failed.num_rows, missing)
 
 
-def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None:
-    """The command line of a program that runs on an engine: ``export IDS OUT`` does ``export_deals``, and ``--help``
-    shows the options.
+def import_agents(
+    run: Map,
+    rows: object,
+    out: str | os.PathLike[str],
+    *,
+    key: str,
+    workers: int,
+    rate_limit: float | None = None,
+    limiter: Callable[[], object] | None = None,
+    concurrency: int = 32,
+    per_file: int = 1_000,
+) -> Imported:
+    """Creates an agent for each row of a table on an engine's workers: one, however often tasks are run again or twice at
+    the same time, because all of them share a ledger.
 
-    The program ends with 0 if all deals are there, with 1 if some are not, and with 2 if it could not begin.
+    The agents go into Parquet files in ``out/agents`` (``key``, ``agent_id`` and ``result``, which is ``created`` or
+    ``created_before``), and the other rows into ``out/failed`` (``key``, ``result``, ``kind``, ``status``,
+    ``request_id`` and ``message``). Rows whose agents are in ``out/agents`` are not looked at again, so the same call,
+    made again, resumes a run that was killed.
+
+    When a worker dies, what it had in flight is unknown. The ledger has such rows, and no run sends them until
+    somebody has found out and recorded what became of them.
+
+    The ledger is the one that ``DEALKIT_LEDGER`` names where the workers run: a PostgreSQL database, or, as long as
+    all of them run on the machine of this process, the absolute path of a file.
+
+    Args:
+        run: What maps a function over tasks on the workers.
+        rows: A table of agents: anything with Arrow's stream interface, such as one of pyarrow or polars. Its columns
+            are the fields of ``CreateAgentParams``; ``profile`` is a struct. What is null is not sent.
+        out: A folder that all workers share.
+        key: The field by which the ledger knows a row, such as ``"email"`` or ``"profile.external_id"``.
+        workers: How many processes run tasks at the same time. Each gets the same number of tasks, and an equal share
+            of the rate.
+        rate_limit: How many requests all workers together may send in a second.
+        limiter: What a worker calls before each row, and what returns once the row may be sent: a function of yours
+            that takes a token from Redis, for instance. It is pickled. Retries do not call it.
+        concurrency: How many creates a task has in flight: so many rows are unknown if its worker dies.
+        per_file: How many rows a task has at most.
+
+    Raises:
+        ValueError: There is no such key, or some rows have none, or one that another row has.
+        DealkitError: No agent can be created, as one worker has found out with the first five rows: it has no key or no
+            ledger, or the service cannot be reached or does not accept the key.
+    """
+    job = _Import(Path(out), workers, rate_limit, limiter, concurrency, per_file)
+    job.key_name = key
+    results = Counter(job.run(run, job.keyed(pyarrow.table(rows)))["result"].to_pylist())
+    for file in job.written(job.done):
+        results.update(_parquet.read_table(file, columns=["result"])["result"].to_pylist())
+    return Imported(**{field: results[field] for field in Imported._fields})
+
+
+def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None:
+    """The command line of a program that runs on an engine: ``export IDS OUT`` does ``export_deals``, and
+    ``import TABLE OUT --key FIELD`` does ``import_agents`` with a Parquet file. ``--help`` shows the options.
+
+    The program ends with 0 if all deals or agents are there, with 1 if some are not, and with 2 if it could not begin.
 
     >>> @contextmanager
     ... def four_processes():
@@ -117,7 +210,11 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
     export = commands.add_parser("export", help="deals into Parquet files")
     export.add_argument("ids", type=Path, help="a file with one id a line")
     export.set_defaults(command=_export)
-    for command in (export,):
+    imports = commands.add_parser("import", help="an agent for each row of a Parquet file")
+    imports.add_argument("table", type=Path, help="a Parquet file, or a folder of them, with a column for each field")
+    imports.add_argument("--key", required=True, help="the field that no two rows share, such as email")
+    imports.set_defaults(command=_import)
+    for command in (export, imports):
         command.add_argument("out", type=Path, help="a folder that all workers share, for the results")
         command.add_argument("--rate-limit", type=float, help="requests a second, of all workers together")
         command.add_argument("--concurrency", type=int, default=32, help="requests in flight of a task, 32 by default")
@@ -147,6 +244,22 @@ def _export(cluster: Any, ids: Path, out: Path, **options: Any) -> tuple[str, bo
     return said, not failed
 
 
+def _import(cluster: Any, table: Path, out: Path, **options: Any) -> tuple[str, bool]:
+    rows = _parquet.read_table(table)
+    with cluster() as (run, workers):
+        done = import_agents(run, rows, out, workers=workers, **options)
+    said = f"{done.created:,} agents are new in {out / 'agents'}; {done.created_before:,} were there before"
+    words = {name: name.replace("_", " ") for name in ("rejected", "unknown", "in_flight", "not_sent")}
+    others = [f"{count:,} {words[name]}" for name, count in done._asdict().items() if name in words and count]
+    if others:
+        said += f"; {', '.join(others)}: {out / 'failed'} says why"
+    if done.unknown:
+        said += "; find out whether the unknown have agents, settle them in the ledger, and run it again"
+    elif done.in_flight or done.not_sent:
+        said += "; run it again for what was not sent"
+    return said, not others
+
+
 class _Job:
     """A job, as its tasks have it."""
 
@@ -154,13 +267,23 @@ class _Job:
     folder: ClassVar[str]
     key: str
 
-    def __init__(self, out: Path, workers: int, rate_limit: float | None, concurrency: int, per_file: int) -> None:
+    def __init__(
+        self,
+        out: Path,
+        workers: int,
+        rate_limit: float | None,
+        limiter: Callable[[], object] | None,
+        concurrency: int,
+        per_file: int,
+    ) -> None:
         check_int("workers", workers, 1)
         check_int("concurrency", concurrency, 1)
         check_int("per_file", per_file, 1)
         self.done, self.failed = out.absolute() / self.folder, out.absolute() / "failed"
         self.workers, self.concurrency, self.per_file = workers, concurrency, per_file
-        self.rate_limit = None if rate_limit is None else rate_limit / workers
+        self.rate_limit, self.limiter = None if rate_limit is None else rate_limit / workers, limiter
+        # Where the program runs.
+        self.host = socket.gethostname()
         # Begins the names of the files of this run.
         self.name = uuid4().hex
 
@@ -217,6 +340,12 @@ class _Job:
         _write(failed, self.failed / name)
         return None
 
+    def limited(self, rows: Iterable[Any]) -> Iterator[Any]:
+        for row in rows:
+            if self.limiter is not None:
+                self.limiter()
+            yield row
+
     def client(self) -> Client:
         """The client of all tasks of a process, made there from the environment: no task holds the key."""
         return Client.shared(rate_limit=self.rate_limit)
@@ -231,9 +360,95 @@ class _Export(_Job):
     key = "id"
 
     def results(self, table: Any) -> tuple[Any, Any]:
-        ids = table["id"].to_pylist()
+        ids = self.limited(table["id"].to_pylist())
         deals = self.client().deals.retrieve_many(ids, concurrency=self.concurrency, on_error="return").to_arrow()
         return pyarrow.table(deals), pyarrow.table(deals.errors)
+
+
+class _Import(_Job):
+    folder = "agents"
+    key = "key"
+
+    key_name: str
+
+    def keyed(self, table: Any) -> Any:
+        """The rows, each with its key."""
+        field, *path = self.key_name.split(".")
+        try:
+            keys = _compute.struct_field(table[field], path) if path else table[field]
+        except (KeyError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+            raise ValueError(f"the table has no field {self.key_name!r} to tell rows apart by") from None
+        unique = len(_compute.unique(keys))
+        if keys.null_count or unique < len(keys):
+            many = keys.null_count or len(keys) - unique
+            what = "have no" if keys.null_count else "share with another row their"
+            raise ValueError(f"{many:,} rows {what} {self.key_name}, the key that tells rows apart")
+        return pyarrow.table({"key": keys.cast(pyarrow.string()), "row": table.to_struct_array()})
+
+    def results(self, table: Any) -> tuple[Any, Any]:
+        rows = [_row(cells) for cells in table["row"].to_pylist()]
+        found: dict[int, Creation[Agent]] = {}
+        left, end = [*range(len(rows))], time.monotonic() + _PATIENCE
+        while left:
+            creations = self.client().agents.create_many(
+                self.limited(rows[n] for n in left),
+                concurrency=self.concurrency,
+                ordered=False,
+                on_error="return",
+                ledger=self.ledger(),
+                key=self.key_name,
+            )
+            found |= {left[creation.index]: creation for creation in creations}
+            # Another copy of this task may be sending them, or a worker of which nobody knows yet that it is dead.
+            left = [n for n in left if n in found and _result(found[n].error) == "in_flight"]
+            if left and time.monotonic() > end:
+                break
+            time.sleep(1 if left else 0)
+        # Of a job that is stopped, some rows do not come back.
+        errors = [error for one in found.values() for error in (one.error, one.ledger_error)]
+        stopped = next((str(error) for error in errors if isinstance(error, LedgerError | StoppedError)), "")
+        agents, failed = [], []
+        for n, key in enumerate(table["key"].to_pylist()):
+            error = found[n].error if n in found else StoppedError(stopped)
+            if error is None or error.outcome == "succeeded":
+                result = "created_before" if found[n].recorded else "created"
+                agents.append({"key": key, "agent_id": found[n].agent_id, "result": result})
+                continue
+            known = {"kind": error.kind, "status": getattr(error, "status_code", None), "request_id": error.request_id}
+            failed.append({"key": key, "result": _result(error), **known, "message": str(error)})
+        return pyarrow.Table.from_pylist(agents, _AGENTS), pyarrow.Table.from_pylist(failed, _FAILED)
+
+    def ledger(self) -> str:
+        """The ledger of all workers. It is named where they run, because a database's address may hold a password."""
+        ledger = os.environ.get("DEALKIT_LEDGER", "")
+        if ledger.startswith(("postgresql://", "postgres://")):
+            return ledger
+        if not os.path.isabs(ledger):
+            raise ConfigError(
+                "DEALKIT_LEDGER must name the ledger of all workers, where they run: postgresql://…, or the absolute "
+                "path of a file, if all of them are on one machine"
+            )
+        if socket.gethostname() != self.host:
+            raise ConfigError(
+                "the ledger is a file, but a worker is not on the machine where the program runs: workers that do not "
+                "share a ledger create agents twice. Set DEALKIT_LEDGER to postgresql://… where they run"
+            )
+        return ledger
+
+
+def _row(cells: dict[str, Any]) -> Any:
+    """A row of a table as `create_many` takes it: what is null is not sent."""
+    row = {name: cell for name, cell in cells.items() if cell is not None}
+    if isinstance(row.get("profile"), dict):
+        row["profile"] = {name: cell for name, cell in row["profile"].items() if cell is not None}
+    return row
+
+
+def _result(error: DealkitError | None) -> str:
+    """What became of a row that has no agent, or none that is known."""
+    if isinstance(error, RecordedError) and error.in_flight:
+        return "in_flight"
+    return "" if error is None else error.outcome
 
 
 def _texts(texts: Iterable[str]) -> Any:
@@ -246,7 +461,7 @@ def _texts(texts: Iterable[str]) -> Any:
 def _for_all(failed: Any) -> str | None:
     """Why all rows have failed, if it is nothing about the rows."""
     rows = failed.to_pylist()
-    is_for_all = all(row["kind"] in ("connect", "stopped") or row["status"] in (401, 403) for row in rows)
+    is_for_all = all(row["kind"] in ("connect", "ledger", "stopped") or row["status"] in (401, 403) for row in rows)
     return rows[0]["message"] if rows and is_for_all else None
 
 
