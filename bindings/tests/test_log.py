@@ -73,8 +73,9 @@ def test_a_record_for_each_retry(way: str, peer: Any, records: list[Any]) -> Non
     call(way, peer(in_turn(answer(503), DEAL)).url)
     retry, end = records
     assert told(retry)[::3] == ("WARNING", 503) and told(end)[::3] == ("INFO", 200)
-    assert (retry.error_type, retry.http_request_resend_count) == ("503", 1) and 0 <= retry.dealkit_wait <= 0.2
-    assert end.dealkit_attempts == 2 and "s, 2 attempts [" in end.getMessage()
+    assert (retry.error_type, retry.http_request_resend_count) == ("503", 1) and 0 <= retry.dealkit_delay <= 0.2
+    assert end.dealkit_attempts == 2 and ", 2 attempts [" in end.getMessage()
+    assert retry.dealkit_delay < end.dealkit_wait < end.dealkit_duration
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -235,7 +236,7 @@ def test_no_attribute_is_one_that_every_record_has() -> None:
     client._service.engine.send(_native.retrieve(_native.Deal, "d_1"), None, False, watch)
     while len(fields := watch.take()) == 0:
         pass
-    names = {name.replace(".", "_") for _, found in fields for name in found} - {"message"}
+    names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
 
 

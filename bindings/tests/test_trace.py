@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import WAYS, Peer, answer, run
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from processes import ended, python
@@ -23,7 +23,7 @@ from dealkit.testing import Sandbox
 KEY = "k-c4n4ry"
 ID = "c4n4ryP3rson"
 ADA: dict[str, Any] = {"email": f"{ID}@example.com", "first_name": ID, "last_name": ID, "profile": {"tier": ID}}
-DEAL = answer(200, json.dumps({"id": ID}), {"x-request-id": ID})
+DEAL = answer(200, json.dumps({"id": ID}), {"x-request-id": "r-1"})
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def sent(request: bytes, name: str) -> str | None:
     return found and found[1].decode()
 
 
-def named(span: ReadableSpan) -> dict[str, Any]:
+def named(span: ReadableSpan | Event) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
@@ -69,12 +69,18 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
         assert (span.name, span.kind) == (f"GET {template}", trace.SpanKind.CLIENT)
         assert span.parent is not None and span.parent.span_id == outer.get_span_context().span_id
         assert span.status.status_code is trace.StatusCode.UNSET
-        assert named(span) == {
+        attributes = named(span)
+        assert 0 <= attributes.pop("dealkit.wait") < 5
+        (event,) = span.events
+        assert event.name == "attempt ended" and span.start_time <= event.timestamp <= (span.end_time or 0)  # type: ignore[operator]
+        assert attributes == {
             "http.request.method": "GET",
             "url.template": template,
             "server.address": "127.0.0.1",
             "server.port": int(server.url.rpartition(":")[2]),
             "http.response.status_code": 200,
+            "dealkit.outcome": "succeeded",
+            "dealkit.request_id": "r-1",
         }
     # Each request is a child of its own call.
     assert sorted(map(ids, spans)) == sorted(map(parent_of, server.requests)) and len(spans) == 2
@@ -99,7 +105,10 @@ def test_errors_and_retries(peer: Any, exporter: InMemorySpanExporter) -> None:
                 client.deals.retrieve(ID)
         (span,) = exporter.get_finished_spans()
         assert span.status.status_code is trace.StatusCode.ERROR and ID not in span.to_json()
-        return {name: value for name, value in named(span).items() if not name.startswith(("server", "url"))}
+        of = named(span)
+        assert span.status.description == f"{of['error.type']}, outcome {of['dealkit.outcome']}"
+        assert [named(event)["dealkit.attempt"] for event in span.events] == [*range(1, retries + 2)]
+        return {name: value for name, value in of.items() if not name.startswith(("server", "url", "dealkit"))}
 
     method = {"http.request.method": "GET"}
     refusal = {"http.response.status_code": 503, "error.type": "503"}

@@ -20,6 +20,8 @@ pub mod pages {
     pub struct GuideFirstCall;
     #[doc = include_str!("../../docs/guide/ledger.md")]
     pub struct GuideLedger;
+    #[doc = include_str!("../../docs/guide/logs.md")]
+    pub struct GuideLogs;
     #[doc = include_str!("../../docs/guide/models.md")]
     pub struct GuideModels;
     #[doc = include_str!("../../docs/guide/testing.md")]

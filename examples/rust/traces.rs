@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     global::set_text_map_propagator(TraceContextPropagator::new());
     let own = Targets::new()
         .with_target("traces", tracing::Level::INFO) // The name of this program.
-        .with_target("dealkit", tracing::Level::INFO);
+        .with_target("dealkit", tracing::Level::DEBUG); // An event for each attempt.
     let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("example"));
     tracing::subscriber::set_global_default(
         tracing_subscriber::registry().with(traces.with_filter(own)),

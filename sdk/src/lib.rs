@@ -87,14 +87,19 @@
 //! | `rustls-no-provider` | no | TLS with a cryptography provider that the program installs, such as ring or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
+//! | `opentelemetry` | no | metrics of calls, through the API of OpenTelemetry (the crate `opentelemetry` 0.33) |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!
-//! # Logs and traces
+//! # Logs, traces, metrics
 //!
 //! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
-//! call, an event when it ends, at INFO or, if it failed, at WARN, and one at WARN for each retry. Fields have OpenTelemetry's names for HTTP
+//! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
+//! service asks for, and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
-//! that begin with `dealkit.` (`attempts`, `duration` and `wait` in seconds, `outcome`, `request_id`).
+//! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`; in seconds `duration`, the `wait` that it includes,
+//! and the `delay` that follows). With the feature `opentelemetry`, calls are measured by the global meter provider that
+//! the program has set before it builds the client: `http.client.request.duration`, and `dealkit.client.attempts`,
+//! `calls`, `wait`, `retries_left` and `in_flight`.
 #![cfg_attr(
     feature = "client",
     doc = "[`ClientBuilder::propagate`] propagates a trace to the service."

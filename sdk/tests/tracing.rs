@@ -220,6 +220,9 @@ async fn an_error_response_is_the_error_s_type() {
         );
         assert_eq!(field(&span, "error.type"), Some("404"), "{span:?}");
         assert_eq!(field(&span, "otel.status_code"), Some("ERROR"), "{span:?}");
+        let description = Some("404, outcome rejected");
+        assert_eq!(field(&span, "otel.status_description"), description);
+        assert_eq!(field(&span, "dealkit.outcome"), Some("rejected"));
     }
 }
 
@@ -273,6 +276,14 @@ fn fields(of: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Removes what changes from call to call of the end of one: its times, which are checked, and the retries that are left.
+fn take_end(event: &mut BTreeMap<String, String>) {
+    let duration = take_seconds(event, "dealkit.duration");
+    assert!((0.0..=duration).contains(&take_seconds(event, "dealkit.wait")));
+    assert!(duration < 10.0);
+    event.remove("dealkit.retries_left").unwrap();
+}
+
 /// Removes a field that is a number of seconds, and returns it.
 fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
     event.remove(name).unwrap().parse().unwrap()
@@ -301,8 +312,14 @@ async fn a_call_is_one_event_when_it_ends() {
     outcomes.0.unwrap();
     outcomes.1.unwrap_err();
     let mut told = capture.told();
+    // Each attempt has an event, too.
+    assert_eq!(
+        told.extract_if(.., |(message, _)| message == "DEBUG attempt ended")
+            .count(),
+        2
+    );
     for (_, event) in &mut told {
-        assert!((0.0..10.0).contains(&take_seconds(event, "dealkit.duration")));
+        take_end(event);
     }
     let expected = [
         (
@@ -358,10 +375,16 @@ async fn a_retry_is_a_warning_with_its_reason() {
     drop(guard);
     outcome.unwrap();
     let mut told = capture.told();
-    let (end, retries) = told.split_last_mut().unwrap();
+    let (end, attempts) = told.split_last_mut().unwrap();
     assert_eq!(end.1["dealkit.attempts"], "3");
-    for (_, event) in &mut *retries {
+    for (_, event) in &mut *attempts {
         assert!(take_seconds(event, "dealkit.wait") < 0.1);
+        assert!(take_seconds(event, "dealkit.duration") < 10.0);
+        assert!(
+            event
+                .remove("dealkit.delay")
+                .is_none_or(|delay| delay == "0.0")
+        );
         assert_eq!(event.remove("http.request.method").unwrap(), "GET");
         assert_eq!(event.remove("url.template").unwrap(), "/v1/deals/{id}");
     }
@@ -369,6 +392,7 @@ async fn a_retry_is_a_warning_with_its_reason() {
         (
             "WARN retrying".to_owned(),
             fields(&[
+                ("dealkit.attempt", "1"),
                 ("http.request.resend_count", "1"),
                 ("http.response.status_code", "503"),
                 ("error.type", "503"),
@@ -377,14 +401,60 @@ async fn a_retry_is_a_warning_with_its_reason() {
         (
             "WARN retrying".to_owned(),
             fields(&[
+                ("dealkit.attempt", "2"),
                 ("http.request.resend_count", "2"),
                 ("error.type", "interrupted"),
             ]),
         ),
+        (
+            "DEBUG attempt ended".to_owned(),
+            fields(&[
+                ("dealkit.attempt", "3"),
+                ("http.response.status_code", "200"),
+            ]),
+        ),
     ];
-    assert_eq!(*retries, expected);
+    assert_eq!(*attempts, expected);
     let spans = capture.calls();
     assert_eq!(field(&spans[0], "http.request.resend_count"), Some("2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_waited() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let client = mock::builder(peer.url.as_str()).retry(RetryPolicy::new());
+    let client = client.build().unwrap();
+    let ids = (0..8).map(|number| format!("d_{number}"));
+    let mut many = client.deals().retrieve_many(ids).stream();
+    let asks = [("retry-after", "20".to_owned())];
+    tokio::join!(async { while many.next().await.is_some() {} }, async {
+        let mut refused = Vec::new();
+        for _ in 0..8 {
+            refused.push(peer.next().await);
+        }
+        for heard in refused {
+            heard.answer_if_there(429, &asks, "");
+        }
+        for _ in 0..8 {
+            peer.next().await.answer(200, DEAL);
+        }
+    });
+    drop(guard);
+    let mut told = capture.told();
+    told.retain(|(message, _)| message != "WARN retrying" && message != "DEBUG attempt ended");
+    let (first, ends) = told.split_first_mut().unwrap();
+    assert_eq!(first.0, "WARN pausing");
+    assert_eq!(first.1["dealkit.delay"], "20.0");
+    assert_eq!(ends.len(), 8);
+    for (message, event) in ends {
+        assert_eq!(message, "INFO call succeeded");
+        let (wait, duration) = (
+            take_seconds(event, "dealkit.wait"),
+            take_seconds(event, "dealkit.duration"),
+        );
+        assert!((20.0..=duration).contains(&wait), "{wait} of {duration}");
+    }
 }
 
 #[tokio::test]
@@ -416,7 +486,7 @@ async fn a_call_that_is_dropped_has_ended() {
     assert_eq!(told.len(), 1, "{told:?}");
     let (message, event) = &mut told[0];
     assert_eq!(message, "WARN call cancelled"); // There may be an agent.
-    take_seconds(event, "dealkit.duration");
+    take_end(event);
     let expected = [
         ("http.request.method", "POST"),
         ("url.template", "/v1/agents"),

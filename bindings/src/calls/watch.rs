@@ -10,6 +10,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use dealkit::{Call, CallDescription, Error, HeaderMap, RawResponse};
@@ -50,9 +51,11 @@ struct Records {
     trace: HeaderMap,
     /// The lowest level that is read, as Python numbers levels.
     level: u8,
-    /// What was traced: the level of each event, and its fields.
-    traced: Mutex<Vec<(u8, Fields)>>,
+    traced: Mutex<Vec<Traced>>,
 }
+
+/// An event: its level, when it was, in nanoseconds since 1970, and its fields.
+type Traced = (u8, u64, Fields);
 
 /// The fields of an event: every field that it can have.
 struct Fields(Vec<(&'static str, Option<Value>)>);
@@ -65,7 +68,7 @@ enum Value {
 }
 
 impl Records {
-    fn lock(&self) -> MutexGuard<'_, Vec<(u8, Fields)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Traced>> {
         self.traced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -93,16 +96,16 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bo
 
 #[pymethods]
 impl Watch {
-    /// Takes out what has been traced: the level of each record, and its fields by name.
+    /// Takes out what has been traced: of each record its level, its time in nanoseconds since 1970, and its fields by name.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let taken = std::mem::take(&mut *self.0.lock());
         entry(py, || {
-            let records = taken.into_iter().map(|(level, fields)| {
+            let records = taken.into_iter().map(|(level, at, fields)| {
                 let named = PyDict::new(py);
                 for (name, value) in fields.0 {
                     named.set_item(name, value)?;
                 }
-                Ok((level, named))
+                Ok((level, at, named))
             });
             Ok(records.collect::<PyResult<Vec<_>>>()?)
         })
@@ -188,7 +191,9 @@ impl<S: Subscriber> Layer<S> for Bridge {
             let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
             event.record(&mut fields);
             // It is set: the level was read from it.
-            let _ = WATCHED.try_with(|records| records.lock().push((level, fields)));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let at = now.unwrap_or_default().as_nanos() as u64;
+            let _ = WATCHED.try_with(|records| records.lock().push((level, at, fields)));
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::{
         response::HttpResponse,
         retry::attempts::RetryPolicy,
         send::HttpRequest,
+        trace::Record,
     },
     json::decode_error::DecodeError,
     value::Json,
@@ -378,12 +379,18 @@ impl<T> Call<T> {
             progress,
             before_sending,
         } = self.request;
-        let mut trace = CallTrace::begin(&operation, &service.base_url, &progress);
+        let record = Record {
+            operation: &operation,
+            base: &service.base_url,
+            progress: &progress,
+            traffic: &service.traffic,
+        };
+        let mut trace = CallTrace::begin(record);
         let span = trace.span.clone();
         let outcome = async {
             let request = prepare(&service, &operation, parts, &options)?;
             let response = service
-                .exchange(&operation, &request, &options, &progress, before_sending)
+                .exchange(record, &request, &options, before_sending)
                 .await?;
             trace.responded(&response);
             (self.read)(response, &operation)
@@ -391,7 +398,7 @@ impl<T> Call<T> {
         .instrument(span)
         .await
         .map_err(|error: Error| error.with_operation(&operation));
-        trace.finished(outcome.as_ref().map(drop), &service.redactor);
+        trace.finished(outcome.as_ref().map(drop));
         outcome
     }
 }

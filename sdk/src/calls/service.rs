@@ -13,13 +13,12 @@ use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Throttle},
     http::{
-        call_progress::CallProgress,
         connect::pools::Pools,
-        operation::Operation,
         redact::Redactor,
         response::HttpResponse,
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest, Limits},
+        trace::Record,
         traffic::turns::Traffic,
     },
     rules::validate::{ValidationError, Violation, ViolationCode},
@@ -79,10 +78,9 @@ impl Service {
     /// Sends a request, more than once if necessary, within the call's time.
     pub(crate) async fn exchange(
         &self,
-        operation: &Operation,
+        record: Record<'_>,
         request: &HttpRequest,
         options: &CallOptions,
-        progress: &CallProgress,
         before_sending: Option<BeforeSending>,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {
@@ -100,7 +98,10 @@ impl Service {
             tokio::task::yield_now().await;
         }
         let limits = self.limits;
-        let (sender, traffic, clock) = (&sender, &*self.traffic, self.traffic.clock);
+        let Record {
+            progress, traffic, ..
+        } = record;
+        let (sender, clock) = (&sender, traffic.clock);
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
@@ -128,18 +129,19 @@ impl Service {
             let attempt = progress.begin_attempt();
             let outcome =
                 send::attempt(sender, request, deadline, limits, &self.redactor, &attempt).await;
-            if let Err(error) = &outcome {
-                traffic.learn(departed, error);
+            if let Err(error) = &outcome
+                && let Some(pause) = traffic.learn(departed, error)
+            {
+                record.pausing(pause, error);
             }
             outcome.map_err(Unsuccessful::Failed)
         };
-        let quota = &traffic.quota;
-        with_retries(policy, operation, total, &clock, quota, progress, attempt)
-            .await
-            .map_err(|unsuccessful| match unsuccessful {
+        with_retries(policy, record, total, attempt).await.map_err(
+            |unsuccessful| match unsuccessful {
                 Unsuccessful::Failed(error) => error.into(),
                 Unsuccessful::Refused(error) => error,
-            })
+            },
+        )
     }
 }
 

@@ -1,44 +1,28 @@
 //! The span of a call and the event with which it ends, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
 //! that begin with `dealkit.`.
 //!
-//! Only what is listed here is ever recorded: no identifiers, headers or bodies.
+//! Only what is listed here and in `http/trace.rs` is ever recorded: no identifiers, headers or bodies.
 
-use std::time::Instant;
-
-use tracing::{Level, Span, field::Empty, level_filters::LevelFilter};
-use url::Url;
+use tokio::time::Instant;
+use tracing::{Level, Span, field::Empty};
 
 use crate::{
     error::{call::Error, kind::ErrorKind},
-    http::{
-        call_progress::CallProgress,
-        operation::Operation,
-        outcome::Outcome,
-        redact::{Redactor, short},
-        response::HttpResponse,
-    },
+    http::{outcome::Outcome, response::HttpResponse, trace::Record},
 };
 
-/// A call that has begun: its span, and the event with which it ends.
+/// A call that has begun: its span, and what is reported when it ends.
 pub(crate) struct CallTrace<'a> {
     /// The span of the call, with all its attempts.
     pub(crate) span: Span,
-    operation: &'a Operation,
-    progress: &'a CallProgress,
+    record: Record<'a>,
     began: Instant,
-    /// The response to the call, if there is one.
-    response: Option<Seen>,
+    /// The status of the response to the call, if there is one, and its request id, if somebody reads that.
+    response: Option<(u16, Option<String>)>,
     has_ended: bool,
 }
 
-/// What is shown of a response.
-struct Seen {
-    status: u16,
-    request_id: Option<String>,
-    attempts: u32,
-}
-
-/// How a call ended, as shown in the span and the event.
+/// How a call ended.
 struct End<'a> {
     message: &'a str,
     /// Whether somebody has to know: the call failed, or it may have done something, and nobody waits for its result.
@@ -47,11 +31,13 @@ struct End<'a> {
     error_type: Option<String>,
     outcome: Outcome,
     request_id: Option<String>,
-    attempts: Option<u32>,
 }
 
 impl<'a> CallTrace<'a> {
-    pub(crate) fn begin(operation: &'a Operation, base: &Url, progress: &'a CallProgress) -> Self {
+    pub(crate) fn begin(record: Record<'a>) -> Self {
+        let Record {
+            operation, base, ..
+        } = record;
         let span = tracing::info_span!(
             target: "dealkit",
             "dealkit.call",
@@ -65,12 +51,18 @@ impl<'a> CallTrace<'a> {
             http.response.status_code = Empty,
             http.request.resend_count = Empty,
             error.type = Empty,
+            dealkit.outcome = Empty,
+            dealkit.request_id = Empty,
+            dealkit.wait = Empty,
             otel.status_code = Empty,
+            otel.status_description = Empty,
         );
+        record.progress.begin();
+        #[cfg(feature = "opentelemetry")]
+        record.traffic.metrics.call_began(&record.attributes());
         Self {
             span,
-            operation,
-            progress,
+            record,
             began: Instant::now(),
             response: None,
             has_ended: false,
@@ -79,34 +71,24 @@ impl<'a> CallTrace<'a> {
 
     /// Records a successful response, before it is read.
     pub(crate) fn responded(&mut self, response: &HttpResponse) {
-        if is_heard(Level::INFO) {
-            self.response = Some(Seen {
-                status: response.status.as_u16(),
-                request_id: response
-                    .request_id()
-                    .map(|id| shown(id, &response.redactor)),
-                attempts: response.attempts,
-            });
-        }
+        let is_read =
+            !self.span.is_disabled() || tracing::event_enabled!(target: "dealkit", Level::INFO);
+        let request_id = is_read.then(|| response.shown_request_id()).flatten();
+        self.response = Some((response.status.as_u16(), request_id));
     }
 
     /// Records how the call ended.
-    pub(crate) fn finished(mut self, result: Result<(), &Error>, redactor: &Redactor) {
+    pub(crate) fn finished(mut self, result: Result<(), &Error>) {
         self.has_ended = true;
-        let level = result.map_or(Level::WARN, |()| Level::INFO);
-        if !is_heard(level) {
-            return;
-        }
-        let response = self.response.take();
-        self.end(&match result {
+        let (status, request_id) = self.response.take().unzip();
+        self.end(match result {
             Ok(()) => End {
                 message: "call succeeded",
                 is_warning: false,
-                status: response.as_ref().map(|seen| seen.status),
+                status,
                 error_type: None,
                 outcome: Outcome::Succeeded,
-                attempts: response.as_ref().map(|seen| seen.attempts),
-                request_id: response.and_then(|seen| seen.request_id),
+                request_id: request_id.flatten(),
             },
             Err(error) => End {
                 message: "call failed",
@@ -114,39 +96,59 @@ impl<'a> CallTrace<'a> {
                 status: error.status().map(|status| status.as_u16()),
                 error_type: Some(error_type(error)),
                 outcome: error.outcome(),
-                request_id: error.request_id().map(|id| shown(id, redactor)),
-                attempts: Some(error.attempts()),
+                request_id: error.shown_request_id(),
             },
         });
     }
 
-    fn end(&self, end: &End<'_>) {
-        if let Some(status) = end.status {
-            self.span.record("http.response.status_code", status);
-        }
-        if let Some(attempts) = end.attempts.filter(|attempts| *attempts > 1) {
-            self.span.record("http.request.resend_count", attempts - 1);
+    fn end(&self, end: End<'_>) {
+        let Record {
+            operation,
+            progress,
+            traffic,
+            ..
+        } = self.record;
+        let (span, attempts, waited) = (&self.span, progress.attempts(), progress.waited());
+        let retries_left = traffic.quota().left(traffic.clock.now());
+        #[cfg(feature = "opentelemetry")]
+        traffic.metrics.call_ended(
+            &self.record.attributes(),
+            end.outcome,
+            end.error_type.as_deref(),
+            waited,
+            retries_left,
+        );
+        span.record("dealkit.outcome", end.outcome.as_str());
+        span.record("dealkit.wait", waited.as_secs_f64());
+        span.record("dealkit.request_id", &end.request_id);
+        span.record("http.response.status_code", end.status);
+        if attempts > 1 {
+            span.record("http.request.resend_count", attempts - 1);
         }
         if let Some(error_type) = &end.error_type {
-            self.span.record("error.type", error_type);
+            span.record("error.type", error_type);
             // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
-            self.span.record("otel.status_code", "ERROR");
+            span.record("otel.status_code", "ERROR");
+            let description = format!("{error_type}, outcome {}", end.outcome);
+            span.record("otel.status_description", description);
         }
         // The level of an event is a constant.
         macro_rules! event {
             ($level:ident) => {
                 tracing::$level!(
                     target: "dealkit",
-                    parent: &self.span,
+                    parent: span,
                     {
-                        http.request.method = self.operation.method.as_str(),
-                        url.template = &*self.operation.template,
+                        http.request.method = operation.method.as_str(),
+                        url.template = &*operation.template,
                         http.response.status_code = end.status,
                         error.type = end.error_type,
                         dealkit.outcome = end.outcome.as_str(),
                         dealkit.request_id = end.request_id,
-                        dealkit.attempts = end.attempts,
+                        dealkit.attempts = attempts,
                         dealkit.duration = self.began.elapsed().as_secs_f64(),
+                        dealkit.wait = waited.as_secs_f64(),
+                        dealkit.retries_left = retries_left,
                     },
                     "{}", end.message
                 )
@@ -164,28 +166,17 @@ impl Drop for CallTrace<'_> {
     /// A call whose future is dropped has ended, too.
     fn drop(&mut self) {
         if !self.has_ended {
-            let outcome = self.progress.outcome();
-            self.end(&End {
+            let outcome = self.record.progress.outcome();
+            self.end(End {
                 message: "call cancelled",
-                is_warning: outcome.may_have_acted() && !self.operation.method.is_safe(),
+                is_warning: outcome.may_have_acted() && !self.record.operation.method.is_safe(),
                 status: None,
                 error_type: Some("cancelled".to_owned()),
                 outcome,
                 request_id: None,
-                attempts: Some(self.progress.attempts()),
             });
         }
     }
-}
-
-/// Whether anyone listens to events of this level.
-fn is_heard(level: Level) -> bool {
-    level <= LevelFilter::current()
-}
-
-/// A request id, which may contain the key or a line break if the service puts it there.
-fn shown(request_id: &str, redactor: &Redactor) -> String {
-    short(&redactor.mask(request_id))
 }
 
 /// The status, if that is the error, or else the kind of failure.

@@ -1,7 +1,12 @@
-//! How far a call has come over all its attempts: the only place that counts them, and knows what they may have done. So the
-//! outcome is known, too, if the call is given up.
+//! How far a call has come over all its attempts: the only place that counts and times them, and knows what they may have done.
+//! So the outcome is known, too, if the call is given up.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
 
 use crate::http::{connect::progress::Progress, error::TransportError, outcome::Outcome};
 
@@ -16,14 +21,46 @@ struct AttemptsSoFar {
     current: Option<Progress>,
     /// The outcome of the attempts before it, if there were any.
     before: Option<Outcome>,
+    /// When the call was sent, or the current or last attempt began or ended.
+    since: Option<Instant>,
+    /// How long the call waited for its first attempt and between attempts, and how long for the last one alone.
+    waited: Duration,
+    last_wait: Duration,
+}
+
+/// The number and the times of an attempt that has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct AttemptTimes {
+    pub(crate) number: u32,
+    /// How long the call waited for it.
+    pub(crate) wait: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl CallProgress {
+    /// Records that the call is sent, and waits for its first attempt.
+    pub(crate) fn begin(&self) {
+        self.lock().since = Some(Instant::now());
+    }
+
     /// Records that an attempt begins.
     pub(crate) fn begin_attempt(&self) -> Progress {
         let mut state = self.lock();
         state.attempts += 1;
+        let wait = state.pass();
+        state.last_wait = wait;
+        state.waited += wait;
         state.current.insert(Progress::default()).clone()
+    }
+
+    /// Records that the attempt has ended, with a response or without one.
+    pub(crate) fn end_attempt(&self) -> AttemptTimes {
+        let mut state = self.lock();
+        AttemptTimes {
+            number: state.attempts,
+            wait: state.last_wait,
+            duration: state.pass(),
+        }
     }
 
     /// Records that the attempt failed with this error, and tells the error of the attempts before it, of which `before` is
@@ -56,6 +93,15 @@ impl CallProgress {
         current.is_some_and(|attempt| attempt.outcome() != Outcome::NotSent)
     }
 
+    /// How long the call has waited, rather than exchanged anything with the service.
+    pub(crate) fn waited(&self) -> Duration {
+        let state = self.lock();
+        match (&state.current, state.since) {
+            (None, Some(since)) => state.waited + since.elapsed(),
+            _ => state.waited,
+        }
+    }
+
     /// The number of attempts that have begun.
     pub(crate) fn attempts(&self) -> u32 {
         self.lock().attempts
@@ -67,6 +113,13 @@ impl CallProgress {
 }
 
 impl AttemptsSoFar {
+    /// The time until now, from which on the next is counted.
+    fn pass(&mut self) -> Duration {
+        let now = Instant::now();
+        let since = self.since.replace(now).unwrap_or(now);
+        now.saturating_duration_since(since)
+    }
+
     fn may_have_acted_before(&self) -> bool {
         self.before.is_some_and(Outcome::may_have_acted)
     }

@@ -212,15 +212,22 @@ impl TransportError {
         }
     }
 
-    /// What it is, for a trace: the status, if that is the failure, or a word.
+    pub(crate) fn response(&self) -> Option<&HttpResponse> {
+        self.0.response.as_ref()
+    }
+
+    /// What it is, for a trace: the status, if that is the failure, or the word of its kind.
     pub(crate) fn name(&self) -> &str {
-        match (&self.0.cause, &self.0.response) {
-            (TransportCause::Status | TransportCause::Redirect(_), Some(response)) => {
-                response.status.as_str()
-            }
-            (TransportCause::Connect(..), _) => "connect",
-            (TransportCause::Timeout(..), _) => "timeout",
-            _ => "interrupted",
+        match self.0.cause {
+            TransportCause::Status | TransportCause::Redirect(_) => self
+                .response()
+                .map_or("status", |response| response.status.as_str()),
+            TransportCause::Connect(..) => "connect",
+            TransportCause::Timeout(..) => "timeout",
+            TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => "interrupted",
+            TransportCause::TooLarge(_) => "too_large",
+            TransportCause::Unreadable(_) => "decode",
+            TransportCause::Unsendable(_) => "config",
         }
     }
 }

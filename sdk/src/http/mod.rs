@@ -6,6 +6,8 @@ pub(crate) mod clock;
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod headers;
+#[cfg(feature = "opentelemetry")]
+pub(crate) mod metrics;
 pub(crate) mod operation;
 pub(crate) mod outcome;
 pub(crate) mod path;

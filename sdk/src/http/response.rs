@@ -7,7 +7,10 @@ use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
     contract::wire,
-    http::{redact::Redactor, retry::retry_after::retry_after},
+    http::{
+        redact::{Redactor, short},
+        retry::retry_after::retry_after,
+    },
 };
 
 /// A whole response, whatever its status.
@@ -64,6 +67,12 @@ impl HttpResponse {
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {
         let (start, left) = (Instant::now(), self.left.time);
         move || start.elapsed() < left
+    }
+
+    /// The request id that the headers carry, in a form that may be shown: it may contain the key or a line break if the
+    /// service puts it there.
+    pub(crate) fn shown_request_id(&self) -> Option<String> {
+        self.request_id().map(|id| short(&self.redactor.mask(id)))
     }
 
     /// The request id that the headers carry.

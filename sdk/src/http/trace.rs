@@ -1,26 +1,87 @@
-//! The event of a retry; its names are those of a call's.
+//! What is reported of the attempts of a call: an event each, and what is measured. Names are those of OpenTelemetry's HTTP
+//! conventions or, where there are none, begin with `dealkit.`.
+//!
+//! Only what is listed here and in `calls/trace.rs` is ever recorded: no identifiers, headers or bodies.
 
 use std::time::Duration;
 
-use crate::http::{error::TransportError, operation::Operation};
+use url::Url;
 
-/// Reports that a request is about to be sent again, and why.
-pub(crate) fn retrying(
-    operation: &Operation,
-    resend_count: u32,
-    wait: Duration,
-    error: &TransportError,
-) {
-    tracing::warn!(
-        target: "dealkit",
-        {
-            http.request.method = operation.method.as_str(),
-            url.template = &*operation.template,
-            http.request.resend_count = resend_count,
-            http.response.status_code = error.status().map(|status| status.as_u16()),
-            error.type = error.name(),
-            dealkit.wait = wait.as_secs_f64(),
-        },
-        "retrying"
-    );
+#[cfg(feature = "opentelemetry")]
+use crate::http::metrics::{Attributes, attributes};
+use crate::http::{
+    call_progress::CallProgress, error::TransportError, operation::Operation,
+    response::HttpResponse, traffic::turns::Traffic,
+};
+
+/// A call as it is reported: what it does, where, and how far it has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) base: &'a Url,
+    pub(crate) progress: &'a CallProgress,
+    pub(crate) traffic: &'a Traffic,
+}
+
+impl Record<'_> {
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn attributes(&self) -> Attributes {
+        attributes(self.operation, self.base)
+    }
+
+    /// Reports an attempt that has just ended, and how long the call waits before it is sent again, if it is.
+    pub(crate) fn attempt_ended(
+        &self,
+        result: Result<&HttpResponse, &TransportError>,
+        delay: Option<Duration>,
+    ) {
+        let times = self.progress.end_attempt();
+        let response = result.map_or_else(TransportError::response, Some);
+        let status = response.map(|response| response.status.as_u16());
+        let error_type = result.err().map(TransportError::name);
+        #[cfg(feature = "opentelemetry")]
+        self.traffic
+            .metrics
+            .attempt_ended(&self.attributes(), times, status, error_type);
+        // The level of an event is a constant.
+        macro_rules! event {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    target: "dealkit",
+                    {
+                        http.request.method = self.operation.method.as_str(),
+                        url.template = &*self.operation.template,
+                        http.response.status_code = status,
+                        error.type = error_type,
+                        http.request.resend_count = delay.map(|_| times.number),
+                        dealkit.attempt = times.number,
+                        dealkit.request_id = response.and_then(HttpResponse::shown_request_id),
+                        dealkit.wait = times.wait.as_secs_f64(),
+                        dealkit.duration = times.duration.as_secs_f64(),
+                        dealkit.delay = delay.map(|delay| delay.as_secs_f64()),
+                    },
+                    $message
+                )
+            };
+        }
+        match delay {
+            Some(_) => event!(warn, "retrying"),
+            None => event!(debug, "attempt ended"),
+        }
+    }
+
+    /// Reports that the service has asked for a pause: all calls of the client wait this long.
+    pub(crate) fn pausing(&self, pause: Duration, error: &TransportError) {
+        tracing::warn!(
+            target: "dealkit",
+            {
+                http.request.method = self.operation.method.as_str(),
+                url.template = &*self.operation.template,
+                http.response.status_code = error.status().map(|status| status.as_u16()),
+                error.type = error.name(),
+                dealkit.delay = pause.as_secs_f64(),
+            },
+            "pausing"
+        );
+    }
 }

@@ -129,7 +129,8 @@ class _Creations(Window[Creation[T]]):
         if error is not None:
             error.index = index
         if recorded:
-            self._watched.pop(index, None)  # Nothing was sent.
+            if (watched := self._watched.pop(index, None)) is not None:
+                watched.forget()  # Nothing was sent.
         else:
             self._unwatch(index, error)
         ledger_error: Any = None if unrecorded is None else exception(unrecorded)

@@ -96,7 +96,7 @@ class Retrieval(Window[Table]):
         """The stream for another library, which takes the batches from any thread and perhaps with the GIL held:
         everything that it needs from Python is handed over now.
         """
-        self._log = watch.of_many()
+        self._log = watch.of_many(self._description)
         self._at_a_time = _AT_A_TIME
         while self._source is not None:
             self._push_next(self._source)

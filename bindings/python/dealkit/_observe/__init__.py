@@ -1,1 +1,1 @@
-"""What is logged and traced of a call."""
+"""What is logged, traced and measured of a call."""

@@ -1,8 +1,13 @@
-"""The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, and one for each retry."""
+"""The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, one for each retry and each pause, and
+at DEBUG one for each last attempt.
+
+``DEALKIT_LOG=debug`` writes it to standard error, unless the program has set logging up itself.
+"""
 
 from __future__ import annotations
 
 import sys
+from os import environ
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
@@ -10,18 +15,22 @@ if TYPE_CHECKING:
     import logging
     from typing import Any
 
+DEBUG = 10
 INFO = 20
 WARNING = 30
 NEVER = 255
 
+# Shorter waits, in seconds, are not worth a word in a text.
+_MOMENT = 0.01
+
 
 def level() -> int:
-    """The lowest level that is read: INFO, WARNING, or NEVER if nobody reads any."""
+    """The lowest level that is read: DEBUG, INFO, WARNING, or NEVER if nobody reads any."""
     logger = _logger()
     # Without a handler, Python itself would write warnings to standard error.
     if logger is None or not logger.isEnabledFor(WARNING) or not logger.hasHandlers():
         return NEVER
-    return INFO if logger.isEnabledFor(INFO) else WARNING
+    return next(level for level in (DEBUG, INFO, WARNING) if logger.isEnabledFor(level))
 
 
 def write(level: int, fields: dict[str, Any]) -> None:
@@ -29,7 +38,14 @@ def write(level: int, fields: dict[str, Any]) -> None:
     logger = _logger()
     if logger is None:
         return
-    what = _retry_text(fields) if "dealkit.wait" in fields else _call_text(fields)
+    if "dealkit.outcome" in fields:
+        what = _call_text(fields)
+    elif fields["dealkit.delay"] is None:
+        what = f"attempt {fields['dealkit.attempt']}, {_time_text(fields)}"
+    elif "dealkit.attempt" in fields:
+        what = f"{_result(fields)}, retry {fields['http.request.resend_count']} in {fields['dealkit.delay']:.3f} s"
+    else:
+        what = f"{_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
     extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
     try:
         logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
@@ -64,8 +80,32 @@ def _call_text(fields: dict[str, Any]) -> str:
     attempts, request_id = fields["dealkit.attempts"] or 0, fields["dealkit.request_id"]
     count = f", {attempts} attempts" if attempts > 1 else ""
     reference = f" [request id {request_id}]" if request_id else ""
-    return f"{_result(fields)} in {fields['dealkit.duration']:.3f} s{count}{reference}"
+    return f"{_time_text(fields)}{count}{reference}"
 
 
-def _retry_text(fields: dict[str, Any]) -> str:
-    return f"{_result(fields)}, retry {fields['http.request.resend_count']} in {fields['dealkit.wait']:.3f} s"
+def _time_text(fields: dict[str, Any]) -> str:
+    """The result, how long it took, and how long the call waited, unless that is only a moment."""
+    wait = fields["dealkit.wait"] or 0
+    waited = f" (waited {wait:.3f} s)" if wait > _MOMENT else ""
+    return f"{_result(fields)} in {fields['dealkit.duration']:.3f} s{waited}"
+
+
+def _write_to_stderr(level: str) -> None:
+    import logging
+
+    if level not in ("DEBUG", "INFO", "WARNING"):
+        import warnings
+
+        warnings.warn("DEALKIT_LOG must be debug, info or warning; it has no effect", stacklevel=2)
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[%(asctime)s - %(name)s - %(levelname)s] %(message)s"))
+    # A program that has set logging up itself gets the records, and nobody sees them twice.
+    handler.addFilter(lambda record: not logging.getLogger().handlers)
+    logger = logging.getLogger("dealkit")
+    logger.addHandler(handler)
+    logger.setLevel(level)
+
+
+if "DEALKIT_LOG" in environ:
+    _write_to_stderr(environ["DEALKIT_LOG"].upper())

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
     Description = tuple[str, str, str, int]
 
 
+# The attributes of a span that are known when its call ends.
+_AT_THE_END = frozenset(
+    ("http.response.status_code", "error.type", "dealkit.outcome", "dealkit.request_id", "dealkit.wait")
+)
+
+# The fields of an event that its span has as attributes.
+_OF_SPAN = frozenset(("message", "http.request.method", "url.template"))
+
+
+def _attributes(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and name not in _OF_SPAN}
+
+
 class _Known:
     """The tracer, cached with the provider that it came from."""
 
@@ -67,17 +80,24 @@ def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
         return None, []
 
 
+def add(span: Any, at: int, fields: dict[str, Any]) -> None:
+    """Adds what was traced at this time, in nanoseconds since 1970, to the span of a call."""
+    try:
+        span.add_event(fields["message"], _attributes(fields), timestamp=at)
+    except Exception:
+        report()
+
+
 def end(span: Any, fields: dict[str, Any]) -> None:
     """Ends the span of a call with the fields that were traced when the call ended."""
     try:
         attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
-        if (status := fields["http.response.status_code"]) is not None:
-            span.set_attribute("http.response.status_code", status)
+        span.set_attributes({name: value for name, value in _attributes(fields).items() if name in _AT_THE_END})
         if attempts > 1:
             span.set_attribute("http.request.resend_count", attempts - 1)
         if error is not None:
-            span.set_attribute("error.type", error)
-            span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
+            code = sys.modules["opentelemetry.trace"].StatusCode.ERROR
+            span.set_status(code, f"{error}, outcome {fields['dealkit.outcome']}")
         span.end()
     except Exception:
         report()

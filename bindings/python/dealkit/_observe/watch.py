@@ -1,6 +1,6 @@
-"""Calls that are watched: by the log of the program, by OpenTelemetry, or by both.
+"""Calls that are watched: by the log of the program, by OpenTelemetry's spans and metrics, or by several of them.
 
-Each call is logged, and its span ended, where it was made: that is where the program's own context is the right one.
+Each call is logged and measured, and its span ended, where it was made: that is where the program's own context is the right one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from time import monotonic
 
 from dealkit import _native
 from dealkit._core.failure import unwrap
-from dealkit._observe import log, trace
+from dealkit._observe import log, metrics, trace
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
@@ -25,25 +25,48 @@ _INTERVAL = 0.25
 
 
 class Watched:
-    """A call that is watched."""
+    """A call that is watched, or all calls of one stream, which have no spans of their own."""
 
-    __slots__ = ("_began", "_description", "_end", "_level", "_span", "native")
+    __slots__ = ("_began", "_description", "_end", "_is_stream", "_level", "_meter", "_span", "native")
 
-    def __init__(self, level: int, description: Description | None, span: Any, headers: list[tuple[str, str]]) -> None:
-        self.native = unwrap(_native.watch(level if description is None else log.INFO, headers))
-        self._level, self._description, self._span = level, description, span
+    def __init__(
+        self,
+        level: int,
+        description: Description,
+        meter: metrics.Meter | None,
+        span: Any = None,
+        headers: list[tuple[str, str]] | None = None,
+        is_stream: bool = False,
+    ) -> None:
+        needed = log.INFO if span is None and meter is None else log.DEBUG
+        self.native = unwrap(_native.watch(min(level, needed), headers or []))
+        self._level, self._description, self._meter, self._span = level, description, meter, span
+        self._is_stream = is_stream
         self._began = monotonic()
         # What was traced when the call ended, and its level.
         self._end: tuple[int, dict[str, Any]] | None = None
+        self._count(1)
+
+    def _count(self, calls: int) -> None:
+        if self._meter is not None and not self._is_stream:
+            self._meter.count(calls)
 
     def flush(self) -> None:
-        """Logs what has been traced since the last time."""
-        for level, fields in unwrap(self.native.take()):
-            if "dealkit.duration" in fields and self._description is not None:
-                # Not logged yet: reading the response, which comes afterwards, may fail.
+        """Reports what has been traced since the last time."""
+        for level, at, fields in unwrap(self.native.take()):
+            if "dealkit.outcome" in fields and not self._is_stream:
+                # Not reported yet: reading the response, which comes afterwards, may fail.
                 self._end = level, fields
-            elif level >= self._level:
-                log.write(level, fields)
+                continue
+            self._report(level, fields)
+            if self._span is not None:
+                trace.add(self._span, at, fields)
+
+    def _report(self, level: int, fields: dict[str, Any]) -> None:
+        if level >= self._level:
+            log.write(level, fields)
+        if self._meter is not None:
+            self._meter.add(fields)
 
     def __enter__(self) -> Self:
         return self
@@ -54,23 +77,27 @@ class Watched:
     def end(self, error: BaseException | None) -> None:
         """The call has ended, with this exception if there is one."""
         self.flush()
-        if self._description is None:
-            return  # It was logged when it ended.
-        level, fields = self._end or self._cancelled(self._description, error)
+        if self._is_stream:
+            return  # Each was reported when it ended.
+        self._count(-1)
+        level, fields = self._end or self._cancelled(error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
 
             if isinstance(error, DecodeError):
                 level = log.WARNING
                 fields |= {"error.type": "decode", "dealkit.outcome": error.outcome}
-        if level >= self._level:
-            log.write(level, fields)
+        self._report(level, fields)
         if self._span is not None:
             trace.end(self._span, fields)
 
-    def _cancelled(self, description: Description, error: BaseException | None) -> tuple[int, dict[str, Any]]:
+    def forget(self) -> None:
+        """The call is not made after all."""
+        self._count(-1)
+
+    def _cancelled(self, error: BaseException | None) -> tuple[int, dict[str, Any]]:
         """What the native half would trace for a cancelled call, if it has not done so yet."""
-        method, template, *_ = description
+        method, template, *_ = self._description
         # For a create that was given up, it is known how far it had got.
         outcome = getattr(error, "outcome", "unknown")
         may_have_acted = outcome in ("unknown", "succeeded") and method not in ("GET", "HEAD", "OPTIONS", "TRACE")
@@ -83,6 +110,8 @@ class Watched:
             "dealkit.request_id": None,
             "dealkit.attempts": getattr(error, "attempts", None),
             "dealkit.duration": monotonic() - self._began,
+            "dealkit.wait": None,
+            "dealkit.retries_left": None,
         }
 
 
@@ -106,19 +135,20 @@ _UNWATCHED = _Unwatched()
 def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
     """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = log.level()
-    if level == log.NEVER and not trace.is_used():
+    if level == log.NEVER and not (trace.is_used() or metrics.is_used()):
         return _UNWATCHED
     description = unwrap(describe(*given))
+    meter = metrics.of(description)
     span, headers = trace.start(description)
-    if span is None and level == log.NEVER:
+    if span is None and meter is None and level == log.NEVER:
         return _UNWATCHED
-    return Watched(level, description, span, headers)
+    return Watched(level, description, meter, span, headers)
 
 
-def of_many() -> Watched | None:
-    """Begins to watch calls that all belong to one stream, if anybody reads the log: they have no spans of their own."""
-    level = log.level()
-    return None if level == log.NEVER else Watched(level, None, None, [])
+def of_many(description: Description) -> Watched | None:
+    """Begins to watch the calls of a stream, if anybody is watching."""
+    level, meter = log.level(), metrics.of(description)
+    return None if meter is None and level == log.NEVER else Watched(level, description, meter, is_stream=True)
 
 
 def described(description: Description) -> Description:

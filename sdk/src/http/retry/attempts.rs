@@ -1,21 +1,11 @@
 //! Which failures are retried, and the loop that does it.
 
-use std::{
-    future::Future,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use http::Method;
 
 use crate::http::{
-    call_progress::CallProgress,
-    clock::Clock,
-    error::TransportError,
-    operation::Operation,
-    response::HttpResponse,
-    retry::{backoff::Backoff, quota::RetryQuota},
-    trace,
+    error::TransportError, response::HttpResponse, retry::backoff::Backoff, trace::Record,
 };
 
 /// Which failures are retried, how many times, and after what delay.
@@ -133,16 +123,20 @@ pub(crate) enum Unsuccessful<R> {
 /// given the remaining time. One that is refused before it is made ends the call, and an earlier failure says more than that.
 pub(crate) async fn with_retries<F, R>(
     policy: RetryPolicy,
-    operation: &Operation,
+    record: Record<'_>,
     total: Duration,
-    clock: &Clock,
-    quota: &Mutex<RetryQuota>,
-    progress: &CallProgress,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, Unsuccessful<R>>
 where
     F: Future<Output = Result<HttpResponse, Unsuccessful<R>>>,
 {
+    let Record {
+        operation,
+        progress,
+        traffic,
+        ..
+    } = record;
+    let clock = traffic.clock;
     let began = clock.now();
     let left = || total.saturating_sub(clock.now().saturating_sub(began));
     // Attempts that do not count as retries: the first, and the one after a stale connection.
@@ -153,8 +147,9 @@ where
     loop {
         let error = match attempt(left()).await {
             Ok(mut response) => {
+                record.attempt_ended(Ok(&response), None);
                 response.attempts = progress.attempts();
-                lock(quota).succeeded(clock.now(), has_spent);
+                traffic.quota().succeeded(clock.now(), has_spent);
                 return Ok(response);
             }
             Err(Unsuccessful::Refused(why)) => {
@@ -162,7 +157,7 @@ where
             }
             Err(Unsuccessful::Failed(error)) => error,
         };
-        let error = progress.attempt_failed(error, before.take());
+        let mut error = progress.attempt_failed(error, before.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
         let is_free = error.was_stale()
@@ -173,31 +168,27 @@ where
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
             // The service is healthy.
-            lock(quota).succeeded(clock.now(), has_spent);
+            traffic.quota().succeeded(clock.now(), has_spent);
         }
-        if !is_free && (retries >= policy.max_retries || !policy.covers(&operation.method, &error))
-        {
-            return Err(Unsuccessful::Failed(error));
-        }
-        let wait = if is_free {
-            Duration::ZERO
-        } else {
+        let delay = if is_free {
+            Some(Duration::ZERO)
+        } else if retries < policy.max_retries && policy.covers(&operation.method, &error) {
             let backoff = policy.backoff.wait(retries, fastrand::f64());
-            backoff.max(error.retry_after().unwrap_or_default())
+            Some(backoff.max(error.retry_after().unwrap_or_default()))
+        } else {
+            None
         };
-        if wait >= left() {
+        let mut delay = delay.filter(|delay| *delay < left());
+        has_spent = delay.is_some() && !is_free && !error.is_overload();
+        if has_spent && !traffic.quota().spend(clock.now()) {
+            error = error.without_quota();
+            delay = None;
+        }
+        record.attempt_ended(Err(&error), delay);
+        let Some(wait) = delay else {
             return Err(Unsuccessful::Failed(error));
-        }
-        has_spent = !is_free && !error.is_overload();
-        if has_spent && !lock(quota).spend(clock.now()) {
-            return Err(Unsuccessful::Failed(error.without_quota()));
-        }
-        trace::retrying(operation, attempts, wait, &error);
+        };
         before = Some(error);
         tokio::time::sleep(wait).await;
     }
-}
-
-fn lock(quota: &Mutex<RetryQuota>) -> MutexGuard<'_, RetryQuota> {
-    quota.lock().unwrap_or_else(PoisonError::into_inner)
 }

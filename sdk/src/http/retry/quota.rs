@@ -51,6 +51,13 @@ impl RetryQuota {
         self.earn(now, if after_spending { RETRY } else { SUCCESS });
     }
 
+    /// How many retries can be paid for now.
+    pub(crate) fn left(&mut self, now: Duration) -> u32 {
+        self.earn(now, 0.0);
+        // At most 35, and never negative.
+        (self.tokens / RETRY) as u32
+    }
+
     fn earn(&mut self, now: Duration, tokens: f64) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         self.at = self.at.max(now);

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// header must not silence a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// A pause that is longer than this than was known is another one to those who read of it.
+const SAME_PAUSE: Duration = Duration::from_secs(1);
+
 /// When the service tells a client to slow down for the first time, its rate is not held below this, in calls
 /// per second, before [`SLOWED`]: a caller with few calls should not notice.
 const FIRST_RATE: f64 = 10.0;
@@ -71,8 +74,14 @@ impl Pace {
 
     /// Records that the service has refused a call, and the pause that it asks for, if any. `departed` is what
     /// [`departs`](Self::departs) returned when the call went out: all refusals of calls that were in flight
-    /// together slow the client down once.
-    pub(crate) fn refused(&mut self, now: Duration, pause: Duration, departed: Times) {
+    /// together slow the client down once. Returns how long the pause is, if one begins, or becomes much longer.
+    pub(crate) fn refused(
+        &mut self,
+        now: Duration,
+        pause: Duration,
+        departed: Times,
+    ) -> Option<Duration> {
+        let before = self.resumes();
         if departed == self.times {
             let seen = self.departures.rate(now);
             let rate = match self.slowed(now) {
@@ -86,6 +95,13 @@ impl Pace {
             let pause = pause.min(LONGEST_PAUSE);
             slowed.resumes = slowed.resumes.max(now.saturating_add(pause));
         }
+        // Calls that were in flight together are refused one after the other, which makes one pause.
+        let known = match before > now {
+            true => before.saturating_add(SAME_PAUSE),
+            false => now,
+        };
+        let resumes = self.resumes();
+        (resumes > known).then(|| resumes.saturating_sub(now))
     }
 
     fn slowed(&self, now: Duration) -> Option<&Slowed> {

@@ -121,12 +121,18 @@ impl Queue {
     }
 
     /// Records that the service has refused a call; see [`Pace::refused`].
-    pub(crate) fn refused(&mut self, now: Duration, pause: Duration, departed: Times) {
-        self.pace.refused(now, pause, departed);
+    pub(crate) fn refused(
+        &mut self,
+        now: Duration,
+        pause: Duration,
+        departed: Times,
+    ) -> Option<Duration> {
+        let begun = self.pace.refused(now, pause, departed);
         // For some calls it may now be too late.
         for ticket in &self.waiting {
             ticket.news.notify_one();
         }
+        begun
     }
 
     fn place(&self, ticket: &Ticket) -> Option<usize> {

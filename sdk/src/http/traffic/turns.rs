@@ -1,5 +1,5 @@
-//! The state that a client's calls share: whose turn it is, how the service received earlier calls, and how
-//! many retries are left.
+//! The state that a client's calls share: whose turn it is, how the service received earlier calls, how many
+//! retries are left, and what is measured.
 
 use std::{
     pin::pin,
@@ -10,6 +10,8 @@ use std::{
 use futures_util::future::select;
 use tokio::{task::yield_now, time::sleep};
 
+#[cfg(feature = "opentelemetry")]
+use crate::http::metrics::Metrics;
 use crate::http::{
     clock::Clock,
     error::TransportError,
@@ -29,7 +31,9 @@ pub(crate) struct Traffic {
     /// The interval between two calls that the client's rate limit requires.
     interval: Duration,
     queue: Mutex<Queue>,
-    pub(crate) quota: Mutex<RetryQuota>,
+    quota: Mutex<RetryQuota>,
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) metrics: Metrics,
 }
 
 impl Traffic {
@@ -47,6 +51,8 @@ impl Traffic {
             interval,
             queue: Mutex::new(Queue::new(interval)),
             quota: Mutex::default(),
+            #[cfg(feature = "opentelemetry")]
+            metrics: Metrics::new(),
         })
     }
 
@@ -98,12 +104,18 @@ impl Traffic {
         }
     }
 
-    /// Records how the service received an attempt.
-    pub(crate) fn learn(&self, departed: Times, error: &TransportError) {
-        if error.is_overload() {
-            let pause = error.retry_after().unwrap_or_default();
-            self.queue().refused(self.clock.now(), pause, departed);
+    /// Records how the service received an attempt. Returns how long the pause is, if one begins.
+    pub(crate) fn learn(&self, departed: Times, error: &TransportError) -> Option<Duration> {
+        if !error.is_overload() {
+            return None;
         }
+        let pause = error.retry_after().unwrap_or_default();
+        self.queue().refused(self.clock.now(), pause, departed)
+    }
+
+    /// The retry quota.
+    pub(crate) fn quota(&self) -> MutexGuard<'_, RetryQuota> {
+        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -1,0 +1,258 @@
+"""An incident told three times: the service refuses calls, is down, and breaks off a create; and whoever reads only the log,
+only the spans or only the metrics knows all of it. And what else is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from conftest import ADA, WAYS, answer, run, until
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from processes import python
+
+from dealkit import APIConnectionError, AsyncClient, Client, DealkitError, InternalServerError
+from dealkit.testing import Sandbox
+
+DEAL = answer(200, json.dumps({"id": "d_1"}))
+
+# What all attributes have in common, and nobody needs to compare.
+COMMON = ("server.address", "server.port", "url.template")
+
+Measured = Callable[[], dict[str, float]]
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """What was measured so far, by name and attributes: of durations how many."""
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    # The API lets a program set the provider only once.
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
+
+    def read() -> dict[str, float]:
+        data: Any = reader.get_metrics_data()
+        found = {}
+        for scope in data.resource_metrics[0].scope_metrics if data else ():
+            assert scope.scope.name == "dealkit" and scope.scope.version
+            for metric in scope.metrics:
+                for point in metric.data.data_points:
+                    of = sorted(f"{name}={value}" for name, value in point.attributes.items() if name not in COMMON)
+                    assert {"server.address", "server.port"} <= point.attributes.keys()
+                    value = point.count if isinstance(point, HistogramDataPoint) else point.value
+                    found[" ".join((metric.name, *of))] = value
+        return found
+
+    return read
+
+
+def test_each_tells_all_of_it(
+    dealkit_sandbox: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    measured: Measured,
+) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    caplog.set_level(logging.INFO, "dealkit")
+    dealkit_sandbox.fail_next(status=429, retry_after=1)
+    dealkit_sandbox.fail_next(status=503, times=3, path="/v1/deals/d_2")
+    dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+        client.deals.retrieve("d_1")
+        with pytest.raises(InternalServerError):
+            client.deals.retrieve("d_2")
+        with pytest.raises(APIConnectionError):
+            client.agents.create(**ADA)
+
+    told = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    get, post, time, retry = r"GET /v1/deals/{id}: ", "POST /v1/agents: ", r"\d\.\d{3} s", r"retry \d in \d\.\d{3} s"
+    for line, expected in zip(
+        told,
+        [
+            rf"WARNING {get}429, all calls pause for 1\.000 s",
+            rf"WARNING {get}429, retry 1 in 1\.000 s",
+            rf"INFO {get}200 in 1\.\d* s \(waited 1\.\d* s\), 2 attempts \[request id .+\]",
+            rf"WARNING {get}503, {retry}",
+            rf"WARNING {get}503, {retry}",
+            rf"WARNING {get}503 in {time}( \(waited {time}\))?, 3 attempts \[request id .+\]",
+            rf"WARNING {post}interrupted in {time}( \(waited {time}\))?",
+        ],
+        strict=True,
+    ):
+        assert re.fullmatch(expected, line), line
+    assert [getattr(caplog.records[at], "dealkit_outcome", None) for at in (2, 5, 6)] == [
+        "succeeded",
+        "unknown",
+        "unknown",
+    ]
+
+    spans = exporter.get_finished_spans()
+    told = []
+    for span in spans:
+        of: Any = span.attributes
+        attempts = [
+            event.attributes for event in span.events if event.attributes and "dealkit.attempt" in event.attributes
+        ]
+        told.append(
+            " ".join(
+                (
+                    span.name,
+                    *(str(attempt.get("error.type", "fine")) for attempt in attempts),
+                    of["dealkit.outcome"],
+                    str(span.status.description),
+                )
+            )
+        )
+        assert [attempt["dealkit.attempt"] for attempt in attempts] == [*range(1, len(attempts) + 1)]
+    assert told == [
+        "GET /v1/deals/{id} 429 fine succeeded None",
+        "GET /v1/deals/{id} 503 503 503 unknown 503, outcome unknown",
+        "POST /v1/agents interrupted unknown interrupted, outcome unknown",
+    ]
+    first: Any = spans[0]
+    assert first.attributes["dealkit.wait"] >= 1 and first.attributes["dealkit.request_id"]
+    assert [event.name for event in first.events] == ["pausing", "retrying", "attempt ended"]
+    assert first.events[2].attributes["dealkit.wait"] >= 1
+
+    found = measured()
+    waited, left = found.pop("dealkit.client.wait http.request.method=GET"), found.pop("dealkit.client.retries_left")
+    assert 1 <= waited < 5 and 0 < left < 35
+    assert found.pop("dealkit.client.wait http.request.method=POST") < 0.5
+    get, post, duration = "http.request.method=GET", "http.request.method=POST", "http.client.request.duration"
+    assert found == {
+        f"dealkit.client.attempts {get} http.request.resend_count=0": 2,
+        f"dealkit.client.attempts {get} http.request.resend_count=1": 2,
+        f"dealkit.client.attempts {get} http.request.resend_count=2": 1,
+        f"dealkit.client.attempts {post} http.request.resend_count=0": 1,
+        f"dealkit.client.calls dealkit.outcome=succeeded {get}": 1,
+        f"dealkit.client.calls dealkit.outcome=unknown error.type=503 {get}": 1,
+        f"dealkit.client.calls dealkit.outcome=unknown error.type=interrupted {post}": 1,
+        f"dealkit.client.in_flight {get}": 0,
+        f"dealkit.client.in_flight {post}": 0,
+        f"{duration} error.type=429 {get} http.response.status_code=429": 1,
+        f"{duration} error.type=503 {get} http.response.status_code=503": 3,
+        f"{duration} error.type=interrupted {post}": 1,
+        f"{duration} {get} http.response.status_code=200": 1,
+    }
+
+
+def test_the_alerts_are_about_what_is_measured(peer: Any, measured: Measured) -> None:
+    with Client(base_url=peer(DEAL).url, service_key="k") as client:
+        client.deals.retrieve("d_1")
+    names = {name.split()[0].replace(".", "_") for name in measured()}
+    rules = (Path(__file__).parents[2] / "docs" / "guide" / "alerts.yml").read_text("utf-8")
+    used = set(re.findall(r"\b(?:http|dealkit)_client\w+", rules))
+    # Prometheus appends the unit, and what of it is counted.
+    assert {re.sub("(_seconds)?(_total|_count)$", "", name) for name in used} < names
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_is_measured(way: str, peer: Any, measured: Measured) -> None:
+    WAYS[way](peer(DEAL).url, "d_1", 2, service_key="k")
+    found, get = measured(), "http.request.method=GET"
+    assert found[f"dealkit.client.calls dealkit.outcome=succeeded {get}"] == 2
+    assert found[f"http.client.request.duration {get} http.response.status_code=200"] == 2
+    assert found[f"dealkit.client.in_flight {get}"] == 0
+
+
+def test_tables_are_measured(dealkit_sandbox: Sandbox, measured: Measured) -> None:
+    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+        for batch_size in (None, 1):  # The second is read as a stream, after the fact.
+            table = pyarrow.table(client.deals.retrieve_many(["d_1", "d_2"]).to_arrow(batch_size=batch_size))
+            assert len(table) == 2
+        until(lambda: measured().get("dealkit.client.calls dealkit.outcome=succeeded http.request.method=GET") == 4)
+
+
+def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
+    flight = "dealkit.client.in_flight http.request.method=GET"
+    seen = []
+
+    async def main() -> None:
+        async with AsyncClient(base_url=peer(b"").url, service_key="k") as client:
+            deals = client.deals.retrieve_many(["d_1", "d_2"], concurrency=2)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await client.deals.retrieve("d_3")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await anext(deals)
+            seen.append(measured()[flight])
+
+    run(main())
+    assert (
+        seen == [0]
+        and measured()["dealkit.client.calls dealkit.outcome=unknown error.type=cancelled http.request.method=GET"] == 3
+    )
+
+
+def test_what_is_read_too_late_is_measured_as_it_ended(peer: Any, measured: Measured) -> None:
+    with Client(base_url=peer(answer(200, "[]")).url, service_key="k") as client, pytest.raises(DealkitError):
+        client.deals.retrieve("d_1")
+    assert measured()["dealkit.client.calls dealkit.outcome=succeeded error.type=decode http.request.method=GET"] == 1
+
+
+def test_a_provider_that_raises_costs_no_outcome(
+    peer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(MeterProvider):
+        def get_meter(self, *given: Any, **named: Any) -> Any:
+            raise LookupError("mine")
+
+    provider = Broken()
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
+    with Client(base_url=peer(DEAL).url, service_key="k") as client:
+        assert client.deals.retrieve("d_1").id == client.deals.retrieve("d_1").id == "d_1"
+    # Once, rather than at every call.
+    assert capsys.readouterr().err.count("LookupError: mine") == 1
+
+
+CODE = """
+import logging, sys
+SETUP
+from dealkit import Client
+Client().deals.retrieve("d_1")
+"""
+
+
+def logged(code: str, sandbox: Sandbox, level: str) -> tuple[str, str]:
+    """What a program with this level in its environment writes to its standard output and error."""
+    return python(code, url=sandbox.url, flags=(), env={"DEALKIT_LOG": level}).communicate(timeout=60)
+
+
+@pytest.mark.parametrize("level", ["debug", "INFO", "warning", "loud"])
+def test_a_log_by_an_environment_variable(level: str, dealkit_sandbox: Sandbox) -> None:
+    dealkit_sandbox.fail_next(status=503)
+    _, told = logged(CODE.replace("SETUP", ""), dealkit_sandbox, level)
+    head = r"\[[-\d]+ [:\d]+,\d+ - dealkit - {}\] GET /v1/deals/{{id}}: {}"
+    expected = [
+        (head.format("WARNING", "503, retry 1 in .*"), ("debug", "INFO", "warning")),
+        (head.format("DEBUG", r"attempt 2, 200 in .*"), ("debug",)),
+        (head.format("INFO", "200 in .*, 2 attempts .*"), ("debug", "INFO")),
+        (r".*DEALKIT_LOG must be debug, info or warning.*", ("loud",)),
+    ]
+    lines = [line for line in told.splitlines() if "dealkit - " in line or "DEALKIT_LOG must" in line]
+    patterns = [pattern for pattern, levels in expected if level in levels]
+    assert len(lines) == len(patterns), told
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line), line
+
+
+def test_nobody_sees_it_twice(dealkit_sandbox: Sandbox) -> None:
+    code = CODE.replace("SETUP", "logging.basicConfig(stream=sys.stdout, format='mine %(levelname)s %(message)s')")
+    shown, told = logged(code, dealkit_sandbox, "debug")
+    assert [line.split()[:2] for line in shown.splitlines()] == [["mine", "DEBUG"], ["mine", "INFO"]]
+    assert told == ""
