@@ -129,8 +129,7 @@ def export_deals(
             service cannot be reached or does not accept the key.
     """
     job = _Export(Path(out), workers, rate_limit, limiter, concurrency, per_file)
-    wanted = _compute.unique(_texts(ids))
-    failed = job.run(run, pyarrow.table({"id": wanted.filter(_compute.not_equal(wanted, ""))}))
+    failed = job.run(run, pyarrow.table({"id": job.left(_compute.unique(_texts(ids)))}))
     missing = sum(status in (404, 410) for status in failed["status"].to_pylist())
     deals = sum(_parquet.read_metadata(file).num_rows for file in job.written(job.done))
     return Exported(deals, failed.num_rows, missing)
@@ -153,8 +152,8 @@ def import_agents(
 
     The agents go into Parquet files in ``out/agents`` (``key``, ``agent_id`` and ``result``, which is ``created`` or
     ``created_before``), and the other rows into ``out/failed`` (``key``, ``result``, ``kind``, ``status``,
-    ``request_id`` and ``message``). Rows whose agents are in ``out/agents`` are not looked at again, so the same call,
-    made again, resumes a run that was killed.
+    ``request_id`` and ``message``). Both are what the latest run has come to. The same call, made again, resumes a run
+    that was killed: the ledger has the agents that were created before.
 
     When a worker dies, what it had in flight is unknown. The ledger has such rows, and no run sends them until
     somebody has found out and recorded what became of them.
@@ -230,9 +229,8 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
 
 
 def _export(cluster: Any, ids: Path, out: Path, **options: Any) -> tuple[str, bool]:
-    with ids.open(encoding="utf-8", newline="\n") as file:
-        wanted = _texts(line.strip() for line in file)
-    with cluster() as (run, workers):
+    with ids.open(encoding="utf-8", newline="\n") as file, cluster() as (run, workers):
+        wanted = (line.strip() for line in file)
         new, failed, missing = export_deals(run, wanted, out, workers=workers, **options)
     said = f"{new:,} deals are new in {out / 'deals'}"
     if failed:
@@ -263,9 +261,9 @@ def _import(cluster: Any, table: Path, out: Path, **options: Any) -> tuple[str, 
 class _Job:
     """A job, as its tasks have it."""
 
-    # The folder of its results, and the column that tells them apart.
+    # The folder of its results, and whether those of earlier runs stay there.
     folder: ClassVar[str]
-    key: str
+    adds: ClassVar[bool]
 
     def __init__(
         self,
@@ -292,24 +290,19 @@ class _Job:
         raise NotImplementedError
 
     def run(self, run: Map, table: Any) -> Any:
-        """Runs tasks for the rows that are not among the results yet, and returns a table of what failed."""
+        """Runs the tasks for these rows, and returns a table of what failed."""
         for folder in (self.done, self.failed):
             folder.mkdir(parents=True, exist_ok=True)
-        first, *others = self.tasks(self.left(table))
+        first, *others = self.tasks(table)
         for tasks in ([first], others):
             for error in run(self.do_task, tasks) if tasks else ():
                 if error is not None:
                     raise error
-            for file in self.failed.iterdir():
-                if not file.name.startswith(self.name):
+            earlier = [*self.failed.iterdir(), *(() if self.adds else self.done.iterdir())]
+            for file in earlier:
+                if self.name not in file.name:
                     file.unlink()
         return pyarrow.concat_tables(_parquet.read_table(file) for file in self.written(self.failed))
-
-    def left(self, table: Any) -> Any:
-        files = self.done.glob("*.parquet")
-        done = [_parquet.read_table(file, columns=[self.key])[self.key].combine_chunks() for file in files]
-        is_done = _compute.is_in(table[self.key], pyarrow.chunked_array(done, pyarrow.string()))
-        return table.filter(_compute.invert(is_done))
 
     def tasks(self, table: Any) -> list[tuple[int, Any]]:
         """A few rows to begin with, and then equal tasks, as many for each worker: none idles while another works."""
@@ -357,7 +350,14 @@ class _Job:
 
 class _Export(_Job):
     folder = "deals"
-    key = "id"
+    adds = True
+
+    def left(self, ids: Any) -> Any:
+        """The ids whose deals are not there yet."""
+        files = self.done.glob("*.parquet")
+        done = [_parquet.read_table(file, columns=["id"])["id"].combine_chunks() for file in files]
+        known = pyarrow.chunked_array([*done, pyarrow.array([""])], pyarrow.string())
+        return ids.filter(_compute.invert(_compute.is_in(ids, known)))
 
     def results(self, table: Any) -> tuple[Any, Any]:
         ids = self.limited(table["id"].to_pylist())
@@ -367,7 +367,7 @@ class _Export(_Job):
 
 class _Import(_Job):
     folder = "agents"
-    key = "key"
+    adds = False
 
     key_name: str
 
