@@ -74,6 +74,7 @@ impl Config {
             timeout: settings.duration("timeout")?,
             retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
             proxy: settings.text("proxy")?,
+            unreadable: settings.unreadable()?,
             max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
             max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
             rate_limit: settings.number("rate_limit", Expected::PerSecond)?,

@@ -66,11 +66,13 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
         json = model.to_json()
         again = of_class.from_json(json)
         of_model = {
+            "_unreadable": [model._unreadable],
             "_read": [
                 partial(of_class._read, json),
                 partial(of_class._read, '{"id": 5}'),
                 partial(of_class._read, 5),
                 partial(of_class._read, "[", 7),
+                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', None, True),
             ],
             "_read_list": [
                 partial(of_class._read_list, f"[{json}]"),
@@ -186,7 +188,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
 def of_tables() -> dict[str, list[Callable[[], object]]]:
     """The entry points of tables in memory."""
     builder = native.open_table_builder(10, True)
-    builder.push([DEAL, "{"])
+    builder.push([DEAL, "{"], False)
     schema, table = native.deal_schema(10), builder.finish()
     return {
         "deal_schema": [partial(native.deal_schema, None), partial(native.deal_schema, 39)],
@@ -198,9 +200,9 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_table_builder, 39, False),
         ],
         "TableBuilder.push": [
-            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")]),
-            partial(builder.push, [5]),
-            partial(native.open_table_builder(0, False).push, [DEAL]),
+            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], True),
+            partial(builder.push, [5], False),
+            partial(native.open_table_builder(0, False).push, [DEAL], False),
         ],
         "TableBuilder.finish": [builder.finish],
         "Table.schema": [partial(attrgetter("schema"), table)],

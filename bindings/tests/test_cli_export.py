@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pyarrow
 import pytest
 from commands import COMMAND, Terminal, dealkit, end, environment, start
-from conftest import exact
+from conftest import answer, exact
 from pyarrow import parquet
 
 from dealkit import Client, Deal
@@ -144,6 +144,21 @@ def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
         # A format that holds any number accepts it.
         done = dealkit(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
         assert done.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
+
+
+def test_a_field_that_cannot_be_read_costs_that_field_if_asked(tmp_path: Path, peer: Any) -> None:
+    (tmp_path / "ids.txt").write_text("d_1\n")
+    url = peer(answer(200, '{"id": "d_1", "status": "CLOSED", "expiry_date": "31.12.2026"}')).url
+    command = ["deals", "export", "--ids", "ids.txt", "--out"]
+    done = dealkit(*command, "o.csv", url=url, cwd=tmp_path)
+    (failed,) = rows(tmp_path / "o.csv.failed.csv")
+    assert done.code == 1 and "with the option --on-unreadable none, it can be left out" in failed["message"]
+    for name in ("o.ndjson", "p.csv", "o.parquet"):
+        assert dealkit(*command, name, "--on-unreadable", "none", url=url, cwd=tmp_path).code == 0
+    (row,) = rows(tmp_path / "p.csv")
+    assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", "", '{"expiry_date":"31.12.2026"}')
+    (row,) = parquet.read_table(tmp_path / "o.parquet").to_pylist()
+    assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", None, '{"expiry_date":"31.12.2026"}')
 
 
 def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow
 import pytest
 import structlog
 from conftest import ADA, WAYS, answer, run, until
@@ -66,6 +67,25 @@ def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None
     assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
     text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
     assert record.getMessage() == text
+
+
+CHANGED = answer(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "metadata": {"CANARY": 1}}))
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if "raw" not in way and "request" not in way])
+def test_a_record_of_what_could_not_be_read(way: str, peer: Any, records: list[Any]) -> None:
+    call(way, peer(CHANGED).url, on_unreadable="none")
+    record, end = records
+    assert (record.levelname, record.dealkit_unreadable, end.dealkit_outcome) == ("INFO", 31, "succeeded")
+    assert record.dealkit_pointers.startswith("/contacts/0/type, /contacts/1/type, ")
+    assert record.dealkit_pointers.endswith("/contacts/19/type, …")
+    assert record.getMessage() == f"GET /v1/deals/{{id}}: 31 fields could not be read: {record.dealkit_pointers}"
+
+
+def test_a_record_of_what_could_not_be_read_into_a_table(peer: Any, records: list[Any]) -> None:
+    with Client(base_url=peer(CHANGED).url, service_key="k", on_unreadable="none") as client:
+        pyarrow.table(client.deals.retrieve_many(["a", "b"]).to_arrow())
+    assert [record.dealkit_unreadable for record in records if hasattr(record, "dealkit_unreadable")] == [31, 31]
 
 
 @pytest.mark.parametrize("way", WAYS)

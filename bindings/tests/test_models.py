@@ -395,6 +395,40 @@ def test_repr_shows_what_there_is() -> None:
     )
 
 
+CHANGED = """{
+    "id": "d_1", "expiry_date": "CANARY", "quotes": [{"created_at": "CANARY"}, {}], "metadata": {"a": ["CANARY"]},
+    "sides": "CANARY", "badge": "CANARY", "application": {"requested_amount": "CANARY", "offers": ["CANARY"]}
+}"""
+
+
+def test_what_could_not_be_read_is_kept_and_not_shown() -> None:
+    deal = Deal.from_json(CHANGED, on_unreadable="none")
+    pointers = ["/expiry_date", "/application/requested_amount", "/application/offers", "/quotes/0/created_at"]
+    assert [field.pointer for field in deal.unreadable] == [*pointers, "/sides", "/metadata"]
+    assert [field.pointer for field in deal.quotes[0].unreadable] == ["/created_at"] and not deal.quotes[1].unreadable
+    assert (deal.expiry_date, deal.sides, dict(deal.metadata)) == (None, (), {})
+    assert deal.get("sides") == deal.extra["sides"] == "CANARY" and deal.get("metadata") == {"a": ["CANARY"]}
+    assert json.loads(deal.to_json()) == json.loads(CHANGED) | {"contacts": []}
+    shown = repr(deal)
+    assert "extra=<1 hidden>, unreadable=['expiry_date', 'sides', 'metadata'])" in shown
+    assert "CANARY" not in shown + deal._repr_html_() + repr(deal.unreadable)
+    assert deal != Deal.from_json(CHANGED.replace('"sides": "CANARY"', '"sides": 1'), on_unreadable="none")
+
+
+def test_what_could_not_be_read_can_be_replaced() -> None:
+    deal = Deal.from_json(CHANGED, on_unreadable="none")
+    mended = deal.replace(expiry_date=date(2030, 1, 31), sides=[Side()], status="OPEN")
+    assert {"/expiry_date", "/sides"}.isdisjoint(field.pointer for field in mended.unreadable)
+    assert len(mended.unreadable) == len(deal.unreadable) - 2 and mended.get("sides") == [{}]
+    assert deal.replace(status="OPEN").unreadable == deal.unreadable
+    emptied = deal.replace(sides=None, extra={"badge": 1, "metadata": 5})
+    assert emptied.extra == {"badge": 1, "metadata": 5} and "/sides" not in {one.pointer for one in emptied.unreadable}
+    with pytest.raises(DecodeError):
+        Deal.from_dict(deal.to_dict())
+    with pytest.raises(ValueError, match='on_unreadable must be "raise" or "none"'):
+        Deal.from_json(CHANGED, on_unreadable="skip")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_repr_and_html_hide_the_same(model: Any) -> None:
     fields = dealkit.fields(model)

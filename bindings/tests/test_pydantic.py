@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
-from conftest import CONTRACT, case_bytes, vectors
+from conftest import CONTRACT, at, case_bytes, vectors
 from fastapi import Body, FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
@@ -91,7 +91,7 @@ def test_a_model_as_python_values(deal: Deal) -> None:
 @pytest.mark.parametrize("case", vectors("deals"))
 def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
     try:
-        deal = Deal.from_json(case_bytes(case))
+        deal = Deal.from_json(case_bytes(case), on_unreadable="none")
     except dealkit.DecodeError:
         return
     adapter = TypeAdapter(Deal)
@@ -100,7 +100,12 @@ def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
     except PydanticSerializationError as error:
         assert "to_json()" in str(error) or "surrogates" in str(error) or "Circular" in str(error)
         return
-    assert adapter.validate_json(dumped) == deal
+    for field in deal.unreadable:
+        # A number that is no Decimal is a text as well.
+        assert at(json.loads(dumped), field.pointer) in (json.loads(field.json.text), field.json.text)
+    if not deal.unreadable:
+        assert adapter.validate_json(dumped) == deal
+    assert isinstance(adapter.dump_python(deal), dict)
 
 
 @given(

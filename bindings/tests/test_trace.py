@@ -58,6 +58,13 @@ def ids(span: Any) -> tuple[str, str]:
     return format(context.trace_id, "032x"), format(context.span_id, "016x")
 
 
+def test_a_span_counts_what_could_not_be_read(peer: Any, exporter: InMemorySpanExporter) -> None:
+    with Client(base_url=peer(answer(200, json.dumps({"id": ID, "status": 1}))).url, service_key=KEY) as client:
+        client.deals.retrieve(ID, on_unreadable="none")
+    (span,) = exporter.get_finished_spans()
+    assert named(span)["dealkit.unreadable"] == 1 and ID not in str(named(span))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)

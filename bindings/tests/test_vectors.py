@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
@@ -29,6 +30,7 @@ def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], docume
             assert caught.value.path == expect["error"]["path"]
         assert caught.value.found == expect["error"]["found"]
         assert caught.value.body == document
+        check_skipped(model, expect, document)
         return
     value = model.from_json(document)
     back = exact(value.to_json())
@@ -40,6 +42,26 @@ def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], docume
         with pytest.raises((KeyError, IndexError)):
             at(back, pointer)
     assert model.from_json(value.to_json()) == value
+
+
+def check_skipped(model: type[Deal] | type[Agent], expect: dict[str, Any], document: bytes) -> None:
+    if expect.get("skipped") is None:
+        if "skipped" in expect:
+            with pytest.raises(DecodeError):
+                model.from_json(document, on_unreadable="none")
+        return
+    value = model.from_json(document, on_unreadable="none")
+    assert [[field.pointer, field.expected, field.json.text] for field in value.unreadable] == expect["skipped"]
+    # Half of a character is not written from a dict.
+    from_dict = [] if rb"\ud8" in document else [model.from_dict(value.to_dict(), on_unreadable="none")]
+    for again in (
+        pickle.loads(pickle.dumps(value)),
+        model.from_json(value.to_json(), on_unreadable="none"),
+        *from_dict,
+        *model.list_from_json(b"[" + document + b"]", on_unreadable="none"),
+        *model.from_json_lines([document.replace(b"\n", b" ")], on_unreadable="none"),
+    ):
+        assert (again, again.unreadable, hash(again)) == (value, value.unreadable, hash(value))
 
 
 def attribute(value: Any, pointer: str) -> Any:
@@ -95,6 +117,11 @@ def test_deals_over_the_wire(case: dict[str, Any], of_class: Any, peer: Any) -> 
         made(client, retrieve)
     assert caught.value.found == case["expect"]["error"]["found"]
     assert (caught.value.body, caught.value.outcome) == (case_bytes(case), "succeeded")
+    if case["expect"].get("skipped") is not None:
+        assert "with the option on_unreadable, it can be left out" in str(caught.value)
+        made_of = Deal.from_json(case_bytes(case), on_unreadable="none")
+        assert made(client, lambda client: client.deals.retrieve("d_1", on_unreadable="none")) == made_of
+        assert made(client.with_options(on_unreadable="none"), retrieve) == made_of
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ use crate::{
         send::Limits,
         traffic::turns::Traffic,
     },
+    json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
     value::words::{Setting, words},
 };
@@ -225,6 +226,7 @@ pub struct ClientBuilder<C = Client> {
     http2_prior_knowledge: bool,
     allow_http: bool,
     retry: RetryPolicy,
+    unreadable: Unreadable,
     rate_limit: Option<f64>,
     #[cfg(feature = "rustls-no-provider")]
     tls: tls::TlsSettings,
@@ -249,6 +251,7 @@ impl<C> Default for ClientBuilder<C> {
             http2_prior_knowledge: false,
             allow_http: false,
             retry: RetryPolicy::new(),
+            unreadable: Unreadable::default(),
             rate_limit: None,
             #[cfg(feature = "rustls-no-provider")]
             tls: tls::TlsSettings::default(),
@@ -338,6 +341,25 @@ impl<C: Clone> ClientBuilder<C> {
     /// whatever this limit, and a document holds at most a million values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
+        self
+    }
+
+    /// What becomes of an optional field of a response that cannot be read. By default, it is an error of the call; with
+    /// [`Unreadable::Skip`], one event for each such response names the fields.
+    ///
+    /// ```
+    /// use dealkit::{Client, Unreadable};
+    ///
+    /// let client = Client::builder()
+    ///     .base_url("https://deals.example.com")
+    ///     .service_key("my-key")
+    ///     .unreadable(Unreadable::Skip)
+    ///     .build()?;
+    /// # let _ = client;
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
+        self.unreadable = unreadable;
         self
     }
 
@@ -594,6 +616,7 @@ impl<C: Clone> ClientBuilder<C> {
                     max_response_bytes: self.max_response_bytes,
                 },
                 retry: self.retry,
+                unreadable: self.unreadable,
                 propagate: self.propagate,
                 #[cfg(feature = "ledger")]
                 ledgers,

@@ -94,12 +94,12 @@
 //!
 //! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
 //! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
-//! service asks for, and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
+//! service asks for, one at INFO that names the fields of a response that were [skipped](Unreadable::Skip), and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
-//! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`; in seconds `duration`, the `wait` that it includes,
+//! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
 //! and the `delay` that follows). With the feature `opentelemetry`, calls are measured by the global meter provider that
 //! the program has set before it builds the client: `http.client.request.duration`, and `dealkit.client.attempts`,
-//! `calls`, `wait`, `retries_left` and `in_flight`.
+//! `calls`, `wait`, `unreadable`, `retries_left` and `in_flight`.
 #![cfg_attr(
     feature = "client",
     doc = "[`ClientBuilder::propagate`] propagates a trace to the service."
@@ -159,6 +159,7 @@ pub use rust_decimal;
 pub use error::problem::Problem;
 pub use json::decode_error::{DecodeError, Expected};
 pub use json::lines::{JsonLines, LineError, MAX_LINE_BYTES};
+pub use json::unreadable::{Unreadable, UnreadableField};
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,
     CreateAgent, Deal, ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side, builder,

@@ -388,6 +388,8 @@ impl<T> Response<T> {
                 body: body.into(),
                 ..HttpResponse::by_hand()
             },
+            unreadable: crate::Unreadable::default(),
+            context: None,
             value,
         }
     }

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{Error, Method, RetryPolicy};
+use dealkit::{Error, Method, RetryPolicy, Unreadable};
 use mock::{AGENT, DEAL, client};
 use peer::{Peer, ada, refused};
 use tracing::{
@@ -356,6 +356,60 @@ async fn a_call_is_one_event_when_it_ends() {
         ),
     ];
     assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn skipped_fields_are_one_event_and_counted_in_the_span() {
+    let (capture, guard) = Capture::start();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let body =
+        r#"{"id":"d_1","status":{"CANARY":1},"metadata":{"CANARY":"CANARY"},"quotes":["CANARY"]}"#;
+    let (outcome, ()) = tokio::join!(
+        client
+            .deals()
+            .retrieve("d_1")
+            .unreadable(Unreadable::Skip)
+            .send(),
+        async { peer.next().await.answer(200, body) }
+    );
+    drop(guard);
+    assert_eq!(outcome.unwrap().unreadable().len(), 2);
+    let expected = fields(&[
+        ("http.request.method", "GET"),
+        ("url.template", "/v1/deals/{id}"),
+        ("dealkit.unreadable", "2"),
+        ("dealkit.pointers", "/status, /quotes"),
+    ]);
+    let told = capture.told();
+    let event = ("INFO fields could not be read".to_owned(), expected);
+    assert!(told.contains(&event), "{told:?}");
+    assert!(!format!("{told:?}").contains("CANARY"), "{told:?}");
+    assert_eq!(field(&capture.calls()[0], "dealkit.unreadable"), Some("2"));
+}
+
+#[tokio::test]
+async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    let (outcomes, ()) = tokio::join!(
+        async {
+            (
+                client.deals().retrieve("d_1").await.unwrap_err(),
+                client.agents().create(ada()).await.unwrap_err(),
+            )
+        },
+        async {
+            peer.next().await.answer(200, r#"{"id":"d_1","status":1}"#);
+            let agent = AGENT.replacen('{', r#"{"date_of_birth":1,"#, 1);
+            peer.next().await.answer(201, &agent);
+        }
+    );
+    let advice = "with the option unreadable, it can be left out";
+    assert!(outcomes.0.to_string().contains(advice), "{}", outcomes.0);
+    // Whoever followed it would create the agent again.
+    assert!(outcomes.1.decode_error().unwrap().is_optional());
+    assert!(!outcomes.1.to_string().contains("option"), "{}", outcomes.1);
 }
 
 #[tokio::test]

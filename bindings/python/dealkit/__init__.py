@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dealkit._client.operations import AsyncOperations, Operations
     from dealkit._core.headers import Headers
     from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
-    from dealkit._models.fields import Field, fields
+    from dealkit._models.fields import Field, UnreadableField, fields
     from dealkit._native import (
         Address,
         Agent,
@@ -123,6 +123,7 @@ __all__ = [
     "ThrottledError",
     "Timeout",
     "UnprocessableEntityError",
+    "UnreadableField",
     "ValidationError",
     "Violation",
     "__version__",

@@ -3,9 +3,10 @@
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
-from typing import Any, Final, Generic, Self, TypeVar, final
+from typing import Any, Final, Generic, Literal, Self, TypeVar, final
 
 from dealkit._core.headers import Headers
+from dealkit._models.fields import UnreadableField
 from dealkit.enums import Role
 from dealkit.exceptions import Outcome
 
@@ -229,7 +230,7 @@ def open_table_builder(scale: int | None, returns_errors: bool) -> TableBuilder 
 
 @final
 class TableBuilder:
-    def push(self, documents: list[str | bytes | bytearray]) -> tuple[int, Failure] | Failure | None: ...
+    def push(self, documents: list[str | bytes | bytearray], skips: bool) -> tuple[int, Failure] | Failure | None: ...
     def finish(self) -> Table | Failure: ...
 
 def start_sandbox(deals: list[str] | None, settings: dict[str, Any]) -> NativeSandbox | Failure: ...
@@ -259,23 +260,45 @@ class _Model:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """The fields that this version of dealkit does not know, by their names on the wire: a fresh copy each time.
-        For one of them, ``get`` is better: it still finds the field when a later version knows it."""
+        """The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know,
+        and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it
+        still finds the field when a later version knows it."""
+
+    @property
+    def unreadable(self) -> tuple[UnreadableField, ...]:
+        """The optional fields that could not be read, here and at any depth: there are some only where
+        ``on_unreadable="none"`` was asked for.
+
+        Such a field is None, or empty, and its JSON is kept as that of an undocumented field is: ``extra``, ``get`` and
+        ``to_json`` have it."""
 
     @classmethod
-    def from_json(cls, document: str | bytes | bytearray, /) -> Self:
+    def from_json(
+        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Self:
         """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document."""
+        Raises DecodeError, which names the path of the value that could not be read and keeps the document.
+
+        Args:
+            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
+                reads it as None, or as empty, and lists it in ``unreadable``."""
 
     @classmethod
-    def list_from_json(cls, document: str | bytes | bytearray, /) -> list[Self]:
+    def list_from_json(
+        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> list[Self]:
         """Reads a list of models from a JSON document that is an array.
 
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``."""
+        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``.
+
+        Args:
+            on_unreadable: As in ``from_json``."""
 
     @classmethod
-    def from_json_lines(cls, lines: Iterable[str | bytes], /) -> Iterator[Self]:
+    def from_json_lines(
+        cls, lines: Iterable[str | bytes], /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Iterator[Self]:
         """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
         Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
@@ -286,15 +309,17 @@ class _Model:
         ...         print(deal.id)
 
         Args:
-            lines: The lines: an open file, or any other iterable."""
+            lines: The lines: an open file, or any other iterable.
+            on_unreadable: As in ``from_json``."""
 
     @classmethod
-    def _read(cls, document: str | bytes | bytearray, line: int | None = None) -> Any: ...
+    def _read(cls, document: str | bytes | bytearray, line: int | None = None, skips: bool = False) -> Any: ...
     @classmethod
-    def _read_list(cls, document: str | bytes | bytearray) -> Any: ...
+    def _read_list(cls, document: str | bytes | bytearray, skips: bool = False) -> Any: ...
     @classmethod
     def _build(cls, given: dict[str, Any]) -> Any: ...
-    def _replace(self, changes: dict[str, Any]) -> Self | Failure: ...
+    def _replace(self, changes: dict[str, Any], skips: bool = False) -> Self | Failure: ...
+    def _unreadable(self) -> list[tuple[str, str, RawJson]] | Failure: ...
     def _attribute(self, at: int) -> Any: ...
     def _to_json(self) -> str: ...
     def _get(self, name: str) -> Any: ...
@@ -306,13 +331,18 @@ class _Model:
         and a nested model is a dict."""
 
     @classmethod
-    def from_dict(cls, attributes: Mapping[str, Any], /) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
+    def from_dict(
+        cls, attributes: Mapping[str, Any], /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Self:
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
+
+        Args:
+            on_unreadable: What becomes of a documented field in ``extra`` that cannot be read, as in ``from_json``."""
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        It holds every value, every undocumented field, and what was in place of those that could not be read, but not whether the service sent null, an empty list or
         nothing at all.
 
         Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import islice
 
 from dealkit import _native
-from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.arguments import check_int, check_on_error, skips
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
@@ -49,6 +49,7 @@ def deals_to_arrow(
     decimals: Literal["decimal128", "string"] = "decimal128",
     scale: int = 10,
     on_error: Literal["raise", "return"] = "raise",
+    on_unreadable: Literal["raise", "none"] = "raise",
 ) -> Table:
     """Turns deals that you already have into a table: models, or JSON documents such as the lines of an export.
 
@@ -60,14 +61,17 @@ def deals_to_arrow(
         scale: How many digits there are after the point, 0 to 38.
         on_error: Whether a deal that cannot be read, or that has a number that does not fit, raises DecodeError, with
             its ``index``, or becomes a row of the table's ``errors``.
+        on_unreadable: Whether an optional field that cannot be read is an error of its deal, or is null, or empty, with what
+            was there in the column ``extra`` of its struct. A model's own unreadable fields are never errors.
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
     check_on_error(on_error)
     builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return"))
+    is_skipping = skips(on_unreadable)
     documents = _documents(deals)
     while some := [*islice(documents, _AT_A_TIME)]:
-        failed = unwrap(builder.push(some))
+        failed = unwrap(builder.push(some, is_skipping))
         if failed is not None:
             index, failure = failed
             raise exception(failure, index=index)

@@ -4,13 +4,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use dealkit::{
-    DecodeError,
+    DecodeError, Unreadable,
     arrow::{DealBatchBuilder, FailureBatchBuilder, failure_schema},
 };
 use pyo3::{prelude::*, types::PyList};
 
 use crate::{
     arrow::table::{Table, decimals, failed},
+    models::unreadable,
     python::{
         document::Document,
         failure::{Failure, Outcome, entry, into_python},
@@ -53,9 +54,14 @@ pub(crate) fn open_table_builder(
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its
+    /// Adds documents, except for blank ones; optional fields that cannot be read may be skipped. If one cannot be read, and errors are not to be returned, returns its
     /// index and its failure.
-    fn push<'py>(&self, documents: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+    fn push<'py>(
+        &self,
+        documents: &Bound<'py, PyList>,
+        skips: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let unreadable = unreadable::choice(skips);
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
         let documents = objects
@@ -64,7 +70,7 @@ impl TableBuilder {
             .collect::<Outcome<Vec<_>>>();
         let pushed = documents.and_then(|documents| {
             let bytes = documents.iter().map(Document::bytes).collect::<Vec<_>>();
-            gil::release(py, || self.lock().push(&bytes))
+            gil::release(py, || self.lock().push(&bytes, unreadable))
         });
         entry(py, || match pushed? {
             Some((index, error)) => {
@@ -101,7 +107,11 @@ impl TableBuilder {
 }
 
 impl Rows {
-    fn push(&mut self, documents: &[&[u8]]) -> Outcome<Option<(usize, DecodeError)>> {
+    fn push(
+        &mut self,
+        documents: &[&[u8]],
+        unreadable: Unreadable,
+    ) -> Outcome<Option<(usize, DecodeError)>> {
         for document in documents {
             let index = self.count;
             self.count += 1;
@@ -112,7 +122,7 @@ impl Rows {
             if !self.deals.has_room_for(document.len()) || self.deals.len() >= BATCH_SIZE {
                 self.finish_batch()?;
             }
-            if let Err(error) = self.deals.push_json(document) {
+            if let Err(error) = self.deals.push_json_with(document, unreadable) {
                 match &mut self.failures {
                     Some(failures) => failures.push_document(index, &error),
                     None => return Ok(Some((index, error))),

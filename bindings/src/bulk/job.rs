@@ -288,9 +288,13 @@ where
                     finish_batch(deals, shared)?;
                     is_news = true;
                 }
-                deals
-                    .push_json(response.body())
-                    .map_err(|error| Arc::new(response.into_decode_error(error)))
+                match deals.push_json_with(response.body(), response.unreadable()) {
+                    Ok(skipped) => {
+                        response.tell_skipped(&skipped);
+                        Ok(())
+                    }
+                    Err(error) => Err(Arc::new(response.into_decode_error(error))),
+                }
             }
             Err(error) => Err(error),
         };

@@ -84,6 +84,7 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound
         let mut options = set!(CallOptions::new(),
             timeout: settings.duration("timeout")?,
             retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
+            unreadable: settings.unreadable()?,
         );
         for (name, value) in settings.pairs("extra_headers")? {
             options = options.header(name, value);

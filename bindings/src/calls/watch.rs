@@ -136,7 +136,12 @@ impl Observer {
             None => Box::pin(call.send()),
             Some(records) => {
                 let call = call.propagate(records.trace.clone());
-                Box::pin(WATCHED.scope(records, call.send()))
+                Box::pin(async move {
+                    let response = WATCHED.scope(Arc::clone(&records), call.send()).await?;
+                    Ok(response.in_context(move |tell| {
+                        WATCHED.sync_scope(Arc::clone(&records), tell);
+                    }))
+                })
             }
         }
     }

@@ -7,7 +7,7 @@ use dealkit::Json;
 /// The parts of the JSON that the Python values do not hold.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Extra {
-    /// Undocumented fields, by name.
+    /// Undocumented fields, and those that could not be read, by name.
     pub(crate) unknown: BTreeMap<String, Json>,
     /// The exact JSON of timestamps finer than microseconds, by the position of the field.
     pub(crate) exact: Vec<(usize, Json)>,

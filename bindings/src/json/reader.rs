@@ -4,9 +4,9 @@
 //! what is wrong with a document: reading merely stops.
 
 use dealkit::{
-    DecodeError, Json, Role,
+    DecodeError, Json, Role, Unreadable,
     document::check_size,
-    explain,
+    explain::{self, SetAside},
     lexer::{Lexer, Refused},
     scalar,
     schema::FieldKind,
@@ -68,13 +68,14 @@ impl Unread {
 /// Reads a whole document, which should be of this kind. A leading byte order mark is skipped.
 ///
 /// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
-/// the GIL.
+/// the GIL. Where optional fields that cannot be read are skipped, a refused document is read once more, without them.
 pub(crate) fn whole<'py>(
     py: Python<'py>,
     document: &Document<'_>,
     kind: FieldKind,
+    unreadable: Unreadable,
     go_on: GoOn<'_>,
-    read: impl FnOnce(&mut Reader<'_, 'py>) -> Read,
+    read: impl Fn(&mut Reader<'_, 'py>) -> Read,
 ) -> Result<Bound<'py, PyAny>, Unread> {
     let bytes = document.bytes();
     check_size(bytes).map_err(Unread::Refused)?;
@@ -82,10 +83,14 @@ pub(crate) fn whole<'py>(
         gil::release(py, || ());
         go_on()
     };
-    if let Some(text) = document.text() {
+    let mut aside = None;
+    while let Some(text) = document.text() {
         let mut reader = Reader {
             py,
-            lexer: Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            lexer: match &aside {
+                None => Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
+                Some(aside) => SetAside::lexer(aside),
+            },
             reused: Reused::take(),
             raised: None,
         };
@@ -101,8 +106,11 @@ pub(crate) fn whole<'py>(
             (Err(Stopped), None) if reader.lexer.is_stopped() => {
                 return Err(Unread::Refused(explain::stopped(bytes)));
             }
-            (Err(Stopped), None) => {}
+            (Err(Stopped), None) if unreadable == Unreadable::Skip && aside.is_none() => {}
+            (Err(Stopped), None) => break,
         }
+        let readable = gil::release(py, || explain::set_aside(bytes, kind));
+        aside = Some(readable.map_err(Unread::Refused)?);
     }
     let refusal = gil::release(py, || explain::refusal(bytes, kind));
     Err(Unread::Refused(refusal))

@@ -8,4 +8,5 @@ pub(crate) mod read;
 pub(crate) mod response;
 pub(crate) mod schema;
 pub(crate) mod texts;
+pub(crate) mod unreadable;
 pub(crate) mod write;

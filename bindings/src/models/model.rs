@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use dealkit::{DecodeError, Json, LineError};
+use dealkit::{DecodeError, Json, LineError, Unreadable};
 use pyo3::{
     basic::CompareOp,
     prelude::*,
@@ -21,7 +21,7 @@ use crate::{
     models::{
         argument,
         schema::{Class, Field, FieldKind, is_role, nothing},
-        write,
+        unreadable, write,
     },
     python::{
         builtin,
@@ -37,13 +37,15 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str; `line` is its number if it is one of many, one per line.
+    /// Reads a model from a document, bytes or str; `line` is its number if it is one of many, one per line. Optional fields
+    /// that cannot be read may be skipped.
     #[classmethod]
-    #[pyo3(signature = (document, line=None))]
+    #[pyo3(signature = (document, line=None, skips=false))]
     fn _read<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
         line: Option<usize>,
+        skips: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let fail = |error| match line {
             Some(line) => Failure::Line(LineError::Decode { line, error }),
@@ -51,23 +53,38 @@ impl Model {
         };
         entry(of.py(), || {
             let document = Document::of(document)?;
-            read(of.py(), Class::of(of)?, &document, &|| true, fail)
+            let class = Class::of(of)?;
+            read(
+                of.py(),
+                class,
+                &document,
+                unreadable::choice(skips),
+                &|| true,
+                fail,
+            )
         })
     }
 
     /// Reads the models of a document that is an array.
     #[classmethod]
+    #[pyo3(signature = (document, skips=false))]
     fn _read_list<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
+        skips: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = of.py();
         entry(py, || {
             let (class, document) = (Class::of(of)?, Document::of(document)?);
             let kind = FieldKind::Many(class.model);
-            let models = whole(py, &document, kind, &|| true, |reader| {
-                reader.many(class.read)
-            });
+            let models = whole(
+                py,
+                &document,
+                kind,
+                unreadable::choice(skips),
+                &|| true,
+                |reader| reader.many(class.read),
+            );
             models.map_err(|unread| unread.into_failure(Failure::Decode))
         })
     }
@@ -98,18 +115,22 @@ impl Model {
             let class = Class::of(of)?;
             let fields = class.model.fields.iter();
             let values = fields.map(|field| nothing(field.kind, py)).collect();
-            changed(py, class, values, Extra::default(), given)
+            changed(py, class, values, Extra::default(), given, false)
         })
     }
 
-    /// The model with some values replaced, by attribute, of built-in types.
+    /// The model with some values replaced, by attribute, of built-in types. Documented fields in `extra` that cannot be read
+    /// may be skipped; they are in any case if the model has such fields.
+    #[pyo3(signature = (changes, skips=false))]
     fn _replace<'py>(
         this: &Bound<'py, Self>,
         changes: &Bound<'py, PyDict>,
+        skips: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
         entry(py, || {
             let class = Class::of(&this.get_type())?;
+            let skips = skips || !unreadable::fields(this, class)?.is_empty();
             let (values, extra) = (class.parts)(this)?;
             let values = values
                 .into_iter()
@@ -121,6 +142,7 @@ impl Model {
                 values,
                 extra.cloned().unwrap_or_default(),
                 changes,
+                skips,
             )
         })
     }
@@ -149,17 +171,32 @@ impl Model {
         })
     }
 
+    /// The fields that could not be read, here and at any depth: the pointer of each, what was expected, and its JSON.
+    fn _unreadable<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        entry(py, || {
+            let fields = unreadable::fields(this, Class::of(&this.get_type())?)?;
+            let fields = fields.into_iter().map(|field| {
+                let json = json::raw(py, field.json)?;
+                Ok((field.pointer, field.expected.to_string(), json))
+            });
+            Ok(fields.collect::<PyResult<Vec<_>>>()?)
+        })
+    }
+
     /// The JSON of a field by its name on the wire, as Python objects; None if there is none, or null.
     fn _get<'py>(this: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
         entry(py, || {
             let class = Class::of(&this.get_type())?;
             let (values, extra) = (class.parts)(this)?;
+            if let Some(value) = unknown(extra).and_then(|unknown| unknown.get(name)) {
+                return Ok(Some(json::value(py, value)?));
+            }
             let mut fields = class.model.fields.iter().zip(values).enumerate();
             let Some((at, (field, value))) = fields.find(|(_, (field, _))| field.wire == name)
             else {
-                let value = unknown(extra).and_then(|unknown| unknown.get(name));
-                return Ok(value.map(|value| json::value(py, value)).transpose()?);
+                return Ok(None);
             };
             let value = value.bind(py);
             if value.is_none() {
@@ -171,8 +208,9 @@ impl Model {
         })
     }
 
-    /// The fields that this version of dealkit does not know, by their names on the wire: a fresh copy each time. For one
-    /// of them, ``get`` is better: it still finds the field when a later version knows it.
+    /// The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know, and
+    /// those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
+    /// finds the field when a later version knows it.
     #[getter]
     fn extra<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
@@ -234,11 +272,14 @@ pub(crate) fn read<'py>(
     py: Python<'py>,
     class: &Class,
     document: &Document<'_>,
+    unreadable: Unreadable,
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
     let kind = FieldKind::One(class.model);
-    let model = whole(py, document, kind, go_on, |reader| (class.read)(reader));
+    let model = whole(py, document, kind, unreadable, go_on, |reader| {
+        (class.read)(reader)
+    });
     model.map_err(|unread| unread.into_failure(fail))
 }
 
@@ -248,8 +289,10 @@ fn changed<'py>(
     mut values: Vec<Py<PyAny>>,
     mut extra: Extra,
     changes: &Bound<'py, PyDict>,
+    skips: bool,
 ) -> Outcome<Bound<'py, PyAny>> {
     let model = class.model;
+    let replaces_extra = changes.contains("extra")?;
     for (name, value) in changes {
         let name: String = name.extract()?;
         if name == "extra" {
@@ -262,14 +305,17 @@ fn changed<'py>(
             return Err(Failure::Type(text));
         };
         extra.forget_exact(at);
+        if !replaces_extra {
+            extra.unknown.remove(field.wire);
+        }
         *slot = argument::field(model.name, field, &value)?;
     }
     let mut is_complete = true;
     for Field { name, wire, .. } in model.fields {
-        if extra.unknown.contains_key(*wire) {
+        if replaces_extra && extra.unknown.contains_key(*wire) {
             is_complete = false;
             let given = changes.get_item(name)?;
-            if given.is_some_and(|given| !given.is_none()) {
+            if given.is_some_and(|given| !is_nothing(&given)) {
                 let of = model.name;
                 let text = format!("{of}.extra must not hold {wire}, which is given as {name}");
                 return Err(Failure::Value(text));
@@ -280,12 +326,26 @@ fn changed<'py>(
     if is_complete {
         return Ok(made);
     }
-    // A documented field in `extra` is read as it is in a response: the last of two of the same name counts.
+    // A documented field in `extra` is read as it is in a response.
     let mut json = String::new();
     write::model(&made, class, &mut json)?;
     let json = PyString::new(py, &json);
     let document = Document::of(&json)?;
-    read(py, class, &document, &|| true, Failure::Decode)
+    read(
+        py,
+        class,
+        &document,
+        unreadable::choice(skips),
+        &|| true,
+        Failure::Decode,
+    )
+}
+
+/// Whether an argument stands for an absent value.
+fn is_nothing(value: &Bound<'_, PyAny>) -> bool {
+    let tuple = value.cast::<PyTuple>().map(PyTupleMethods::len);
+    let dict = value.cast::<PyDict>().map(PyDictMethods::len);
+    value.is_none() || tuple.or(dict).is_ok_and(|len| len == 0)
 }
 
 /// Whether two models of the same class are equal.

@@ -1,5 +1,6 @@
 //! Reading JSON documents into models: how the value of each field is read.
 
+use dealkit::Json;
 use pyo3::prelude::*;
 
 use crate::{
@@ -10,7 +11,8 @@ use crate::{
     models::schema::{Field, FieldKind, Presence, class, is_role, nothing, recurs},
 };
 
-/// Reads the value of a field; `None` for a null if the field may be missing.
+/// Reads the value of a field; `None` for a null if the field may be missing. A value that could not be read, and was set
+/// aside, is kept among the undocumented fields.
 ///
 /// The field is known at each call site, so that after inlining only the call of one method is left.
 #[inline(always)]
@@ -26,7 +28,9 @@ pub(crate) fn value(
         extra.forget_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
-        reader.lexer.null()?;
+        if let Some(json) = reader.lexer.absent()? {
+            keep(field, Json::from_raw(json), extra);
+        }
         return Ok(None);
     }
     let value = match kind {
@@ -49,6 +53,13 @@ pub(crate) fn value(
         FieldKind::Many(model) => reader.many(class(model).read),
     };
     value.map(Some)
+}
+
+/// Keeps a value that could not be read.
+#[cold]
+fn keep(field: &Field, json: Json, extra: &mut Option<Box<Extra>>) {
+    let unknown = &mut extra.get_or_insert_default().unknown;
+    unknown.insert(field.wire.to_owned(), json);
 }
 
 /// Reads the value of an undocumented field.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dealkit::{Json, schema};
+use dealkit::{Json, Unreadable, schema};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyString},
@@ -10,7 +10,7 @@ use pyo3::{
 
 use crate::{
     json::{reader::GoOn, value as json},
-    models::{model, schema::class},
+    models::{model, schema::class, unreadable},
     python::{
         builtin,
         document::Document,
@@ -54,7 +54,15 @@ pub(crate) fn read<'py>(
     let fail = |error| response.clone().into_decode_error(error).into();
     let body = Document::from(&**response.body());
     match read_as {
-        Some(model) => model::read(py, class(model), &body, go_on, fail),
+        Some(model) => {
+            let class = class(model);
+            let unreadable = response.unreadable();
+            let model = model::read(py, class, &body, unreadable, go_on, fail)?;
+            if unreadable == Unreadable::Skip {
+                response.tell_skipped(&unreadable::fields(&model, class)?);
+            }
+            Ok(model)
+        }
         None => Ok(json::value(py, &response.json::<Json>()?)?),
     }
 }

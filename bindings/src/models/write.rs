@@ -33,6 +33,10 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
     };
     for (at, (field, value)) in class.model.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
+        // A field that could not be read is written as it was, with the undocumented ones.
+        if extra.is_some_and(|extra| extra.unknown.contains_key(field.wire)) {
+            continue;
+        }
         if value.is_none() {
             if field.presence == Presence::Nullable {
                 begin(out, field.wire);

@@ -4,6 +4,7 @@
 
 use std::{fmt, time::Duration};
 
+use dealkit::Unreadable;
 use pyo3::{
     prelude::*,
     types::{PyBool, PyDict, PyInt, PyList, PyString},
@@ -110,6 +111,19 @@ impl<'py> Settings<'_, 'py> {
         match self.get(name)? {
             Some(value) => pairs(name, value.cast::<PyList>().map_err(PyErr::from)?),
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// What becomes of an optional field that cannot be read.
+    pub(crate) fn unreadable(&self) -> Outcome<Option<Unreadable>> {
+        match self.text("on_unreadable")?.as_deref() {
+            None => Ok(None),
+            Some("raise") => Ok(Some(Unreadable::Error)),
+            Some("none") => Ok(Some(Unreadable::Skip)),
+            Some(_) => Err(Failure::Setting(
+                "on_unreadable",
+                r#" must be "raise" or "none""#.to_owned(),
+            )),
         }
     }
 

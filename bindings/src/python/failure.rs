@@ -191,6 +191,7 @@ fn name(setting: Setting) -> &'static str {
         Setting::Identity => "client_cert",
         Setting::AttemptTimeout => "attempt",
         Setting::ConnectTimeout => "connect",
+        Setting::Unreadable => "on_unreadable",
         other => other.as_str(),
     }
 }

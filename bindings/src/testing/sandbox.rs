@@ -6,7 +6,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use dealkit::Json;
+use dealkit::{Json, Unreadable};
 use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox};
 use pyo3::{
     prelude::*,
@@ -215,6 +215,7 @@ fn created<'py>(
             py,
             class,
             &Document::Text(agent.as_str()),
+            Unreadable::Error,
             &|| true,
             Failure::Decode,
         )?,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::OnceLock};
 
 use dealkit::{
-    Agent, Deal, DecodeError, Problem,
+    Agent, Deal, DecodeError, Problem, Unreadable,
     arrow::{DealBatchBuilder, Decimals},
     document,
 };
@@ -19,8 +19,10 @@ pub fn readers(data: &[u8]) {
         let written = serde_json::to_string(&problem).unwrap();
         assert_eq!(Problem::from_json(&written), Some(problem));
     }
-    columns(data, Decimals::STRINGS);
-    columns(data, Decimals::default());
+    for unreadable in [Unreadable::Error, Unreadable::Skip] {
+        columns(data, Decimals::STRINGS, unreadable);
+        columns(data, Decimals::default(), unreadable);
+    }
     let list = [b"[", data, b"]"].concat();
     agrees(&list, Deal::list_from_json(&list));
     agrees(&list, Agent::list_from_json(&list));
@@ -126,24 +128,30 @@ fn names_of_the_specification() -> &'static BTreeSet<String> {
 }
 
 /// Reads into columns, straight from JSON and by way of a model. What is refused leaves no trace.
-fn columns(data: &[u8], decimals: Decimals) {
+fn columns(data: &[u8], decimals: Decimals, unreadable: Unreadable) {
     let before = br#"{"id": "before", "metadata": {"a": "b"}, "sides": [{"side_percentage": 1.5}], "new": [1]}"#;
     let mut straight = DealBatchBuilder::new(decimals);
     let mut by_model = DealBatchBuilder::new(decimals);
     for builder in [&mut straight, &mut by_model] {
         builder.push_json(before).unwrap();
     }
-    let read = straight.push_json(data);
-    let stored = Deal::from_json(data).and_then(|deal| by_model.push(&deal));
+    let read = straight.push_json_with(data, unreadable);
+    let stored = Deal::from_json_with(data, unreadable).and_then(|deal| {
+        // What was skipped is written again.
+        let again = Deal::from_json_with(serde_json::to_vec(&deal).unwrap(), unreadable)?;
+        assert!(again == deal && again.unreadable() == deal.unreadable());
+        by_model.push(&deal)?;
+        Ok(deal.unreadable())
+    });
     match (read, stored) {
-        (Ok(()), Ok(())) => {}
+        (Ok(skipped), Ok(listed)) => assert_eq!(skipped, listed),
         (Err(read), Err(stored)) => {
             assert_eq!(read.to_string(), stored.to_string());
             assert_eq!(read.pointer(), stored.pointer());
             assert_eq!(read.body(), data);
         }
-        (Ok(()), Err(error)) => panic!("read into columns what a model refuses: {error}"),
-        (Err(error), Ok(())) => panic!("refused what a model reads: {error}"),
+        (Ok(_), Err(error)) => panic!("read into columns what a model refuses: {error}"),
+        (Err(error), Ok(_)) => panic!("refused what a model reads: {error}"),
     }
     for builder in [&mut straight, &mut by_model] {
         builder.push_json(before).unwrap();

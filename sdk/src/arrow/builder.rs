@@ -12,6 +12,7 @@ use crate::{
         decode_error::{DecodeError, Reason},
         document, explain,
         lexer::Lexer,
+        unreadable::{Unreadable, UnreadableField},
     },
     model::Deal,
 };
@@ -28,7 +29,7 @@ use crate::{
 /// | models | a struct of their fields, null if absent |
 /// | lists | a list of structs, empty if absent: neither the list nor an item is null |
 /// | `metadata` | a map of strings, sorted by name, empty if absent |
-/// | `extra` | in each struct: undocumented fields as one JSON object in a `utf8`, null if there are none |
+/// | `extra` | in each struct: undocumented fields, and those that were [skipped](DealBatchBuilder::push_json_with), as one JSON object in a `utf8`, null if there are none |
 ///
 /// ```
 /// use dealkit::arrow::{self, Decimals};
@@ -140,14 +141,41 @@ impl DealBatchBuilder {
     /// As for [`Deal::from_json`]; also if a decimal has more digits than its column can hold, or if the batch has
     /// no [room](Self::has_room_for) left.
     pub fn push_json(&mut self, body: impl AsRef<[u8]>) -> Result<(), DecodeError> {
+        self.push_json_with(body, Unreadable::Error).map(drop)
+    }
+
+    /// Adds the deal of a JSON document, with a choice of what becomes of an optional field that cannot be read. A field that
+    /// is skipped is null, or empty, and the column `extra` of its struct has what was there. Returns the skipped fields.
+    ///
+    /// # Errors
+    /// As for [`push_json`](Self::push_json), except for what is skipped. A number that its column cannot hold is not.
+    ///
+    /// ```
+    /// use dealkit::{Unreadable, arrow::{DealBatchBuilder, Decimals, arrow_array::cast::AsArray}};
+    ///
+    /// let mut builder = DealBatchBuilder::new(Decimals::default());
+    /// let skipped = builder.push_json_with(r#"{"id": "d_1", "expiry_date": "31.12.2026"}"#, Unreadable::Skip)?;
+    /// assert_eq!(skipped[0].pointer, "/expiry_date");
+    /// let batch = builder.finish()?;
+    /// assert!(batch["expiry_date"].is_null(0));
+    /// assert_eq!(batch["extra"].as_string::<i32>().value(0), r#"{"expiry_date":"31.12.2026"}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_json_with(
+        &mut self,
+        body: impl AsRef<[u8]>,
+        unreadable: Unreadable,
+    ) -> Result<Vec<UnreadableField>, DecodeError> {
         let body = body.as_ref();
         document::check_size(body)?;
         self.check_room(body)?;
-        match self.lexed(body) {
-            Ok(()) => Ok(()),
-            // The model says what is wrong, and has the last of fields that occur twice.
-            Err(_) => self.written(&Deal::from_json(body)?, body),
+        if self.lexed(body).is_ok() {
+            return Ok(Vec::new());
         }
+        // The model says what is wrong, and has the last of fields that occur twice.
+        let deal = Deal::from_json_with(body, unreadable)?;
+        self.written(&deal, body)?;
+        Ok(deal.unreadable())
     }
 
     /// Adds a deal.
@@ -180,27 +208,37 @@ impl DealBatchBuilder {
         }
     }
 
-    /// Adds the deal of a document, or says at which byte the columns refused it.
+    /// Adds the deal of a document, if it can be read and the columns can hold it.
     fn lexed(&mut self, body: &[u8]) -> Result<(), usize> {
         let text = str::from_utf8(document::without_bom(body)).map_err(|_| 0_usize)?;
-        let mut lexer = Lexer::new(text);
+        self.lex(Lexer::new(text))?;
+        self.bytes += body.len();
+        Ok(())
+    }
+
+    /// Adds the deal of a document, or says at which byte the columns refused it.
+    fn lex(&mut self, mut lexer: Lexer<'_>) -> Result<(), usize> {
         let row = self.len();
         let lexed = Deal::lex(&mut lexer, &mut self.columns).and_then(|()| lexer.end());
         if lexed.is_err() {
             self.columns.truncate(row);
             return Err(lexer.position());
         }
-        self.bytes += body.len();
         Ok(())
     }
 
     /// Adds a deal as it is written, which is only refused for a number that does not fit.
     fn written(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
+        let kind = FieldKind::One(Deal::SCHEMA);
         let written = serde_json::to_vec(deal).unwrap_or_default();
-        self.lexed(&written).map_err(|at| {
-            let path = explain::path_of_number(&written, FieldKind::One(Deal::SCHEMA), at);
+        // Fields that could not be read are written as they were.
+        let readable = explain::set_aside(&written, kind)?;
+        self.lex(readable.lexer()).map_err(|at| {
+            let path = explain::path_of_number(readable.text().as_bytes(), kind, at);
             DecodeError::new(&path, Reason::DoesNotFit(self.decimals.to_string()), body)
-        })
+        })?;
+        self.bytes += written.len();
+        Ok(())
     }
 }
 

@@ -25,20 +25,27 @@ pub(super) trait Cell: Sized {
     fn lex(lexer: &mut Lexer<'_>, column: &mut Self::Column) -> Lexed<()>;
 }
 
+/// The fields of an object that no column but `extra` holds.
+pub(super) type Extra<'a> = BTreeMap<Cow<'a, str>, &'a str>;
+
 /// Adds the next value in a document, that of a field, to the row that is being read.
 #[inline]
-pub(super) fn lex_field<T: Cell>(
-    lexer: &mut Lexer<'_>,
+pub(super) fn lex_field<'a, T: Cell>(
+    lexer: &mut Lexer<'a>,
     column: &mut T::Column,
     row: usize,
     is_required: bool,
+    wire: &'static str,
+    extra: &mut Extra<'a>,
 ) -> Lexed<()> {
     if column.len() != row {
         // The field occurs for the second time, and the last one counts.
         return Err(Refused);
     }
     if !is_required && lexer.peek() == b'n' {
-        lexer.null()?;
+        if let Some(json) = lexer.absent()? {
+            extra.insert(wire.into(), json.get());
+        }
         column.push_nothing();
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The columns of a deal and of the models in it, derived from the field table.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::NullBufferBuilder;
@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{
-    cell::{Cell, complete, lex_field},
+    cell::{Cell, Extra, complete, lex_field},
     column::{Column, Text, structs},
     decimals::Decimals,
 };
@@ -107,11 +107,11 @@ macro_rules! rows {
 
                 fn lex(lexer: &mut Lexer<'_>, columns: &mut Columns) -> Lexed<()> {
                     let row = columns.len();
-                    let mut extra = BTreeMap::<Cow<'_, str>, &str>::new();
+                    let mut extra = Extra::new();
                     $crate::__read_fields!(lexer, {
                         $(
-                            $wire => lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?,
-                            lex_field::<$type>(lexer, &mut columns.$field, row, rows!(@is_required $need))?;
+                            $wire => rows!(@lex $need lexer, columns.$field: $type = $wire, row, extra),
+                            rows!(@lex $need lexer, columns.$field: $type = $wire, row, extra);
                         )+
                         name => {
                             let value = lexer.raw()?.get();
@@ -127,6 +127,10 @@ macro_rules! rows {
         };
     };
 
+    (@lex $need:ident $lexer:ident, $columns:ident.$field:ident: $type:ty = $wire:literal, $row:ident, $extra:ident) => {
+        lex_field::<$type>($lexer, &mut $columns.$field, $row, rows!(@is_required $need), $wire, &mut $extra)?
+    };
+
     (@is_required required) => { true };
     (@is_required $lenient:ident) => { false };
 }
@@ -134,7 +138,7 @@ macro_rules! rows {
 crate::__response_models!(rows);
 
 /// Adds the undocumented fields as one JSON object, or null if there are none.
-fn push_extra(column: &mut Text, fields: &BTreeMap<Cow<'_, str>, &str>) {
+fn push_extra(column: &mut Text, fields: &Extra<'_>) {
     if fields.is_empty() {
         return column.push_nothing();
     }

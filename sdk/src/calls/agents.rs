@@ -74,11 +74,10 @@ impl<M: Clone> Agents<M> {
             template: wire::AGENTS_PATH.into(),
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
-        Call::new(Arc::clone(&self.service), operation, path, |response, _| {
-            read_model(response, |body, go_on| Agent::from_json_while(body, go_on))
-        })
-        .with_body(body)
-        .in_mode(self.mode.clone())
+        let read = read_model(Agent::from_json_while, Agent::unreadable);
+        Call::new(Arc::clone(&self.service), operation, path, read)
+            .with_body(body)
+            .in_mode(self.mode.clone())
     }
 }
 

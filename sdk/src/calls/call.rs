@@ -14,7 +14,7 @@ use crate::{
         options::CallOptions,
         response::{RawResponse, Response, not_decoded},
         service::{BeforeSending, Service},
-        trace::CallTrace,
+        trace::{self, CallTrace},
     },
     error::call::Error,
     http::{
@@ -27,7 +27,11 @@ use crate::{
         send::HttpRequest,
         trace::Record,
     },
-    json::decode_error::DecodeError,
+    json::{
+        decode::GoOn,
+        decode_error::DecodeError,
+        unreadable::{Unreadable, UnreadableField},
+    },
     value::Json,
 };
 
@@ -74,14 +78,24 @@ struct PendingRequest {
 }
 
 /// Reads the response of a call.
-type Read<T> = Box<dyn FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync>;
+type Read<T> =
+    Box<dyn FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
 
-/// Reads a response as a model, with the model's own reader, which asks whether there is time to go on.
+/// Makes the reader of a response as a model from the model's own reader, which asks whether there is time to go on, and from
+/// what lists the fields that could not be read.
 pub(crate) fn read_model<T>(
-    response: HttpResponse,
-    from_json: impl FnOnce(&[u8], &dyn Fn() -> bool) -> Result<T, DecodeError>,
-) -> Result<T, Error> {
-    from_json(&response.body, &response.is_in_time()).map_err(|error| not_decoded(response, error))
+    from_json: fn(Bytes, Unreadable, Option<GoOn<'_>>) -> Result<T, DecodeError>,
+    unreadable_fields: fn(&T) -> Vec<UnreadableField>,
+) -> impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> {
+    move |response, record, unreadable| {
+        let body = response.body.clone();
+        let model = from_json(body, unreadable, Some(&response.is_in_time()))
+            .map_err(|error| not_decoded(response, error))?;
+        if unreadable == Unreadable::Skip {
+            trace::skipped_in(record, &unreadable_fields(&model));
+        }
+        Ok(model)
+    }
 }
 
 struct RequestParts {
@@ -111,7 +125,10 @@ impl<T> Call<T> {
         service: Arc<Service>,
         operation: Operation,
         path: Result<String, Error>,
-        read: impl FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync + 'static,
+        read: impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         let parts = path.and_then(|path| {
             Ok(RequestParts {
@@ -140,7 +157,10 @@ impl<T> Call<T> {
         service: &Arc<Service>,
         template: &'static str,
         id: &str,
-        read: impl FnOnce(HttpResponse, &Operation) -> Result<T, Error> + Send + Sync + 'static,
+        read: impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         let operation = Operation {
             method: Method::GET,
@@ -235,6 +255,22 @@ impl<T, M> Call<T, M> {
         self.options(CallOptions::new().header(name, value))
     }
 
+    /// What becomes of an optional field of the response that cannot be read, overriding the client's choice.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+    /// use dealkit::Unreadable;
+    ///
+    /// let deal = client.deals().retrieve("d_1").unreadable(Unreadable::Skip).await?;
+    /// for field in deal.unreadable() {
+    ///     eprintln!("{} should be {}", field.pointer, field.expected);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn unreadable(self, unreadable: Unreadable) -> Self {
+        self.options(CallOptions::new().unreadable(unreadable))
+    }
+
     /// Sends these headers, such as `traceparent` and `tracestate`, instead of those that
     /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller that manages the call's
     /// span itself. If the call or the client already sets a header with one of these names, none of them is sent.
@@ -276,11 +312,13 @@ impl<T, M> Call<T, M> {
         let read = self.read;
         Call {
             request: self.request,
-            read: Box::new(|response, operation| {
-                let value = read(response.clone(), operation)?;
+            read: Box::new(|response, record, unreadable| {
+                let value = read(response.clone(), record, unreadable)?;
                 Ok(Response {
-                    operation: Some(operation.clone()),
+                    operation: Some(record.operation.clone()),
                     response,
+                    unreadable,
+                    context: None,
                     value,
                 })
             }),
@@ -393,7 +431,8 @@ impl<T> Call<T> {
                 .exchange(record, &request, &options, before_sending)
                 .await?;
             trace.responded(&response);
-            (self.read)(response, &operation)
+            let unreadable = options.unreadable.unwrap_or(service.unreadable);
+            (self.read)(response, &record, unreadable)
         }
         .instrument(span)
         .await
@@ -404,8 +443,13 @@ impl<T> Call<T> {
 }
 
 /// Leaves the body as it is.
-fn read_nothing(response: HttpResponse, operation: &Operation) -> Result<RawResponse, Error> {
-    Ok(RawResponse::of(response, operation.clone()))
+fn read_nothing(
+    response: HttpResponse,
+    record: &Record<'_>,
+    unreadable: Unreadable,
+) -> Result<RawResponse, Error> {
+    let operation = record.operation.clone();
+    Ok(RawResponse::of(response, operation, unreadable))
 }
 
 impl Call<RawResponse> {

@@ -45,7 +45,7 @@ impl<M: Clone> Deals<M> {
             &self.service,
             wire::DEAL_PATH,
             id.as_ref(),
-            |response, _| read_model(response, |body, go_on| Deal::from_json_while(body, go_on)),
+            read_model(Deal::from_json_while, Deal::unreadable),
         )
         .in_mode(self.mode.clone())
     }

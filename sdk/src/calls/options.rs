@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::http::retry::attempts::RetryPolicy;
+use crate::{http::retry::attempts::RetryPolicy, json::unreadable::Unreadable};
 
 /// Options of a call, which override the client's own: for programs that give the same ones to several calls.
 ///
@@ -23,6 +23,7 @@ pub struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) headers: Vec<(String, String)>,
+    pub(crate) unreadable: Option<Unreadable>,
 }
 
 impl CallOptions {
@@ -52,11 +53,18 @@ impl CallOptions {
         self
     }
 
+    /// What becomes of an optional field of the response that cannot be read.
+    pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
+        self.unreadable = Some(unreadable);
+        self
+    }
+
     /// These options, with those that are set in `later` instead, and its headers as well.
     pub(crate) fn with(mut self, later: Self) -> Self {
         self.timeout = later.timeout.or(self.timeout);
         self.retry = later.retry.or(self.retry);
         self.headers.extend(later.headers);
+        self.unreadable = later.unreadable.or(self.unreadable);
         self
     }
 }
@@ -66,6 +74,7 @@ impl fmt::Debug for CallOptions {
         f.debug_struct("CallOptions")
             .field("timeout", &self.timeout)
             .field("retry", &self.retry)
+            .field("unreadable", &self.unreadable)
             .finish_non_exhaustive()
     }
 }

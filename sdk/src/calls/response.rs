@@ -1,19 +1,24 @@
 //! A whole response: the value of a call, and how it was received.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 use serde::de::DeserializeOwned;
 
 use crate::{
+    calls::trace,
     error::call::Error,
     http::{
         error::{Sent, TransportError},
         operation::Operation,
         response::HttpResponse,
     },
-    json::{decode_error::DecodeError, decode_typed},
+    json::{
+        decode_error::DecodeError,
+        decode_typed,
+        unreadable::{Unreadable, UnreadableField},
+    },
 };
 
 /// A successful response and the value decoded from it.
@@ -30,8 +35,14 @@ pub struct Response<T> {
     /// `None` if it was made by hand.
     pub(crate) operation: Option<Operation>,
     pub(crate) response: HttpResponse,
+    /// What becomes of an optional field that cannot be read.
+    pub(crate) unreadable: Unreadable,
+    pub(crate) context: Option<Context>,
     pub(crate) value: T,
 }
+
+/// Does something where a call is traced.
+type Context = Arc<dyn Fn(&dyn Fn()) + Send + Sync>;
 
 /// A successful response whose body is left for the caller to read; the result of
 /// [`Client::request`](crate::Client::request).
@@ -86,11 +97,34 @@ impl RawResponse {
         self.response.is_in_time()
     }
 
-    pub(crate) fn of(response: HttpResponse, operation: Operation) -> Self {
+    /// What becomes of an optional field that cannot be read: for bindings.
+    #[doc(hidden)]
+    pub fn unreadable(&self) -> Unreadable {
+        self.unreadable
+    }
+
+    /// Has the fields that are skipped reported in this way: for bindings, which decode the body once the call has ended.
+    #[doc(hidden)]
+    pub fn in_context(mut self, context: impl Fn(&dyn Fn()) + Send + Sync + 'static) -> Self {
+        self.context = Some(Arc::new(context));
+        self
+    }
+
+    /// Reports the fields that were skipped: for bindings.
+    #[doc(hidden)]
+    pub fn tell_skipped(&self, fields: &[UnreadableField]) {
+        if let (Some(operation), Some(context)) = (&self.operation, &self.context) {
+            context(&|| trace::skipped(operation, fields));
+        }
+    }
+
+    pub(crate) fn of(response: HttpResponse, operation: Operation, unreadable: Unreadable) -> Self {
         let value = response.body.clone();
         Self {
             operation: Some(operation),
             response,
+            unreadable,
+            context: None,
             value,
         }
     }

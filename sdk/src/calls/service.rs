@@ -21,6 +21,7 @@ use crate::{
         trace::Record,
         traffic::turns::Traffic,
     },
+    json::unreadable::Unreadable,
     rules::validate::{ValidationError, Violation, ViolationCode},
     value::words::{Setting, words},
 };
@@ -38,6 +39,7 @@ pub(crate) struct Service {
     pub(crate) total_timeout: Duration,
     pub(crate) limits: Limits,
     pub(crate) retry: RetryPolicy,
+    pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
     /// Those of single creates.
     #[cfg(feature = "ledger")]

@@ -8,7 +8,8 @@ use tracing::{Level, Span, field::Empty};
 
 use crate::{
     error::{call::Error, kind::ErrorKind},
-    http::{outcome::Outcome, response::HttpResponse, trace::Record},
+    http::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
+    json::unreadable::UnreadableField,
 };
 
 /// A call that has begun: its span, and what is reported when it ends.
@@ -56,6 +57,7 @@ impl<'a> CallTrace<'a> {
             dealkit.wait = Empty,
             otel.status_code = Empty,
             otel.status_description = Empty,
+            dealkit.unreadable = Empty,
         );
         record.progress.begin();
         #[cfg(feature = "opentelemetry")]
@@ -177,6 +179,43 @@ impl Drop for CallTrace<'_> {
             });
         }
     }
+}
+
+/// How many fields that could not be read are named.
+const SKIPPED_SHOWN: usize = 20;
+
+/// Reports and measures the fields of a response that could not be read and were skipped.
+pub(crate) fn skipped_in(record: &Record<'_>, fields: &[UnreadableField]) {
+    skipped(record.operation, fields);
+    #[cfg(feature = "opentelemetry")]
+    record
+        .traffic
+        .metrics
+        .skipped(&record.attributes(), fields.len());
+}
+
+/// Reports the fields of a response that could not be read and were skipped: how many, and where, but not what was there.
+pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {
+    if fields.is_empty() {
+        return;
+    }
+    let count = fields.len();
+    Span::current().record("dealkit.unreadable", count);
+    let shown = fields.iter().take(SKIPPED_SHOWN);
+    let mut pointers = shown.map(|field| &*field.pointer).collect::<Vec<_>>();
+    if count > SKIPPED_SHOWN {
+        pointers.push("…");
+    }
+    tracing::info!(
+        target: "dealkit",
+        {
+            http.request.method = operation.method.as_str(),
+            url.template = &*operation.template,
+            dealkit.unreadable = count,
+            dealkit.pointers = pointers.join(", "),
+        },
+        "fields could not be read"
+    );
 }
 
 /// The status, if that is the error, or else the kind of failure.

@@ -19,11 +19,12 @@ use crate::{
         outcome::Outcome,
         redact::short,
         response::HttpResponse,
+        retry::attempts::is_safe,
     },
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
-    value::words::{Words, words},
+    value::words::{Setting, Words, words},
 };
 
 /// How much of an error's body is kept, in bytes.
@@ -482,8 +483,24 @@ impl Error {
             }
             (cause, None) => cause.words(),
         };
+        let advice = if self.can_skip() {
+            words!(
+                "; with the option {}, it can be left out",
+                Setting::Unreadable
+            )
+        } else {
+            Words::default()
+        };
         let (attempts, id) = (self.attempts_text(), self.request_id_text());
-        words!("{}{}{}{}", operation, what, attempts, id)
+        words!("{}{}{}{}{}", operation, what, advice, attempts, id)
+    }
+
+    /// Whether the same call would succeed with the option to skip what cannot be read. Of a create that is never said: it has
+    /// acted, and must not be sent again.
+    fn can_skip(&self) -> bool {
+        let is_read = |operation: &Operation| is_safe(&operation.method);
+        self.0.operation.as_ref().is_some_and(is_read)
+            && self.decode_error().is_some_and(DecodeError::is_optional)
     }
 
     /// What the libraries below said when no connection was made, or one broke: the texts of the chain of

@@ -23,6 +23,7 @@ pub(crate) struct Metrics {
     attempts: Counter<u64>,
     calls: Counter<u64>,
     waited: Counter<f64>,
+    unreadable: Counter<u64>,
     retries_left: Gauge<u64>,
     in_flight: UpDownCounter<i64>,
 }
@@ -53,6 +54,11 @@ impl Metrics {
                 .f64_counter("dealkit.client.wait")
                 .with_unit("s")
                 .with_description("Time that calls have waited to be sent, or to be sent again.")
+                .build(),
+            unreadable: meter
+                .u64_counter("dealkit.client.unreadable")
+                .with_unit("{field}")
+                .with_description("Fields of responses that could not be read and were skipped.")
                 .build(),
             retries_left: meter
                 .u64_gauge("dealkit.client.retries_left")
@@ -88,6 +94,10 @@ impl Metrics {
         attributes.extend(error_type.map(|kind| KeyValue::new("error.type", kind.to_owned())));
         self.duration
             .record(times.duration.as_secs_f64(), &attributes);
+    }
+
+    pub(crate) fn skipped(&self, operation: &Attributes, fields: usize) {
+        self.unreadable.add(fields as u64, operation);
     }
 
     pub(crate) fn call_ended(

@@ -38,6 +38,7 @@ pub struct DecodeError {
     path: String,
     pointer: String,
     reason: Reason,
+    is_optional: bool,
     body: Box<[u8]>,
 }
 
@@ -77,7 +78,7 @@ pub(crate) enum Reason {
 pub enum Expected {
     /// An object with fields.
     Object,
-    /// An array.
+    /// An array of objects.
     Array,
     /// An object of any names, whose values are strings.
     Map,
@@ -100,7 +101,9 @@ pub enum Expected {
 }
 
 impl Expected {
-    pub(crate) fn of(kind: FieldKind) -> Self {
+    /// What a field of this kind should be: for bindings.
+    #[doc(hidden)]
+    pub fn of(kind: FieldKind) -> Self {
         match kind {
             FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => Self::String,
             FieldKind::Boolean => Self::Boolean,
@@ -119,8 +122,8 @@ impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Object => "an object",
-            Self::Array => "an array",
-            Self::Map => "a map",
+            Self::Array => "an array of objects",
+            Self::Map => "a map of strings",
             Self::String => "a string",
             Self::Boolean => "a boolean",
             Self::Integer => "an integer of at most 64 bits",
@@ -170,7 +173,15 @@ impl DecodeError {
             path: shown_path(path),
             pointer: pointer(path),
             reason,
+            is_optional: false,
             body: body.into(),
+        }
+    }
+
+    pub(crate) fn that_is_optional(self, is_optional: bool) -> Self {
+        Self {
+            is_optional,
+            ..self
         }
     }
 
@@ -224,6 +235,12 @@ impl DecodeError {
             Reason::DoesNotFit(_) => "a number",
             _ => "something else",
         }
+    }
+
+    /// Whether the value is that of an optional field, or within one, so that [`Unreadable::Skip`](crate::Unreadable::Skip)
+    /// would have read the document without it.
+    pub fn is_optional(&self) -> bool {
+        self.is_optional
     }
 
     /// The line on which the document stops being JSON, counted from 1; `None` if it is JSON.
@@ -390,7 +407,7 @@ fn push_name(path: &mut String, name: &str) {
 }
 
 /// The same path as a JSON pointer.
-fn pointer(steps: &[Step<'_>]) -> String {
+pub(crate) fn pointer(steps: &[Step<'_>]) -> String {
     let tokens = steps.iter().map(|step| match step {
         Step::Item(index) => format!("/{index}"),
         Step::Field(name, _) | Step::Missing(name) => format!("/{}", pointer_token(name)),

@@ -1,11 +1,12 @@
-//! Why a reader over the lexer has refused a document: one more walk through it, by the field table as data.
+//! Why a reader over the lexer has refused a document: one more walk through it, by the field table as data. The same walk
+//! sets aside what cannot be read, where that is wanted: a field's error is either the document's, or is recorded.
 //!
 //! It is public for the bindings, whose reader makes objects of their own. It is not for use by others.
 
 use serde_json::{error::Category, value::RawValue};
 
 use crate::{
-    contract::schema::{FieldKind, Model, Presence},
+    contract::schema::{Field, FieldKind, Model, Presence},
     json::{
         decode_error::{DecodeError, Expected, Position, Reason, Step},
         document::without_bom,
@@ -17,21 +18,64 @@ use crate::{
 /// Why a document cannot be read as a value of this kind: where the first wrong value is, and what it should be.
 #[cold]
 pub fn refusal(body: &[u8], kind: FieldKind) -> DecodeError {
+    let mut walk = Walk::new(without_bom(body));
+    let walked = walk.value(kind, Presence::Required);
+    walk.error(walked.err().unwrap_or(NOT_JSON), body)
+}
+
+/// A document that can be read: a null stands in the place of each optional value that cannot be, and the value is
+/// beside it.
+#[derive(Debug)]
+pub struct SetAside<'a> {
+    text: String,
+    /// The values, each with the position of its null.
+    values: Vec<(usize, &'a RawValue)>,
+}
+
+impl SetAside<'_> {
+    /// The document with the nulls in it.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Starts at the beginning of the document.
+    pub fn lexer(&self) -> Lexer<'_> {
+        Lexer::with_values_aside(&self.text, &self.values)
+    }
+}
+
+/// Sets aside the optional values that cannot be read.
+///
+/// # Errors
+/// If it is not only such values that cannot be read.
+#[cold]
+pub fn set_aside(body: &[u8], kind: FieldKind) -> Result<SetAside<'_>, DecodeError> {
     let json = without_bom(body);
     let mut walk = Walk::new(json);
+    walk.skips = true;
     let walked = walk.value(kind, Presence::Required);
-    let reason = match (serde_json::from_slice::<&RawValue>(json), walked) {
-        (Ok(_), Err(reason)) => reason,
-        (Ok(_), Ok(())) => NOT_JSON,
-        // A value may be wrong before the point where the text breaks: the document is still not JSON.
-        (Err(error), _) => {
-            if walk.is_value {
-                walk.path.clear();
-            }
-            broken(&error)
+    if let Err(reason) = walked.and_then(|()| walk.lexer.end().map_err(not_json)) {
+        return Err(walk.error(reason, body));
+    }
+    let mut text = String::with_capacity(json.len());
+    let mut values = Vec::with_capacity(walk.aside.len());
+    let mut from = 0;
+    for Aside {
+        start,
+        value,
+        counts,
+    } in walk.aside
+    {
+        text.push_str(walk.lexer.slice(from, start));
+        if counts {
+            values.push((text.len(), value));
         }
-    };
-    DecodeError::new(&walk.path, reason, body)
+        text.push_str("null");
+        from = start + value.get().len();
+    }
+    text.push_str(walk.lexer.slice_from(from));
+    Ok(SetAside { text, values })
 }
 
 /// The path of the number that ends `at` this byte of a document of this kind.
@@ -75,6 +119,28 @@ struct Walk<'a> {
     path: Vec<Step<'a>>,
     /// Whether what stopped the walk is a whole JSON value.
     is_value: bool,
+    /// Whether what stopped the walk is an optional field, or in one, and could be skipped.
+    is_optional: bool,
+    /// Whether optional fields that cannot be read are set aside.
+    skips: bool,
+    /// Those that were, in their order in the document.
+    aside: Vec<Aside<'a>>,
+}
+
+/// A value that was set aside.
+struct Aside<'a> {
+    start: usize,
+    value: &'a RawValue,
+    /// Whether it is the value of its field: of fields that occur twice, the last one counts.
+    counts: bool,
+}
+
+/// What a field of an object was read as, when it has occurred.
+#[derive(Clone, Copy)]
+enum Seen {
+    Value,
+    /// It was set aside, with this index.
+    Aside(usize),
 }
 
 /// The reason where the text is no JSON, which [`broken`] says better.
@@ -94,6 +160,23 @@ impl<'a> Walk<'a> {
             lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
             path: Vec::new(),
             is_value: false,
+            is_optional: false,
+            skips: false,
+            aside: Vec::new(),
+        }
+    }
+
+    /// The error of a document in which the walk was stopped for this reason, or that is not JSON.
+    fn error(mut self, reason: Reason, body: &[u8]) -> DecodeError {
+        match serde_json::from_slice::<&RawValue>(without_bom(body)) {
+            Ok(_) => DecodeError::new(&self.path, reason, body).that_is_optional(self.is_optional),
+            // A value may be wrong before the point where the text breaks: the document is still not JSON.
+            Err(error) => {
+                if self.is_value {
+                    self.path.clear();
+                }
+                DecodeError::new(&self.path, broken(&error), body)
+            }
         }
     }
 
@@ -120,19 +203,25 @@ impl<'a> Walk<'a> {
     }
 
     fn model(&mut self, model: &'static Model) -> Result<(), Reason> {
-        let mut seen = vec![false; model.fields.len()];
+        let mut seen = vec![None; model.fields.len()];
         self.object(|walk, name| {
             let mut fields = model.fields.iter().zip(&mut seen);
             match fields.find(|(field, _)| field.wire == name) {
                 Some((field, seen)) => {
-                    *seen = true;
-                    walk.value(field.kind, field.presence)
+                    if let Some(Seen::Aside(earlier)) = *seen
+                        && let Some(earlier) = walk.aside.get_mut(earlier)
+                    {
+                        earlier.counts = false;
+                    }
+                    *seen = Some(walk.field(field)?);
+                    Ok(())
                 }
                 None => walk.lexer.raw().map(drop).map_err(not_json),
             }
         })?;
         let mut fields = model.fields.iter().zip(seen);
-        let missing = fields.find(|(field, seen)| field.presence == Presence::Required && !seen);
+        let missing =
+            fields.find(|(field, seen)| field.presence == Presence::Required && seen.is_none());
         match missing {
             Some((field, _)) => {
                 self.path.push(Step::Missing(field.wire.into()));
@@ -141,6 +230,36 @@ impl<'a> Walk<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Walks through the value of a field, or sets it aside.
+    fn field(&mut self, field: &Field) -> Result<Seen, Reason> {
+        self.lexer.peek();
+        let start = self.lexer.position();
+        let (depth, count) = (self.path.len(), self.aside.len());
+        let Err(reason) = self.value(field.kind, field.presence) else {
+            return Ok(Seen::Value);
+        };
+        if field.presence == Presence::Required || self.is_optional {
+            return Err(reason);
+        }
+        self.lexer.go_back(start);
+        let Ok(value) = self.lexer.raw() else {
+            return Err(reason);
+        };
+        if !self.skips {
+            self.is_optional = true;
+            return Err(reason);
+        }
+        self.path.truncate(depth);
+        self.is_value = false;
+        self.aside.truncate(count);
+        self.aside.push(Aside {
+            start,
+            value,
+            counts: true,
+        });
+        Ok(Seen::Aside(count))
     }
 
     fn strings(&mut self) -> Result<(), Reason> {

@@ -6,7 +6,7 @@ use std::{
     iter::FusedIterator,
 };
 
-use crate::json::{decode_error::DecodeError, document::without_bom};
+use crate::json::{decode_error::DecodeError, document::without_bom, unreadable::Unreadable};
 
 /// The maximum length of a line unless [`JsonLines::max_line_bytes`] sets another: 64 MiB.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -53,18 +53,20 @@ pub struct JsonLines<R, T> {
     limit: usize,
     /// Whether the input has ended or failed.
     is_over: bool,
-    read: fn(&[u8]) -> Result<T, DecodeError>,
+    unreadable: Unreadable,
+    read: fn(&[u8], Unreadable) -> Result<T, DecodeError>,
 }
 
 impl<R: BufRead, T> JsonLines<R, T> {
     /// Reads each line with `read`.
-    pub(crate) fn new(reader: R, read: fn(&[u8]) -> Result<T, DecodeError>) -> Self {
+    pub(crate) fn new(reader: R, read: fn(&[u8], Unreadable) -> Result<T, DecodeError>) -> Self {
         Self {
             reader,
             line: 0,
             buffer: Vec::new(),
             limit: MAX_LINE_BYTES,
             is_over: false,
+            unreadable: Unreadable::default(),
             read,
         }
     }
@@ -73,6 +75,12 @@ impl<R: BufRead, T> JsonLines<R, T> {
     /// the line after it is still read. The default is [`MAX_LINE_BYTES`].
     pub fn max_line_bytes(mut self, limit: usize) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Sets what becomes of an optional field that cannot be read. The default is [`Unreadable::Error`].
+    pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
+        self.unreadable = unreadable;
         self
     }
 
@@ -112,7 +120,7 @@ impl<R: BufRead, T> Iterator for JsonLines<R, T> {
                 Ok(true) if without_bom(&self.buffer).trim_ascii().is_empty() => {}
                 Ok(true) => {
                     let line = self.line;
-                    let read = (self.read)(&self.buffer);
+                    let read = (self.read)(&self.buffer, self.unreadable);
                     return Some(read.map_err(|error| LineError::Decode { line, error }));
                 }
                 Ok(false) => self.is_over = true,

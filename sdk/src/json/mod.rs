@@ -8,3 +8,4 @@ pub mod document;
 pub mod explain;
 pub mod lexer;
 pub(crate) mod lines;
+pub(crate) mod unreadable;

@@ -13,8 +13,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
     contract::schema::{Field, FieldKind, Model, Presence},
-    json::decode,
-    model::field::{FieldValue, Lenient, Required, apart, lex_lenient},
+    json::{
+        decode,
+        decode_error::{Expected, Step, pointer},
+        unreadable::{Unreadable, UnreadableField},
+    },
+    model::field::{FieldValue, Lenient, Required, lex_apart, lex_lenient, lex_lenient_apart},
     value::*,
 };
 
@@ -100,7 +104,9 @@ macro_rules! models {
                 use serde::ser::SerializeMap as _;
 
                 let mut fields = serializer.serialize_map(None)?;
-                $( models!(@write $need fields self.$field, $wire); )+
+                $( if !self.holds_apart($wire) {
+                    models!(@write $need fields self.$field, $wire);
+                } )+
                 for (name, value) in &self.extra {
                     fields.serialize_entry(name, value)?;
                 }
@@ -124,31 +130,54 @@ macro_rules! models {
                 } ),+],
             };
 
-            /// The fields that this version of dealkit does not know, by name. For one of them, [`get`](Self::get) is
-            /// better: it still finds the field when a later version knows it, and this no longer has it.
+            /// The fields that no other field holds, by name: those that this version of dealkit does not know, and those that
+            /// could [not be read](Self::unreadable). For one of them, [`get`](Self::get) is better: it still finds the field
+            /// when a later version knows it, and this no longer has it.
             pub fn extra(&self) -> &BTreeMap<String, Json> {
                 &self.extra
             }
 
+            /// The optional fields that could not be read, here and at any depth: there are some only where
+            /// [`Unreadable::Skip`] was asked for. What was there instead is also written again with the model.
+            ///
+            /// Such a field is kept as an undocumented one is: [`extra`](Self::extra) and [`get`](Self::get) have what was
+            /// there, as JSON.
+            pub fn unreadable(&self) -> Vec<UnreadableField> {
+                let mut found = Vec::new();
+                FieldValue::add_unreadable(self, &mut Vec::new(), &mut found);
+                found
+            }
+
+            /// Whether a documented field could not be read, and is among the undocumented ones.
+            fn holds_apart(&self, name: &str) -> bool {
+                !self.extra.is_empty() && self.extra.contains_key(name)
+            }
+
             /// A field as JSON by its name on the wire, documented or not; `None` if there is none, or null. A documented
-            /// list or map that was absent is empty.
+            /// list or map that was absent is empty, and one that could not be read is what was there instead.
             ///
             /// The JSON is written anew, with everything that is nested in it.
             pub fn get(&self, name: &str) -> Option<Json> {
                 match name {
-                    $( $wire => Json::from_serialize(&self.$field).ok(), )+
+                    $( $wire if !self.holds_apart($wire) => Json::from_serialize(&self.$field).ok(), )+
                     _ => self.extra.get(name).cloned(),
                 }
                 .filter(|json| json.kind() != JsonKind::Null)
             }
 
             /// This with a field set by its name on the wire, documented or not. Everything is written as JSON and read
-            /// again, so a documented field obeys the same rules as in a response.
+            /// again, so a documented field obeys the same rules as in a response; if some could
+            /// [not be read](Self::unreadable), this is read in the same way, without them.
             ///
             /// # Errors
             /// As for [`from_json`](Self::from_json), if the field is documented and cannot have this value.
             pub fn with(self, name: &str, value: impl Into<Json>) -> Result<Self, $crate::DecodeError> {
-                Self::from_json(with_field(&self, name, &value.into()))
+                let unreadable = if self.unreadable().is_empty() {
+                    Unreadable::Error
+                } else {
+                    Unreadable::Skip
+                };
+                Self::from_json_with(with_field(&self, name, &value.into()), unreadable)
             }
 
             /// Decodes one from a JSON document.
@@ -157,18 +186,30 @@ macro_rules! models {
             /// [`DecodeError`](crate::DecodeError) names the path of the value that could not be decoded
             /// and keeps the document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
-                let kind = FieldKind::One(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, None, FieldValue::lex)
+                Self::from_json_with(body, Unreadable::Error)
             }
 
-            /// [`from_json`](Self::from_json) for a document that may be large: `go_on` is asked every 64 KB, and stops it.
+            /// [`from_json`](Self::from_json), with a choice of what becomes of an optional field that cannot be read.
+            ///
+            /// # Errors
+            /// As for [`from_json`](Self::from_json), except for what is skipped.
+            pub fn from_json_with(
+                body: impl AsRef<[u8]>,
+                unreadable: Unreadable,
+            ) -> Result<Self, $crate::DecodeError> {
+                Self::from_json_while(body, unreadable, None)
+            }
+
+            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `go_on` is asked every 64 KB, and
+            /// stops it.
             #[doc(hidden)]
             pub fn from_json_while(
                 body: impl AsRef<[u8]>,
-                go_on: &dyn Fn() -> bool,
+                unreadable: Unreadable,
+                go_on: Option<&dyn Fn() -> bool>,
             ) -> Result<Self, $crate::DecodeError> {
                 let kind = FieldKind::One(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, Some(go_on), FieldValue::lex)
+                decode::read(body.as_ref(), kind, unreadable, go_on, FieldValue::lex)
             }
 
             /// Decodes a JSON array of them.
@@ -179,8 +220,20 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
+                Self::list_from_json_with(body, Unreadable::Error)
+            }
+
+            /// [`list_from_json`](Self::list_from_json), with a choice of what becomes of an optional field that cannot be
+            /// read.
+            ///
+            /// # Errors
+            /// As for [`list_from_json`](Self::list_from_json), except for what is skipped.
+            pub fn list_from_json_with(
+                body: impl AsRef<[u8]>,
+                unreadable: Unreadable,
+            ) -> Result<Vec<Self>, $crate::DecodeError> {
                 let kind = FieldKind::Many(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, None, FieldValue::lex)
+                decode::read(body.as_ref(), kind, unreadable, None, FieldValue::lex)
             }
 
             /// Decodes one from each line (NDJSON, JSON Lines), incrementally. Wrap a file in a `std::io::BufReader`.
@@ -189,7 +242,7 @@ macro_rules! models {
             /// Each item is a separate result: a line that cannot be decoded is an error with its line number,
             /// and the next line is still read.
             pub fn from_json_lines<R: std::io::BufRead>(reader: R) -> $crate::JsonLines<R, Self> {
-                $crate::JsonLines::new(reader, |line| Self::from_json(line))
+                $crate::JsonLines::new(reader, |line, unreadable| Self::from_json_with(line, unreadable))
             }
         }
 
@@ -197,8 +250,13 @@ macro_rules! models {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut out = f.debug_struct(stringify!($model));
                 $( models!(@debug $show out self $field); )+
-                if !self.extra.is_empty() {
-                    out.field("extra", &format_args!("<{} hidden>", self.extra.len()));
+                let unreadable = unreadable_names(Self::SCHEMA, &self.extra);
+                if self.extra.len() > unreadable.len() {
+                    let hidden = self.extra.len() - unreadable.len();
+                    out.field("extra", &format_args!("<{hidden} hidden>"));
+                }
+                if !unreadable.is_empty() {
+                    out.field("unreadable", &unreadable);
                 }
                 out.finish()
             }
@@ -216,7 +274,7 @@ macro_rules! models {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
                 $crate::__read_fields!(lexer, {
-                    $( $wire => $field = models!(@lex $need lexer $type), $field = models!(@lex_apart $need lexer $type); )+
+                    $( $wire => $field = models!(@lex $need lexer $type = $wire, extra), $field = models!(@lex_apart $need lexer $type = $wire, extra); )+
                     name => {
                         let value = Json::from_raw(lexer.raw()?);
                         extra.insert(name.into_owned(), value);
@@ -226,6 +284,21 @@ macro_rules! models {
                     $( $field: models!(@lexed $need $field), )+
                     extra,
                 })
+            }
+
+            fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+                $(
+                    path.push(Step::Field($wire.into(), None));
+                    match self.extra.get($wire) {
+                        Some(json) => found.push(UnreadableField {
+                            pointer: pointer(path),
+                            expected: Expected::of(<$type as FieldValue>::KIND),
+                            json: json.clone(),
+                        }),
+                        None => self.$field.add_unreadable(path, found),
+                    }
+                    path.pop();
+                )+
             }
         }
 
@@ -256,14 +329,18 @@ macro_rules! models {
     (@nothing required $type:ty) => { None::<$type> };
     (@nothing $lenient:ident $type:ty) => { <$type>::default() };
 
-    (@lex required $lexer:ident $type:ty) => { Some(<$type as FieldValue>::lex($lexer)?) };
-    (@lex $lenient:ident $lexer:ident $type:ty) => { lex_lenient::<$type>($lexer)? };
-
-    (@lex_apart required $lexer:ident $type:ty) => {
-        Some(apart($lexer, <$type as FieldValue>::lex)?)
+    (@lex required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        Some(<$type as FieldValue>::lex($lexer)?)
     };
-    (@lex_apart $lenient:ident $lexer:ident $type:ty) => {
-        apart($lexer, lex_lenient::<$type>)?
+    (@lex $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        lex_lenient::<$type>($lexer, $wire, &mut $extra)?
+    };
+
+    (@lex_apart required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        Some(lex_apart::<$type>($lexer)?)
+    };
+    (@lex_apart $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        lex_lenient_apart::<$type>($lexer, $wire, &mut $extra)?
     };
 
     (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::Refused)? };
@@ -291,6 +368,13 @@ macro_rules! models {
     (@debug $visible:ident $out:ident $self:ident $field:ident) => {
         $out.field(plain(stringify!($field)), &$self.$field)
     };
+}
+
+/// The documented fields that could not be read, which are kept among the undocumented ones.
+fn unreadable_names(model: &'static Model, extra: &BTreeMap<String, Json>) -> Vec<&'static str> {
+    let fields = model.fields.iter();
+    let unreadable = fields.filter(|field| extra.contains_key(field.wire));
+    unreadable.map(|field| field.name).collect()
 }
 
 /// The JSON of a model with one more field; of two with the same name, the last one counts.

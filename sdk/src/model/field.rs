@@ -7,7 +7,11 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{
     contract::schema::FieldKind,
-    json::lexer::{Lexed, Lexer, Refused},
+    json::{
+        decode_error::Step,
+        lexer::{Lexed, Lexer, Refused},
+        unreadable::UnreadableField,
+    },
     value::{Decimal, Json, WireText, expected, parse_date, parse_timestamp, read_integer},
 };
 
@@ -24,6 +28,9 @@ pub(super) trait FieldValue: Sized {
     /// The functions for fields and strings are inlined into their reader, so that a value is created at its final
     /// place: a processor stalls when a value that was just written in parts is moved as a whole.
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self>;
+
+    /// Adds the fields at any depth that could not be read, each with the path that leads to it.
+    fn add_unreadable<'a>(&'a self, _: &mut Vec<Step<'a>>, _: &mut Vec<UnreadableField>) {}
 
     /// Whether there is no value to write: an optional field is then omitted.
     fn is_none(&self) -> bool {
@@ -52,24 +59,37 @@ impl<'de, T: FieldValue + Default> Deserialize<'de> for Lenient<T> {
     }
 }
 
-/// [`Lenient`] with the lexer.
+/// [`Lenient`] with the lexer. A value that could not be read, and was set aside, is kept among the undocumented fields.
 #[inline(always)]
-pub(super) fn lex_lenient<T: FieldValue + Default>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+pub(super) fn lex_lenient<T: FieldValue + Default>(
+    lexer: &mut Lexer<'_>,
+    wire: &'static str,
+    extra: &mut BTreeMap<String, Json>,
+) -> Lexed<T> {
     if lexer.peek() == b'n' {
-        lexer.null()?;
+        if let Some(json) = lexer.absent()? {
+            extra.insert(wire.to_owned(), Json::from_raw(json));
+        }
         Ok(T::default())
     } else {
         T::lex(lexer)
     }
 }
 
-/// Calls `lex` without inlining it: where it is rarely needed, its code need not be repeated for each field.
+/// Does the same without being inlined: where it is rarely needed, its code need not be repeated for each field.
 #[inline(never)]
-pub(super) fn apart<T>(
+pub(super) fn lex_lenient_apart<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
-    lex: impl Fn(&mut Lexer<'_>) -> Lexed<T>,
+    wire: &'static str,
+    extra: &mut BTreeMap<String, Json>,
 ) -> Lexed<T> {
-    lex(lexer)
+    lex_lenient(lexer, wire, extra)
+}
+
+/// Calls a reader without inlining it.
+#[inline(never)]
+pub(super) fn lex_apart<T: FieldValue>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+    T::lex(lexer)
 }
 
 impl<T: FieldValue> FieldValue for Option<T> {
@@ -82,6 +102,12 @@ impl<T: FieldValue> FieldValue for Option<T> {
     #[inline(always)]
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
         T::lex(lexer).map(Some)
+    }
+
+    fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+        if let Some(value) = self {
+            value.add_unreadable(path, found);
+        }
     }
 
     fn is_none(&self) -> bool {
@@ -113,6 +139,14 @@ impl<T: FieldValue> FieldValue for Vec<T> {
         }
         lexer.had_items(values.len());
         Ok(values)
+    }
+
+    fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+        for (index, item) in self.iter().enumerate() {
+            path.push(Step::Item(index));
+            item.add_unreadable(path, found);
+            path.pop();
+        }
     }
 }
 

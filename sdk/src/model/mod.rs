@@ -4,6 +4,8 @@
 //!
 //! * Fields that the service omits or sends as null are read as `None`, as an empty list or as an empty map;
 //!   only the fields that the specification requires must be present.
+//! * A value that cannot be what its field says is an error of the whole document, unless it is an optional field's and
+//!   [skipped](crate::Unreadable::Skip).
 //! * Undocumented fields are kept, digit for digit. `get("name")` finds a field and `with("name", value)` sets one,
 //!   whether this version knows it or not; `extra()` has those that it does not know.
 //! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and hides

@@ -34,6 +34,8 @@ pub enum Setting {
     RateLimit,
     /// The largest response body that is read.
     MaxResponseBytes,
+    /// What becomes of an optional field that cannot be read.
+    Unreadable,
 }
 
 impl Setting {
@@ -54,6 +56,7 @@ impl Setting {
             Setting::UserAgent => "user_agent",
             Setting::RateLimit => "rate_limit",
             Setting::MaxResponseBytes => "max_response_bytes",
+            Setting::Unreadable => "unreadable",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Deals as tables: the schema, exact values, and what is refused.
 
 use dealkit::{
-    Deal,
+    Deal, Unreadable,
     arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder, arrow_array, arrow_schema, schema},
 };
 
@@ -188,24 +188,25 @@ fn vectors_are_read_and_refused_as_by_models() {
     let (mut read, mut refused) = (0, 0);
     for case in vectors::<Value>("deals.json", 50) {
         let document = bytes(&case);
-        let mut straight = DealBatchBuilder::new(Decimals::STRINGS);
-        match (Deal::from_json(&document), straight.push_json(&document)) {
-            (Ok(deal), Ok(())) => {
-                let mut by_model = DealBatchBuilder::new(Decimals::STRINGS);
-                by_model.push(&deal).unwrap();
-                assert_eq!(
-                    straight.finish().unwrap(),
-                    by_model.finish().unwrap(),
-                    "{}",
-                    name(&case)
-                );
-                read += 1;
+        for unreadable in [Unreadable::Error, Unreadable::Skip] {
+            let mut straight = DealBatchBuilder::new(Decimals::STRINGS);
+            let model = Deal::from_json_with(&document, unreadable);
+            match (model, straight.push_json_with(&document, unreadable)) {
+                (Ok(deal), Ok(skipped)) => {
+                    assert_eq!(skipped, deal.unreadable());
+                    let mut by_model = DealBatchBuilder::new(Decimals::STRINGS);
+                    by_model.push(&deal).unwrap();
+                    let (straight, by_model) =
+                        (straight.finish().unwrap(), by_model.finish().unwrap());
+                    assert_eq!(straight, by_model, "{}", name(&case));
+                    read += 1;
+                }
+                (Err(error), Err(found)) => {
+                    assert_eq!(error, found, "{}", name(&case));
+                    refused += 1;
+                }
+                (model, table) => panic!("{}: {model:?}, {table:?}", name(&case)),
             }
-            (Err(error), Err(found)) => {
-                assert_eq!(error, found, "{}", name(&case));
-                refused += 1;
-            }
-            (model, table) => panic!("{}: {model:?}, {table:?}", name(&case)),
         }
     }
     assert!(read > 20 && refused > 20, "{read} read, {refused} refused");

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields};
+use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields, Unreadable};
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn reading_a_large_document_can_be_stopped() {
         asked.set(asked.get() + 1);
         true
     };
-    let deal = Deal::from_json_while(&document, &go_on).unwrap();
+    let deal = Deal::from_json_while(&document, Unreadable::Error, Some(&go_on)).unwrap();
     assert_eq!(deal.extra().len(), 100_000);
     let steps = document.len() / (64 * 1024);
     assert!((steps - 2..=steps).contains(&asked.get()), "{asked:?}");
@@ -43,7 +43,7 @@ fn reading_a_large_document_can_be_stopped() {
         asked.set(asked.get() - 1);
         asked.get() > 10
     };
-    let error = Deal::from_json_while(&document, &stops).unwrap_err();
+    let error = Deal::from_json_while(&document, Unreadable::Error, Some(&stops)).unwrap_err();
     assert!(error.was_stopped());
     assert_eq!(error.to_string(), "it was not read to its end in time");
     assert_eq!(

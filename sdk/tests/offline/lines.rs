@@ -34,7 +34,7 @@ fn an_array_is_a_list_of_deals() {
     let error = Deal::list_from_json(r#"[{"id": "d_1"}, {"id": "d_2", "quotes": 1}]"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "at [1].quotes: expected an array, found a number"
+        "at [1].quotes: expected an array of objects, found a number"
     );
     assert_eq!(error.pointer(), "/1/quotes");
     let error = Deal::list_from_json(r#"[{"id": "d_1"}, {}]"#).unwrap_err();

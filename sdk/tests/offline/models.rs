@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dealkit::{Agent, Deal, DecodeError};
+use dealkit::{Agent, Deal, DecodeError, Unreadable, UnreadableField};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -26,6 +26,62 @@ where
         wrong.extend(problem.map(|problem| format!("{}: {problem}", name(&case))));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A reader that skips what it cannot read does so as the contract says, and writes it back.
+fn skip_all<T>(
+    file: &str,
+    read: fn(&[u8], Unreadable) -> Result<T, DecodeError>,
+    listed: fn(&T) -> Vec<UnreadableField>,
+) where
+    T: Serialize + PartialEq + std::fmt::Debug,
+{
+    let mut count = 0;
+    for case in vectors::<Value>(file, 20) {
+        let (document, expect, name) = (bytes(&case), &case["expect"], name(&case));
+        let skipped = read(&document, Unreadable::Skip);
+        let strict = read(&document, Unreadable::Error);
+        if let Ok(strict) = strict {
+            let skipped = skipped.unwrap();
+            assert!(listed(&skipped).is_empty() && skipped == strict, "{name}");
+            continue;
+        }
+        let has_been_read = skipped.is_ok();
+        if let Ok(model) = skipped {
+            let json = serde_json::to_string(&model).unwrap();
+            let fields = listed(&model);
+            assert!(!fields.is_empty(), "{name}");
+            // This parser refuses half of a character.
+            let is_text = serde_json::from_str::<Value>(&json).is_ok();
+            for field in fields.iter().filter(|_| is_text) {
+                let written = at(&json, &field.pointer).unwrap();
+                assert_eq!(written, exact(field.json.as_str()), "{name}");
+            }
+            let again = read(json.as_bytes(), Unreadable::Skip).unwrap();
+            assert!(again == model && listed(&again) == fields, "{name}");
+        }
+        let Some(expected) = expect.get("skipped") else {
+            continue;
+        };
+        count += 1;
+        assert_eq!(has_been_read, !expected.is_null(), "{name}");
+        let Some(expected) = expected.as_array() else {
+            continue;
+        };
+        let fields = listed(&read(&document, Unreadable::Skip).unwrap());
+        let fields = fields.iter().map(|field| {
+            let texts = [
+                &*field.pointer,
+                &field.expected.to_string(),
+                field.json.as_str(),
+            ];
+            Value::from(texts.map(Value::from).to_vec())
+        });
+        assert_eq!(&fields.collect::<Vec<_>>(), expected, "{name}");
+        let error = strict.unwrap_err();
+        assert!(error.is_optional(), "{name}");
+    }
+    assert!(count >= 3, "{file} has only {count}");
 }
 
 fn written_back<T>(value: &T, expected: &Value) -> Option<String>
@@ -79,6 +135,46 @@ fn deals_are_read_as_the_contract_says() {
 }
 
 #[test]
+fn optional_fields_are_skipped_as_the_contract_says() {
+    skip_all(
+        "deals.json",
+        |json, unreadable| Deal::from_json_with(json, unreadable),
+        Deal::unreadable,
+    );
+    skip_all(
+        "agents.json",
+        |json, unreadable| Agent::from_json_with(json, unreadable),
+        Agent::unreadable,
+    );
+}
+
+#[test]
+fn a_skipped_field_is_kept_like_an_undocumented_one() {
+    let json = r#"{"id": "d_1", "quotes": "CANARY", "expiry_date": "CANARY", "badge": "CANARY"}"#;
+    let deal = Deal::from_json_with(json, Unreadable::Skip).unwrap();
+    assert!(deal.quotes.is_empty() && deal.expiry_date.is_none());
+    assert_eq!(deal.get("quotes").unwrap().as_str(), r#""CANARY""#);
+    assert_eq!(deal.extra().len(), 3);
+    let shown = format!("{deal:?} {:?}", deal.unreadable());
+    assert!(!shown.contains("CANARY"), "{shown}");
+    let told = r#"extra: <1 hidden>, unreadable: ["expiry_date", "quotes"]"#;
+    assert!(shown.contains(told), "{shown}");
+
+    // A field that is set can be read again; the others stay as they were.
+    let mended = deal.clone().with("quotes", serde_json::json!([])).unwrap();
+    let pointers = mended.unreadable().into_iter().map(|field| field.pointer);
+    assert_eq!(pointers.collect::<Vec<_>>(), ["/expiry_date"]);
+    assert_ne!(mended, deal);
+
+    // In lists and lines, too.
+    let list = format!("[{json}, {json}]");
+    let deals = Deal::list_from_json_with(list, Unreadable::Skip).unwrap();
+    assert_eq!(deals, [deal.clone(), deal.clone()]);
+    let lines = Deal::from_json_lines(json.as_bytes()).unreadable(Unreadable::Skip);
+    assert_eq!(lines.map(Result::unwrap).collect::<Vec<_>>(), [deal]);
+}
+
+#[test]
 fn agents_are_read_as_the_contract_says() {
     read_all("agents.json", 20, |document| Agent::from_json(document));
 }
@@ -119,7 +215,7 @@ fn an_error_shows_no_value() {
     let error = Deal::from_json(r#"{"id": "d", "contacts": "CANARY"}"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "at contacts: expected an array, found a string"
+        "at contacts: expected an array of objects, found a string"
     );
     let error = Deal::from_json("").unwrap_err();
     assert_eq!(error.to_string(), "expected JSON, found an empty body");

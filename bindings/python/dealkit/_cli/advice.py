@@ -44,6 +44,7 @@ _SETTINGS = {
     "ca_file": "--ca-file",
     "client_cert": "--client-cert",
     "allow_http": "--allow-http",
+    "on_unreadable": "--on-unreadable none",
     "rate_limit": "--rate-limit",
     "resend_unknown": "--resend-unknown",
     "timeout": "--timeout",

@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", "deal.run")
     deal.add_argument("id", metavar="ID", help="the id of the deal")
     deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
+    _add_unreadable(deal)
 
     deals = _group(commands, "deals", "export deals")
     export = _command(
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "export.run",
     )
     _add_export(export)
+    _add_unreadable(export)
 
     agents = _group(commands, "agents", "import agents")
     imports = _command(
@@ -228,6 +230,16 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> 
         type=_positive,
         metavar="N",
         help="the maximum number of requests per second (default: no limit)",
+    )
+
+
+def _add_unreadable(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on-unreadable",
+        choices=("raise", "none"),
+        metavar="raise|none",
+        help="what to make of an optional field that cannot be read: an error of the deal (raise, the default), or an empty "
+        "value, with what was there under extra (none)",
     )
 
 

@@ -25,6 +25,7 @@ def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
         "allow_http": options.allow_http,
         "rate_limit": getattr(options, "rate_limit", None),
         "max_retries": max_retries,
+        "on_unreadable": getattr(options, "on_unreadable", None),
     }
     return Client(**settings)
 

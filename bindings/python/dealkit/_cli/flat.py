@@ -38,7 +38,7 @@ def write(file: IO[bytes], deals: Iterator[tuple[int, bytes]]) -> dict[int, list
     """Writes a table of deals. Numbers have all their digits; a missing value is an empty cell."""
     file.write(header_line(COLUMNS).encode())
     for _, json in deals:
-        deal = Deal.from_json(json)
+        deal = Deal.from_json(json, on_unreadable="none")
         file.write(csv_line(_cell(deal, path) for path in COLUMNS.values()).encode())
     return {}
 

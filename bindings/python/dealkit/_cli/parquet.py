@@ -38,7 +38,7 @@ def writer() -> Write:
                 yield deal
 
         with arrow.parquet.ParquetWriter(file, arrow.schema(schema())) as parquet:
-            while len(table := deals_to_arrow(group(), on_error="return")) or positions:
+            while len(table := deals_to_arrow(group(), on_error="return", on_unreadable="none")) or positions:
                 parquet.write_table(arrow.table(table))
                 for error in arrow.table(table.errors).to_pylist():
                     # The service has responded with a deal.

@@ -88,6 +88,9 @@ class BaseClient:
             allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
                 read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
+            on_unreadable: What becomes of an optional field of a response that cannot be read, such as a date in another
+                format: ``"raise"`` (the default) raises DecodeError, ``"none"`` reads it as None and lists it in the
+                model's ``unreadable``.
             options: ``ClientOptions`` lists them all.
 
         Raises:

@@ -117,7 +117,7 @@ class AgentCalls(_Calls, Generic[Created, Creations]):
             validate: Whether the rules are checked before anything is sent. A real service may accept more than the
                 rules allow.
 
-            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
 
         Raises:
             ValidationError: The request breaks the rules; ``errors`` has every violation.
@@ -197,7 +197,7 @@ class AgentCalls(_Calls, Generic[Created, Creations]):
                 without.
             resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
                 did create the agent, there are then two.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
         given: dict[str, object] = {"rows": rows}
         del rows
@@ -248,7 +248,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
 
         Args:
             id: The identifier.
-            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
 
         Raises:
             NotFoundError: The service knows no such deal.
@@ -304,7 +304,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
                 place, with its ``id`` and ``index``, and goes on.
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of deals so far and the total, if that is known.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
         form = self._form
         return form.deals(self._service, ids, concurrency, ordered, on_error, progress, options, raw=form.is_raw)

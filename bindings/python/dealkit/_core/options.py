@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from dealkit._core.arguments import file_path
 from dealkit._core.keywords import keywords
@@ -91,6 +91,9 @@ class ClientOptions(TypedDict, total=False):
     key."""
     user_agent: str | None
     """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
+    on_unreadable: Literal["raise", "none"] | None
+    """What becomes of an optional field of a response that cannot be read, such as a date in another format: ``"raise"``
+    (the default) raises DecodeError, ``"none"`` reads it as None and lists it in the model's ``unreadable``."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -103,6 +106,8 @@ class CallOptions(TypedDict, total=False):
     """The time limit of the call in seconds, all attempts included."""
     max_retries: int | None
     """How many times the request is retried after the first attempt."""
+    on_unreadable: Literal["raise", "none"] | None
+    """What becomes of an optional field of the response that cannot be read."""
 
 
 class Omitted:

@@ -7,9 +7,11 @@ import gc
 import sys
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact
+from functools import partial
 from types import GenericAlias
 
 from dealkit import _native
+from dealkit._core.arguments import skips
 from dealkit._core.failure import unwrap
 from dealkit._core.keywords import keywords
 from dealkit._core.plain import plain
@@ -22,7 +24,9 @@ from dealkit.enums import Role
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, Literal
+
+    from dealkit._models.fields import UnreadableField
 
 MODELS: tuple[type[Any], ...] = tuple(_Model.__subclasses__())
 
@@ -96,27 +100,40 @@ class _ModelMethods:
     __dealkit_fields__: tuple[tuple[str, str, str, str, str, str], ...]
 
     @classmethod
-    def from_json(cls: Any, document: str | bytes | bytearray, /) -> Any:
+    def from_json(
+        cls: Any, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Any:
         """Reads a model from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of the value that could not be read and keeps the document.
+
+        Args:
+            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
+                reads it as None, or as empty, and lists it in ``unreadable``.
         """
-        outcome = cls._read(document)
+        outcome = cls._read(document, None, skips(on_unreadable))
         del document
         return unwrap(outcome)
 
     @classmethod
-    def list_from_json(cls: Any, document: str | bytes | bytearray, /) -> list[Any]:
+    def list_from_json(
+        cls: Any, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> list[Any]:
         """Reads a list of models from a JSON document that is an array.
 
         Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``.
+
+        Args:
+            on_unreadable: As in ``from_json``.
         """
-        outcome = cls._read_list(document)
+        outcome = cls._read_list(document, skips(on_unreadable))
         del document
         return list(unwrap(outcome))
 
     @classmethod
-    def from_json_lines(cls: Any, lines: Iterable[str | bytes], /) -> Iterator[Any]:
+    def from_json_lines(
+        cls: Any, lines: Iterable[str | bytes], /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Iterator[Any]:
         """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
 
         Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
@@ -128,15 +145,31 @@ class _ModelMethods:
 
         Args:
             lines: The lines: an open file, or any other iterable.
+            on_unreadable: As in ``from_json``.
         """
         from dealkit._models.json_lines import JsonLines
 
-        return JsonLines(cls, lines)
+        return JsonLines(cls, lines, skips(on_unreadable))
+
+    @property
+    def unreadable(self: Any) -> tuple[UnreadableField, ...]:
+        """The optional fields that could not be read, here and at any depth: there are some only where
+        ``on_unreadable="none"`` was asked for.
+
+        Such a field is None, or empty, and its JSON is kept as that of an undocumented field is: ``extra``, ``get`` and
+        ``to_json`` have it.
+        """
+        found = unwrap(self._unreadable())
+        if not found:
+            return ()
+        from dealkit._models.fields import UnreadableField
+
+        return tuple(UnreadableField(*field) for field in found)
 
     def to_json(self: Any, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value and every undocumented field, but not whether the service sent null, an empty list or
+        It holds every value, every undocumented field, and what was in place of those that could not be read, but not whether the service sent null, an empty list or
         nothing at all.
 
         Args:
@@ -161,13 +194,19 @@ class _ModelMethods:
         return self._get(name)
 
     @classmethod
-    def from_dict(cls: Any, attributes: Mapping[str, Any], /) -> Any:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models."""
+    def from_dict(
+        cls: Any, attributes: Mapping[str, Any], /, *, on_unreadable: Literal["raise", "none"] = "raise"
+    ) -> Any:
+        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
+
+        Args:
+            on_unreadable: What becomes of a documented field in ``extra`` that cannot be read, as in ``from_json``.
+        """
         if not hasattr(attributes, "keys"):
             raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
         given = dict(attributes)
         del attributes
-        return _from_dict(given, cls)
+        return _from_dict(given, cls, skips(on_unreadable))
 
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
@@ -193,7 +232,8 @@ class _ModelMethods:
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         # By way of the JSON, which holds everything.
-        return (type(self).from_json, (self.to_json(),))
+        read = type(self).from_json
+        return (partial(read, on_unreadable="none") if self.unreadable else read, (self.to_json(),))
 
     def __repr__(self: Any) -> str:
         from dealkit._models.show import line
@@ -237,15 +277,17 @@ def _replaced(given: dict[str, Any], model: Any) -> Any:
 
 
 @private
-def _from_dict(given: dict[str, Any], model: Any) -> Any:
+def _from_dict(given: dict[str, Any], model: Any, skips: bool) -> Any:
     for name, _, kind, *_ in model.__dealkit_fields__:
         value = given.get(name)
         if kind.startswith("[") and isinstance(value, list | tuple):
             of_class: Any = _BY_NAME[kind[1:-1]]
-            given[name] = [of_class.from_dict(item) if isinstance(item, dict) else item for item in value]
+            given[name] = [_from_dict({**item}, of_class, skips) if isinstance(item, dict) else item for item in value]
         elif kind[0].isupper() and isinstance(value, dict):
-            given[name] = _BY_NAME[kind].from_dict(value)
-    return model(**given)
+            given[name] = _from_dict({**value}, _BY_NAME[kind], skips)
+    extra = given.pop("extra", None) if skips else None
+    made = model(**given)
+    return made if extra is None else unwrap(made._replace(_arguments(model, {"extra": extra}), True))
 
 
 def _plain_value(kind: str, value: Any) -> Any:

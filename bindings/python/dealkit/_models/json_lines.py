@@ -11,11 +11,11 @@ from dealkit._core.failure import unwrap
 class JsonLines(Iterator[Any]):
     """The models of lines; see ``from_json_lines``. An error does not end it: the next line is still read."""
 
-    def __init__(self, model: Any, lines: Iterable[str | bytes]) -> None:
+    def __init__(self, model: Any, lines: Iterable[str | bytes], skips: bool) -> None:
         if isinstance(lines, str | bytes | bytearray):
             kind = type(lines).__name__
             raise TypeError(f"from_json_lines takes an iterable of lines, such as an open file, not {kind}")
-        self._read = model._read
+        self._read, self._skips = model._read, skips
         self._lines = enumerate(lines, start=1)
 
     def __iter__(self) -> Self:
@@ -33,6 +33,6 @@ class JsonLines(Iterator[Any]):
             elif isinstance(line, bytes):
                 line = line.strip(b" \t\r\n")
             if line or not isinstance(line, str | bytes):
-                return self._read(line, number)
+                return self._read(line, number, self._skips)
             del line
         raise StopIteration

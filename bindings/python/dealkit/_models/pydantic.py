@@ -206,6 +206,8 @@ def _python_form(model: Any) -> dict[str, Any]:
     """The document with Python's values: undocumented fields next to the others, as in pydantic's own models."""
     form = dict(model.extra)
     for name, wire, kind, *_ in model.__dealkit_fields__:
+        if wire in form:
+            continue  # It could not be read, and is as it was.
         value = getattr(model, name)
         if kind.startswith("["):
             form[wire] = [_python_form(item) for item in value]
@@ -227,11 +229,12 @@ def _json_form(model: Any, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json_safe(kind: str, value: Any) -> Any:
-    if kind == "decimal":
+    # A field that could not be read may hold anything.
+    if kind == "decimal" and isinstance(value, int | _Digits) and not isinstance(value, bool):
         return str(value)
-    if kind.startswith("["):
+    if kind.startswith("[") and isinstance(value, list):
         return [_json_safe(kind[1:-1], item) for item in value]
-    if kind[0].isupper():
+    if kind[0].isupper() and isinstance(value, dict):
         return _json_form(getattr(_native, kind), value)
     return _undocumented(value)
 

@@ -52,12 +52,18 @@ def table(model: Any) -> str:
 
 def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
     """Each attribute that has a value, and whether that is shown, which the core decides."""
-    for name, _, _, _, show, _ in model.__dealkit_fields__:
+    extra = {**model.extra}
+    unreadable = []
+    for name, wire, _, _, show, _ in model.__dealkit_fields__:
         value = getattr(model, name)
-        if value is not None and value != () and value != {}:
+        if extra.pop(wire, None) is not None:
+            unreadable.append(name)
+        elif value is not None and value != () and value != {}:
             yield name, value, show == "shown"
-    if model.extra:
-        yield "extra", model.extra, False
+    if extra:
+        yield "extra", extra, False
+    if unreadable:
+        yield "unreadable", unreadable, True
 
 
 def _hidden(value: Any) -> str:

@@ -1,5 +1,5 @@
-"""The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, one for each retry and each pause, and
-at DEBUG one for each last attempt.
+"""The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, one for each retry and each pause, at
+INFO one for each response of which fields could not be read and were skipped, and at DEBUG one for each last attempt.
 
 ``DEALKIT_LOG=debug`` writes it to standard error, unless the program has set logging up itself.
 """
@@ -38,7 +38,9 @@ def write(level: int, fields: dict[str, Any]) -> None:
     logger = _logger()
     if logger is None:
         return
-    if "dealkit.outcome" in fields:
+    if "dealkit.unreadable" in fields:
+        what = f"{fields['dealkit.unreadable']} fields could not be read: {fields['dealkit.pointers']}"
+    elif "dealkit.outcome" in fields:
         what = _call_text(fields)
     elif fields["dealkit.delay"] is None:
         what = f"attempt {fields['dealkit.attempt']}, {_time_text(fields)}"

@@ -36,6 +36,9 @@ class _Instruments:
         self.waited = meter.create_counter(
             "dealkit.client.wait", "s", "Time that calls have waited to be sent, or to be sent again."
         )
+        self.unreadable = meter.create_counter(
+            "dealkit.client.unreadable", "{field}", "Fields of responses that could not be read and were skipped."
+        )
         self.retries_left = meter.create_gauge(
             "dealkit.client.retries_left", "{retry}", "Retries that the client's quota allows."
         )
@@ -85,11 +88,13 @@ class Meter:
             report()
 
     def add(self, fields: dict[str, Any]) -> None:
-        """Adds what was traced when an attempt or a call ended."""
+        """Adds what was traced when an attempt or a call ended, or a response was read."""
         to = self._instruments
-        error = {} if fields["error.type"] is None else {"error.type": fields["error.type"]}
+        error = {} if fields.get("error.type") is None else {"error.type": fields["error.type"]}
         try:
-            if "dealkit.outcome" in fields:
+            if "dealkit.unreadable" in fields:
+                to.unreadable.add(fields["dealkit.unreadable"], self._of)
+            elif "dealkit.outcome" in fields:
                 to.waited.add(fields["dealkit.wait"] or 0, self._of)
                 to.calls.add(1, self._of | error | {"dealkit.outcome": fields["dealkit.outcome"]})
                 if (left := fields["dealkit.retries_left"]) is not None:

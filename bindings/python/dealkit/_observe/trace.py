@@ -84,6 +84,8 @@ def add(span: Any, at: int, fields: dict[str, Any]) -> None:
     """Adds what was traced at this time, in nanoseconds since 1970, to the span of a call."""
     try:
         span.add_event(fields["message"], _attributes(fields), timestamp=at)
+        if "dealkit.unreadable" in fields:
+            span.set_attribute("dealkit.unreadable", fields["dealkit.unreadable"])
     except Exception:
         report()
 

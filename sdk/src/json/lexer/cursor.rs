@@ -20,6 +20,9 @@ pub struct Lexer<'a> {
     /// From which position on to ask.
     ask_at: usize,
     is_stopped: bool,
+    /// The values that were set aside in this document and are still to come, each with the position of the null that
+    /// stands for it.
+    aside: &'a [(usize, &'a RawValue)],
 }
 
 /// How much of a document is read before it is asked again whether to go on.
@@ -43,6 +46,15 @@ impl<'a> Lexer<'a> {
             go_on: None,
             ask_at: usize::MAX,
             is_stopped: false,
+            aside: &[],
+        }
+    }
+
+    /// Starts at the beginning of a document in which nulls stand for values that were set aside, each with its position.
+    pub(crate) fn with_values_aside(text: &'a str, aside: &'a [(usize, &'a RawValue)]) -> Self {
+        Self {
+            aside,
+            ..Self::new(text)
         }
     }
 
@@ -245,6 +257,26 @@ impl<'a> Lexer<'a> {
     pub fn null(&mut self) -> Lexed<()> {
         self.peek();
         self.word("null")
+    }
+
+    /// Reads a null in the place of an optional value, and returns the value that was set aside there, if one was.
+    #[inline]
+    pub fn absent(&mut self) -> Lexed<Option<&'a RawValue>> {
+        self.peek();
+        let at = self.at;
+        self.word("null")?;
+        match self.aside {
+            [(position, value), rest @ ..] if *position == at => {
+                self.aside = rest;
+                Ok(Some(value))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns to a position, to read what follows in another way.
+    pub(crate) fn go_back(&mut self, position: usize) {
+        self.at = position;
     }
 
     /// Reads a boolean.
