@@ -210,7 +210,7 @@ impl Engine {
         let options = options.map(|options| options.get());
         let sent = self
             .made()
-            .map(|client| Watch::observer(watch).send(call.on(&client, options)));
+            .map(|client| call.send(&client, options, Watch::observer(watch)));
         Waiting::begin(py, sent, call.read_as, raw)
     }
 
@@ -226,8 +226,8 @@ impl Engine {
         entry(py, || {
             let call = call.get();
             let options = options.map(|options| options.get());
-            let request = call.on(&self.made()?, options);
-            Pending::start(Watch::observer(watch).send(request), call.read_as, raw)
+            let sent = call.send(&self.made()?, options, Watch::observer(watch));
+            Pending::start(sent, call.read_as, raw)
         })
     }
 

@@ -52,7 +52,7 @@ mod _native {
             many::Many,
         },
         calls::{
-            call::{Call, Options, call_options, create_agent, raw_request, retrieve},
+            call::{Call, Options, call_options, create_agent, create_once, raw_request, retrieve},
             mailbox::{Mailbox, open_mailbox},
             pending::Pending,
             runtime::end,

@@ -128,6 +128,14 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_agent, {**FIELDS, "phone": {1}}, None, True, False),
             partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, None, True, False),
         ],
+        "create_once": [
+            partial(
+                native.create_once, native.create_agent(FIELDS, None, True, False), "key", "l", "email", False, True
+            ),
+            partial(
+                native.create_once, native.create_agent(FIELDS, None, True, False), "\ud800", "l", None, False, True
+            ),
+        ],
         "Call.id": [partial(attrgetter("id"), native.retrieve(native.Deal, "d"))],
         "retrieve": [
             partial(native.retrieve, native.Deal, "d"),

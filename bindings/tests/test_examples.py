@@ -67,7 +67,7 @@ def test_the_example_of_a_test() -> None:
     assert "1 passed" in shown
 
 
-def test_fastapi_service(dealkit_sandbox: Sandbox) -> None:
+def test_fastapi_service(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     requests = """
 import runpy, sys
 from fastapi.testclient import TestClient
@@ -75,6 +75,9 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
     agent = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {"tier": "A"}}
     created = client.post("/agents", json=agent)
     print(created.status_code, created.json()["id"])
+    for email in ("grace@example.com", "no", "joan@example.com"):
+        kept = client.put("/agents/crm-4711", json={**agent, "email": email})
+        print(kept.status_code, kept.json().get("id"))
     refused = client.post("/agents", json={**agent, "email": "no", "role": "AGNT"})
     print(refused.status_code, [error["loc"] for error in refused.json()["detail"]])
     deal = client.get("/deals/d_1")
@@ -82,9 +85,13 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
     for path in ("/deals/no-such-deal", "/deals/%2E%2E%20", "/docs", "/openapi.json"):
         print(client.get(path).status_code)
 """
-    shown = ended(python(requests, str(EXAMPLES / "fastapi_service.py"), url=dealkit_sandbox.url))
+    env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
+    shown = ended(python(requests, str(EXAMPLES / "fastapi_service.py"), url=dealkit_sandbox.url, env=env))
     assert shown.splitlines() == [
         "201 a_1",
+        "201 a_2",
+        "422 None",
+        "200 a_2",
         "422 [['body', 'email'], ['body', 'role']]",
         "200 10.10",
         "404",
@@ -92,7 +99,7 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
         "200",
         "200",
     ]
-    assert [agent.email for agent in dealkit_sandbox.agents] == ["ada@example.com"]
+    assert [agent.email for agent in dealkit_sandbox.agents] == ["ada@example.com", "grace@example.com"]
 
 
 def test_no_example_is_forgotten() -> None:

@@ -133,7 +133,7 @@ def test_methods_describe_themselves(owner: type, method: Any) -> None:
     if method.__name__ != "__init__":
         assert inspect.getdoc(method) and "see ``" not in (inspect.getdoc(method) or "").lower()
     assert inspect.iscoroutinefunction(method) == (
-        "Async" in owner.__name__ and method.__name__ in ("create", "retrieve", "request", "aclose")
+        "Async" in owner.__name__ and method.__name__ in ("create", "create_once", "retrieve", "request", "aclose")
     ) or method.__qualname__.startswith("BaseClient")
 
 

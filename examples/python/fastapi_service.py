@@ -1,13 +1,15 @@
 """A FastAPI service built on dealkit: an agent comes in as a request body, a deal goes out as a response.
 
 Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and look at /docs. Reads the
-service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY, and the file of the ledger, which
+all processes of the service share, from DEALKIT_LEDGER.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from os import environ
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from dealkit import (
@@ -19,6 +21,7 @@ from dealkit import (
     DealkitError,
     NotFoundError,
     RateLimitError,
+    RecordedError,
     ThrottledError,
     ValidationError,
 )
@@ -42,6 +45,18 @@ async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
     return await client.agents.create(**agent)
 
 
+@app.put("/agents/{key}", status_code=201)
+async def create_agent_once(
+    key: str, agent: CreateAgentParams, request: Request, response: Response
+) -> dict[str, str | None]:
+    """Creates the agent that has this key at the caller, who may ask as often as it takes: there is one agent."""
+    client: AsyncClient = request.app.state.client
+    creation = await client.agents.create_once(key=key, ledger=environ.get("DEALKIT_LEDGER", "agents.ledger"), **agent)
+    if creation.recorded:
+        response.status_code = 200  # It was there before.
+    return {"id": creation.agent_id}
+
+
 @app.get("/deals/{id}")
 async def retrieve_deal(id: str, request: Request) -> Deal:
     """A deal. Its decimal numbers are strings, so that no reader rounds them."""
@@ -57,6 +72,12 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
             return JSONResponse({"detail": "no such deal"}, 404)
         case ValidationError(errors=violations):
             return JSONResponse({"detail": [violation.detail for violation in violations]}, 422)
+        case RecordedError(in_flight=True):
+            return JSONResponse({"detail": "another request is creating it"}, 409, {"Retry-After": "1"})
+        case RecordedError(outcome="rejected"):
+            return JSONResponse({"detail": "the service rejected it: correct it, and take another key"}, 422)
+        case RecordedError():
+            return JSONResponse({"detail": "nobody knows whether there is an agent; somebody has to look"}, 500)
         case APITimeoutError():
             return JSONResponse({"detail": "the service behind this one takes too long"}, 504)
         case RateLimitError() | ThrottledError():

@@ -1,7 +1,8 @@
 //! A service of your own, with axum: an extractor that checks every rule and says which ones a request breaks, and models
 //! that are returned as responses directly.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
+//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`, and the file of the ledger, which all
+//! processes of this service share, from `DEALKIT_LEDGER`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,32 +12,65 @@
 use axum::{
     Json, Router,
     extract::{FromRequest, Path, Request, State},
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::{get, post, put},
 };
-use dealkit::{Agent, Client, CreateAgent, Deal, Error, UnknownFields};
+use dealkit::{
+    Agent, Client, CreateAgent, Created, Deal, Error, ErrorKind, Outcome, UnknownFields,
+    ledger::Ledger,
+};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let ledger = std::env::var("DEALKIT_LEDGER");
+    let shared = Shared {
+        client: Client::from_env()?,
+        ledger: Ledger::sqlite(ledger.as_deref().unwrap_or("agents.ledger")),
+    };
     let service = Router::new()
         .route("/v1/agents", post(create_agent))
+        .route("/v1/agents/{key}", put(create_agent_once))
         .route("/v1/deals/{id}", get(retrieve_deal))
-        .with_state(Client::from_env()?);
+        .with_state(shared);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, service).await?;
     Ok(())
 }
 
+/// What all requests have in common.
+#[derive(Clone)]
+struct Shared {
+    client: Client,
+    ledger: Ledger,
+}
+
 async fn create_agent(
-    State(client): State<Client>,
+    State(shared): State<Shared>,
     NewAgent(request): NewAgent,
 ) -> Result<(StatusCode, Json<Agent>), Failure> {
-    let agent = client.agents().create(request).await?;
+    let agent = shared.client.agents().create(request).await?;
     Ok((StatusCode::CREATED, Json(agent)))
+}
+
+/// Creates the agent that has this key at the caller, who may ask as often as it takes: there is one agent.
+async fn create_agent_once(
+    State(shared): State<Shared>,
+    Path(key): Path<String>,
+    NewAgent(request): NewAgent,
+) -> Result<impl IntoResponse, Failure> {
+    let create = shared.client.agents().create(request);
+    let (status, id) = match create.once(&shared.ledger, key).await? {
+        Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
+        Created::Before { agent_id, .. } => (StatusCode::OK, agent_id),
+    };
+    Ok((status, Json(json!({"id": id}))))
 }
 
 /// The body of a request that keeps every rule. `Json<CreateAgent>` checks the same rules, but refuses a body with one
@@ -68,10 +102,10 @@ impl<S: Send + Sync> FromRequest<S> for NewAgent {
 }
 
 async fn retrieve_deal(
-    State(client): State<Client>,
+    State(shared): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Json<Deal>, Failure> {
-    Ok(Json(client.deals().retrieve(id).await?))
+    Ok(Json(shared.client.deals().retrieve(id).await?))
 }
 
 /// What the caller of this service learns about a failed call: only its kind.
@@ -85,11 +119,22 @@ impl From<Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        eprintln!("{}", self.0);
-        if self.0.is_not_found() {
-            StatusCode::NOT_FOUND.into_response()
-        } else {
-            StatusCode::BAD_GATEWAY.into_response()
+        let Self(error) = self;
+        eprintln!("{error}");
+        if error.is_not_found() {
+            return StatusCode::NOT_FOUND.into_response();
         }
+        if error.is_in_flight() {
+            // Another request is creating it.
+            return (StatusCode::CONFLICT, [(RETRY_AFTER, "1")]).into_response();
+        }
+        match (error.kind(), error.outcome()) {
+            // The service rejected it: whoever corrects it takes another key.
+            (ErrorKind::Recorded, Outcome::Rejected) => StatusCode::UNPROCESSABLE_ENTITY,
+            // Nobody knows whether there is an agent: somebody has to look, and settle it in the ledger.
+            (ErrorKind::Recorded, _) => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+        .into_response()
     }
 }

@@ -83,6 +83,9 @@ def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure: ...
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
 ) -> Call[Agent] | Failure | None: ...
+def create_once(
+    call: Call[_T_co], key: str, ledger: str, keys: str | None, resend_unknown: bool, wait_in_flight: bool
+) -> Call[_T_co] | Failure: ...
 def raw_request(
     method: str,
     segments: tuple[str, ...],

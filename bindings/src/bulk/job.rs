@@ -23,10 +23,10 @@ use tokio::{
 use super::{
     columns::{Columns, End},
     inputs::{Inputs, Next},
-    item::Item,
 };
 use crate::{
     calls::awaited::Awaited,
+    models::item::Item,
     python::failure::{Failure, Outcome},
 };
 

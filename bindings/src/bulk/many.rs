@@ -12,14 +12,13 @@ use pyo3::{prelude::*, types::PyList};
 use super::{
     columns::{Columns, End, TableOptions},
     inputs::Inputs,
-    item::Item,
     job::{self, Shared, State, Task},
     reader::Reader,
 };
 use crate::{
     arrow::table::{Table, stream_capsule},
     calls::{call::Options, mailbox::Mailbox, runtime},
-    models::response::{self, ReadAs},
+    models::{item::Item, response::ReadAs},
     python::{
         failure::{Failure, Outcome, entry, into_python},
         gil,
@@ -262,15 +261,7 @@ impl Many {
             let items = self.taken()?;
             let count = items.len();
             for item in items.into_iter().rev() {
-                let value = item
-                    .result
-                    .map(|result| response::result(py, &result, self.read_as, self.raw))
-                    .map(|value| into_python(py, value));
-                let record = item.record.map(|(is_earlier, agent_id, sent_at, error)| {
-                    let failure = error.map(|error| into_python::<()>(py, Err(error.into())));
-                    PyResult::Ok((is_earlier, agent_id, sent_at, failure.transpose()?))
-                });
-                taken.append((item.index, item.id, value.transpose()?, record.transpose()?))?;
+                taken.append(item.parts(py, self.read_as, self.raw)?)?;
             }
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;

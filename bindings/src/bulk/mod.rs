@@ -2,7 +2,6 @@
 
 pub(crate) mod columns;
 mod inputs;
-mod item;
 mod job;
 pub(crate) mod ledger;
 pub(crate) mod many;

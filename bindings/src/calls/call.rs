@@ -1,16 +1,23 @@
 //! The calls that can be made: each knows how to make its request and how to read its response.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
+use dealkit::{
+    CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError, ledger::Ledger,
+};
+use futures_util::FutureExt as _;
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple, PyType},
 };
 
 use crate::{
+    calls::watch::{Observer, Sent},
     models::{
         agent_body,
         classes::Deal,
+        item::Reply,
         response::ReadAs,
         write::{Place, Writer},
     },
@@ -32,6 +39,16 @@ pub(crate) struct Call {
     id: Option<String>,
     /// The body, if the call creates an agent.
     pub(crate) body: Option<Bytes>,
+    key: Option<Key>,
+}
+
+/// The key of a create, and its ledger.
+struct Key {
+    ledger: Ledger,
+    key: String,
+    keys: Option<String>,
+    resends_unknown: bool,
+    waits_in_flight: bool,
 }
 
 #[pymethods]
@@ -54,7 +71,49 @@ impl Call {
             read_as,
             id: None,
             body: None,
+            key: None,
         }
+    }
+
+    /// The call that creates an agent from this body.
+    fn creating(body: Bytes) -> Self {
+        let sent = body.clone();
+        let call = Self::new(Some(dealkit::Agent::SCHEMA), move |client| {
+            client.agents().create_written(sent.clone()).raw_response()
+        });
+        Self {
+            body: Some(body),
+            ..call
+        }
+    }
+
+    /// Makes the call on a client, and reports on it.
+    pub(crate) fn send(
+        &self,
+        client: &dealkit::Client,
+        options: Option<&Options>,
+        observer: Observer,
+    ) -> Sent {
+        let (Some(of), Some(body)) = (&self.key, &self.body) else {
+            let sent = observer.send(self.on(client, options));
+            return Box::pin(sent.map(|result| Reply::Response(result.map_err(Arc::new))));
+        };
+        let mut call = client.agents().create_written(body.clone());
+        if let Some(Options(options)) = options {
+            call = call.options(options.clone());
+        }
+        let mut once = call.once(&of.ledger, &of.key).raw_response();
+        if let Some(keys) = &of.keys {
+            once = once.keys(keys);
+        }
+        if of.resends_unknown {
+            once = once.resend_unknown();
+        }
+        if of.waits_in_flight {
+            once = once.wait_in_flight();
+        }
+        let sent = once.send_with(|call| observer.send(call));
+        Box::pin(sent.map(|creation| Reply::Creation(creation.into())))
     }
 
     /// The call on a client.
@@ -136,17 +195,34 @@ pub(crate) fn create_agent<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     entry(py, || {
         let body = agent_body::written(given, omitted, validate, is_converted)?;
-        Ok(body.map(|body| {
-            let body = Bytes::from(body);
-            let sent = body.clone();
-            let call = Call::new(Some(dealkit::Agent::SCHEMA), move |client| {
-                client.agents().create_written(sent.clone()).raw_response()
-            });
-            Call {
-                body: Some(body),
-                ..call
-            }
-        }))
+        Ok(body.map(|body| Call::creating(body.into())))
+    })
+}
+
+/// A call that creates an agent, with a key: its ledger's path, the name of its keys, whether it is sent again if nobody knows
+/// what became of it, and whether it waits for whoever is sending it.
+#[pyfunction]
+pub(crate) fn create_once<'py>(
+    call: &Bound<'py, Call>,
+    key: &Bound<'py, PyAny>,
+    ledger: &str,
+    keys: Option<String>,
+    resend_unknown: bool,
+    wait_in_flight: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    entry(call.py(), || {
+        let key = Key {
+            ledger: Ledger::sqlite(ledger),
+            key: text("key", key)?,
+            keys,
+            resends_unknown: resend_unknown,
+            waits_in_flight: wait_in_flight,
+        };
+        let body = call.get().body.clone().unwrap_or_default();
+        Ok(Call {
+            key: Some(key),
+            ..Call::creating(body)
+        })
     })
 }
 

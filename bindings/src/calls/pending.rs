@@ -6,8 +6,8 @@ use futures_util::future::{AbortHandle, abortable};
 use pyo3::prelude::*;
 
 use crate::{
-    calls::{awaited::Awaited, mailbox::Mailbox, runtime, watch::SentCall},
-    models::response::{self, CallResult, ReadAs},
+    calls::{awaited::Awaited, mailbox::Mailbox, runtime, watch::Sent},
+    models::{item::Reply, response::ReadAs},
     python::failure::{Failure, Outcome, entry},
 };
 
@@ -25,19 +25,18 @@ pub(crate) struct Pending {
 #[derive(Default)]
 struct Ended {
     has_ended: bool,
-    result: Option<CallResult>,
+    result: Option<Reply>,
 }
 
 impl Pending {
     /// Begins a call on the background thread.
-    pub(crate) fn start(sent: SentCall, read_as: ReadAs, raw: bool) -> Outcome<Self> {
+    pub(crate) fn start(sent: Sent, read_as: ReadAs, raw: bool) -> Outcome<Self> {
         let (sent, call) = abortable(sent);
         let background = runtime::background()?;
         let ended = Arc::new(Awaited::new(Ended::default(), background.clone()));
         let ending = Ending(Arc::clone(&ended));
         background.spawn(async move {
-            let result = sent.await.ok();
-            ending.0.lock().result = result.map(|result| result.map_err(Arc::new));
+            ending.0.lock().result = sent.await.ok();
         });
         Ok(Self {
             ended,
@@ -72,7 +71,7 @@ impl Pending {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let result = self.ended.lock().result.take();
         entry(py, || match result {
-            Some(result) => response::result(py, &result, self.read_as, self.raw),
+            Some(reply) => reply.value(py, self.read_as, self.raw),
             None => Err(Failure::Runtime(
                 "the call never ended: this is a bug in dealkit, please report it".to_owned(),
             )),

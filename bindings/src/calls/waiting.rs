@@ -2,7 +2,7 @@
 
 use std::{
     process,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use pyo3::prelude::*;
@@ -11,9 +11,9 @@ use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use crate::{
     calls::{
         runtime::{self, SIGNAL_POLL_INTERVAL},
-        watch::SentCall,
+        watch::Sent,
     },
-    models::response::{self, CallResult, ReadAs},
+    models::{item::Reply, response::ReadAs},
     python::{
         failure::{Failure, Outcome, entry},
         gil,
@@ -24,7 +24,7 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
-    call: Mutex<Option<SentCall>>,
+    call: Mutex<Option<Sent>>,
     read_as: ReadAs,
     raw: bool,
     process: u32,
@@ -34,7 +34,7 @@ impl Waiting {
     /// Begins a call and waits briefly. Returns its result, or a Waiting while it is still in flight.
     pub(crate) fn begin<'py>(
         py: Python<'py>,
-        call: Outcome<SentCall>,
+        call: Outcome<Sent>,
         read_as: ReadAs,
         raw: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -48,7 +48,7 @@ impl Waiting {
             drive(py, call, true)
         });
         entry(py, || match progress? {
-            Ok(result) => response::result(py, &result, read_as, raw),
+            Ok(reply) => reply.value(py, read_as, raw),
             Err(call) => {
                 let waiting = Self {
                     call: Mutex::new(Some(call)),
@@ -61,7 +61,7 @@ impl Waiting {
         })
     }
 
-    fn take(&self) -> Option<SentCall> {
+    fn take(&self) -> Option<Sent> {
         self.call
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -69,7 +69,7 @@ impl Waiting {
     }
 
     /// Waits briefly; returns the result of the call, if it has ended.
-    fn poll(&self, py: Python<'_>) -> Outcome<Option<CallResult>> {
+    fn poll(&self, py: Python<'_>) -> Outcome<Option<Reply>> {
         let call = match self.take() {
             Some(call) if self.process == process::id() => call,
             inherited => {
@@ -91,7 +91,7 @@ impl Waiting {
 
 /// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
 /// in flight.
-fn drive(py: Python<'_>, call: SentCall, is_first: bool) -> Outcome<Result<CallResult, SentCall>> {
+fn drive(py: Python<'_>, call: Sent, is_first: bool) -> Outcome<Result<Reply, Sent>> {
     let runtime = runtime::for_callers()?;
     Ok(gil::release(py, move || {
         runtime.block_on(async move {
@@ -102,7 +102,7 @@ fn drive(py: Python<'_>, call: SentCall, is_first: bool) -> Outcome<Result<CallR
                 yield_now().await;
             }
             match timeout(SIGNAL_POLL_INTERVAL, &mut call).await {
-                Ok(result) => Ok(result.map_err(Arc::new)),
+                Ok(reply) => Ok(reply),
                 Err(_) => Err(call),
             }
         })
@@ -117,7 +117,7 @@ impl Waiting {
         let waiting = this.get();
         let polled = waiting.poll(py);
         entry(py, || match polled? {
-            Some(result) => response::result(py, &result, waiting.read_as, waiting.raw),
+            Some(reply) => reply.value(py, waiting.read_as, waiting.raw),
             None => Ok(this.clone().into_any()),
         })
     }

@@ -29,7 +29,10 @@ use tracing_subscriber::{
     registry::Registry,
 };
 
-use crate::python::{arguments::pairs, failure::entry};
+use crate::{
+    models::item::Reply,
+    python::{arguments::pairs, failure::entry},
+};
 
 tokio::task_local! {
     /// Set while a watched call is polled.
@@ -121,6 +124,9 @@ impl Watch {
 
 /// What observes a call, if anything does.
 pub(crate) struct Observer(Option<Arc<Records>>);
+
+/// A single call that was sent.
+pub(crate) type Sent = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// A call that was sent. It takes kilobytes, so it is created where it stays: every move would copy them.
 pub(crate) type SentCall = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;

@@ -3,6 +3,7 @@
 pub(crate) mod agent_body;
 pub(crate) mod argument;
 pub(crate) mod classes;
+pub(crate) mod item;
 pub(crate) mod model;
 pub(crate) mod read;
 pub(crate) mod response;

@@ -1,15 +1,17 @@
 //! Every example runs to its end against a sandbox and prints what its file says.
 
 use std::{
+    collections::HashSet,
     io::{BufRead, BufReader, Write as _},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
+    time::Duration,
 };
 
-use dealkit::{Method, blocking::Client};
-use dealkit_server::Sandbox;
+use dealkit::{Method, RetryPolicy, blocking::Client, ledger::Ledger};
+use dealkit_server::{Cut, Fault, Sandbox};
 use serde_json::json;
 
 /// An example as a process to start. Cargo builds the examples with the tests.
@@ -144,15 +146,8 @@ impl Drop for Ended {
 #[test]
 fn service() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let mut program = example("service", &sandbox);
-    let mut process = Ended(program.stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    let stdout = process.0.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut line).unwrap();
     // Its paths are those of the interface, so dealkit can call it.
-    let url = line.trim().strip_prefix("listening on ").unwrap();
-    let client = Client::builder().base_url(url).service_key("none");
-    let client = client.build().unwrap();
+    let (_process, client) = start_service(&sandbox, Path::new("unused"));
 
     let ada = json!({"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}});
     let created = client.request(Method::POST, ["agents"]).json(&ada).send();
@@ -227,4 +222,99 @@ fn traces() {
         assert!(shown.contains(line), "{line} in {shown}");
     }
     assert!(!shown.contains("d_1"), "{shown}");
+}
+
+/// Starts one process of the service.
+fn start_service(sandbox: &Sandbox, ledger: &Path) -> (Ended, Client) {
+    let mut program = example("service", sandbox);
+    let program = program.env("DEALKIT_LEDGER", ledger);
+    let program = program.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = Ended(program.spawn().unwrap());
+    let mut line = String::new();
+    let stdout = process.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("listening on ").unwrap();
+    let client = Client::builder().base_url(url).service_key("none");
+    (process, client.build().unwrap())
+}
+
+/// Creates the agent with this key, and returns the status.
+fn put(client: &Client, key: usize) -> Option<u16> {
+    let agent = json!({
+        "email": format!("agent{key}@example.com"), "first_name": "Ada", "last_name": "Lovelace", "profile": {}
+    });
+    let call = client.request(Method::PUT, ["agents", &key.to_string()]);
+    let answered = call.json(&agent).retry(RetryPolicy::never()).send();
+    let status = |error: dealkit::Error| error.status().map(|status| status.as_u16());
+    answered.map_or_else(status, |answer| Some(answer.status().as_u16()))
+}
+
+#[test]
+fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
+    const KEYS: usize = 60;
+    let sandbox = Sandbox::builder().start().unwrap();
+    for fault in [
+        Fault::act_then_reset().probability(0.05),
+        Fault::status(503).probability(0.05),
+        Fault::cut(Cut::BeforeHead).probability(0.02),
+        Fault::delay(Duration::from_millis(10)).probability(0.3),
+    ] {
+        sandbox.fail_next(fault.method("POST").forever()).unwrap();
+    }
+    let folder = std::env::temp_dir().join(format!("dealkit-service-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let ledger = folder.join("agents.ledger");
+    let once = || {
+        let agents = sandbox.agents();
+        let emails: HashSet<_> = agents.iter().map(|agent| agent.email.clone()).collect();
+        assert_eq!(emails.len(), agents.len(), "an agent is there twice");
+        agents.len()
+    };
+    // Two services race for the same keys, and each is killed with one in flight, at a moment that nobody chooses.
+    for keys in (0..KEYS).collect::<Vec<_>>().chunks(KEYS / 3) {
+        let services = [(); 2].map(|()| start_service(&sandbox, &ledger));
+        thread::scope(|scope| {
+            for (number, (mut process, client)) in services.into_iter().enumerate() {
+                let (first, last) = keys.split_at(keys.len() - 5 * number - 2);
+                scope.spawn(move || {
+                    for key in first {
+                        put(&client, *key);
+                    }
+                    thread::scope(|scope| {
+                        scope.spawn(|| {
+                            for key in last {
+                                put(&client, *key);
+                            }
+                        });
+                        thread::sleep(Duration::from_millis(7));
+                        process.0.kill().unwrap();
+                    });
+                });
+            }
+        });
+        once();
+    }
+    sandbox.clear_faults();
+    // Somebody looks for those in doubt, and settles them; then all of them are there.
+    for is_settled in [false, true] {
+        let (_process, client) = start_service(&sandbox, &ledger);
+        let agents = sandbox.agents();
+        for key in 0..KEYS {
+            let email = format!("agent{key}@example.com");
+            let found = agents.iter().find(|agent| agent.email == email);
+            let status = put(&client, key).unwrap();
+            match status {
+                200 | 201 => assert_eq!(status == 200, found.is_some()),
+                500 if !is_settled => {
+                    let found = found.map(|agent| agent.id.clone());
+                    Ledger::sqlite(&ledger)
+                        .settle([(key.to_string(), found)])
+                        .unwrap();
+                }
+                status => panic!("{status}"),
+            }
+        }
+    }
+    assert_eq!(once(), KEYS);
+    std::fs::remove_dir_all(folder).unwrap();
 }

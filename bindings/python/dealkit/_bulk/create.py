@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Mapping, Sized
-from datetime import UTC, datetime
 from os import getpid
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
-from dealkit._bulk.creation import Creation
+from dealkit._bulk.creation import Creation, creation_of
 from dealkit._bulk.keys import FIELDS, key_of, named
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
@@ -119,7 +118,7 @@ class _Creations(Window[Creation[T]]):
             agent, error = None, exception(value, index=index)
         else:
             agent, error = value, None
-        recorded, agent_id, sent, unrecorded = (False, None, None, None) if record is None else record
+        recorded = record is not None and record[0]
         refused = self._refused.get(index)
         # The ledger may know the row's key, whatever is wrong with the row now.
         if refused is not None and not (recorded or isinstance(error, DuplicateKeyError)):
@@ -133,19 +132,9 @@ class _Creations(Window[Creation[T]]):
                 watched.forget()  # Nothing was sent.
         else:
             self._unwatch(index, error)
-        ledger_error: Any = None if unrecorded is None else exception(unrecorded)
-        if ledger_error is not None:
-            self._unrecorded = ledger_error
-        return Creation(
-            index=index,
-            agent=agent,
-            agent_id=agent_id,
-            error=error,
-            key=id,
-            recorded=recorded,
-            sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
-            ledger_error=ledger_error,
-        )
+        creation: Creation[T] = creation_of(index, id, agent, error, record)
+        self._unrecorded = creation.ledger_error or self._unrecorded
+        return creation
 
     def stop(self) -> None:
         """Takes no further rows. Those in flight still finish: go on iterating. A signal handler may call it."""

@@ -1,14 +1,14 @@
-"""What became of one row of ``create_many``."""
+"""What became of one row of ``create_many``, or of the key of ``create_once``."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
+from dealkit._core.failure import exception
 from dealkit._core.keywords import keywords
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from dealkit.exceptions import DealkitError, LedgerError, Outcome
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ _PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_erro
 
 
 class Creation(Generic[T]):
-    """What became of one row of ``client.agents.create_many``.
+    """What became of one row of ``client.agents.create_many``, or of the key of ``create_once``.
 
     Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
     ``Creation(index=1, error=timeout_error())``.
@@ -27,7 +27,7 @@ class Creation(Generic[T]):
     ...     case "created":
     ...         print("created now:", creation.agent)
     ...     case "created_before":
-    ...         print("created by an earlier run, says the ledger:", creation.agent_id, creation.sent_at)
+    ...         print("created before, says the ledger:", creation.agent_id, creation.sent_at)
     ...     case "failed":
     ...         print(creation.outcome, creation.error)
     """
@@ -48,7 +48,7 @@ class Creation(Generic[T]):
         sent_at: datetime | None = None,
     ) -> None:
         self.index: Final = index
-        """The position of the row among those given, from 0."""
+        """The position of the row among those given, from 0. Of a single create, 0."""
         self.agent: Final = agent
         """The agent, or None if there is none or it is not at hand. With ``with_raw_response``, the whole response."""
         self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
@@ -61,7 +61,7 @@ class Creation(Generic[T]):
         response could not be read."""
 
         self.key: Final = key
-        """The row's key, if the job has a ledger. It may be personal, and no text contains it."""
+        """The key in the ledger, if there is one. It may be personal, and no text contains it."""
         self.recorded: Final = recorded
         """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
         created, ``agent_id`` and ``sent_at`` are then set, if they are known; for a rejected or unknown row, ``error`` is
@@ -99,3 +99,20 @@ class Creation(Generic[T]):
 
 def _restored(*parts: Any) -> Creation[Any]:
     return Creation(**dict(zip(_PARTS, parts, strict=True)))
+
+
+def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | None, record: Any) -> Creation[Any]:
+    """What the native half knows: ``record`` is whether this was known before, the agent's identifier, when it was sent,
+    and why the ledger lacks the result."""
+    recorded, agent_id, sent, unrecorded = (False, None, None, None) if record is None else record
+    ledger_error: Any = None if unrecorded is None else exception(unrecorded)
+    return Creation(
+        index=index,
+        agent=agent,
+        agent_id=agent_id,
+        error=error,
+        key=key,
+        recorded=recorded,
+        sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
+        ledger_error=ledger_error,
+    )

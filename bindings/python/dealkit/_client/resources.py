@@ -12,6 +12,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
+from dealkit._bulk.creation import Creation
+from dealkit._bulk.once import create_once, create_once_async
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.requests import retrieve
@@ -26,6 +28,7 @@ from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
 # What a call returns: an agent or a deal, the coroutine of one, or the response with it; and iterators of these.
 Created = TypeVar("Created")
+CreatedOnce = TypeVar("CreatedOnce")
 Creations = TypeVar("Creations")
 Retrieved = TypeVar("Retrieved")
 Retrievals = TypeVar("Retrievals")
@@ -36,15 +39,20 @@ class _Form(NamedTuple):
     """A form in which calls come."""
 
     send: Any
+    create_once: Any
     creations: Any
     deals: Any
     is_raw: bool
 
 
-_PLAIN = _Form(Service.send, CreationIterator, DealIterator, False)
-_RAW = _Form(Service.send, CreationIterator, DealIterator, True)
-_AWAITED = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, False)
-_AWAITED_RAW = _Form(Service.send_async, AsyncCreationIterator, AsyncDealIterator, True)
+_PLAIN = _Form(Service.send, create_once, CreationIterator, DealIterator, False)
+_RAW = _Form(Service.send, create_once, CreationIterator, DealIterator, True)
+_AWAITED = _Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, False)
+_AWAITED_RAW = _Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, True)
+
+
+class AgentAndOptions(CreateAgentParams, CallOptions):
+    """An agent to create, and the options of the call that creates it."""
 
 
 class _Calls:
@@ -58,7 +66,7 @@ class _Calls:
         self._service = service
 
 
-class AgentCalls(_Calls, Generic[Created, Creations]):
+class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     """Calls on agents."""
 
     __slots__ = ()
@@ -127,6 +135,61 @@ class AgentCalls(_Calls, Generic[Created, Creations]):
         del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
         del brokerage_id, office_id, collective_id, given["self"], given["options"]
         return self._form.send(self._service, create_agent(given), options, self._form.is_raw)  # type: ignore[no-any-return]
+
+    @keywords
+    def create_once(
+        self,
+        *,
+        key: str,
+        ledger: str | PathLike[str],
+        keys: str | None = None,
+        resend_unknown: bool = False,
+        wait_in_flight: bool = False,
+        validate: bool = True,
+        **arguments: Unpack[AgentAndOptions],
+    ) -> CreatedOnce:
+        """Creates an agent, unless that was done with the same key before: for a web handler or the worker of a queue, which
+        may run twice, in several processes.
+
+        >>> creation = client.agents.create_once(key="crm-4711", ledger="agents.ledger", **agent)
+        >>> print(creation.result, creation.agent_id)
+        created a_1
+
+        The ledger has what became of each key, for all processes of one machine, and jobs of ``create_many`` may share
+        it. If the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
+        ``agent_id`` and ``sent_at`` say which and when. Otherwise the key goes to the ledger before the request leaves,
+        and the outcome before you receive it, so no crash makes a second agent.
+
+        A ``RecordedError`` says that nothing was sent because nobody knows what became of the key (``outcome`` is
+        ``"unknown"``: find out, and ``dealkit.ledger.settle`` it), because another call or job is sending it
+        (``in_flight``: try again a little later), or because the service rejected it: send a corrected request with
+        another key.
+
+        The client keeps the last 16 ledgers open until it is closed, so that no call has to open one; opening it keeps no
+        event loop waiting. If an outcome cannot be written, ``ledger_error`` says why: it is written as soon as that is
+        possible, and until then nobody sends the key.
+
+        Args:
+            key: The key: any str that is the same whenever the agent is meant, and that no other agent has.
+            ledger: The file of the ledger, an SQLite database of its own; it is created if it does not exist.
+            keys: What the keys are called, such as ``"email"``: a ledger whose keys have another name is refused, because
+                it would know none of them.
+            resend_unknown: Whether to send it even if nobody knows what became of the key. If the agent was created,
+                there are then two.
+            wait_in_flight: Whether to wait while another call or job is sending it, for as long as this call may take.
+            validate: Whether the rules are checked before anything is sent.
+            arguments: The agent's, as ``create`` takes them, and the options of this call: ``extra_headers``, ``timeout``,
+                ``max_retries``.
+
+        Raises:
+            RecordedError: The ledger has the key, and it has no agent, or nobody knows.
+            LedgerError: The ledger cannot be used; nothing was sent.
+            DealkitError: Whatever ``create`` raises.
+        """
+        given: dict[str, Any] = {**arguments, "key": key, "ledger": ledger, "keys": keys, "validate": validate}
+        given |= {"resend_unknown": resend_unknown, "wait_in_flight": wait_in_flight}
+        del arguments, key
+        return self._form.create_once(self._service, given, self._form.is_raw)  # type: ignore[no-any-return]
 
     @keywords
     def create_many(
@@ -310,7 +373,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
         return form.deals(self._service, ids, concurrency, ordered, on_error, progress, options, raw=form.is_raw)
 
 
-class Agents(AgentCalls[Agent, CreationIterator[Agent]]):
+class Agents(AgentCalls[Agent, Creation[Agent], CreationIterator[Agent]]):
     """Calls on agents; see ``Client.agents``."""
 
     __slots__ = ()
@@ -324,7 +387,9 @@ class Deals(DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError
     _form = _PLAIN
 
 
-class RawAgents(AgentCalls[RawResponse[Agent], CreationIterator[RawResponse[Agent]]]):
+class RawAgents(
+    AgentCalls[RawResponse[Agent], Creation[RawResponse[Agent]], CreationIterator[RawResponse[Agent]]],
+):
     """Calls on agents; see ``Client.with_raw_response.agents``."""
 
     __slots__ = ()
@@ -344,13 +409,16 @@ class RawDeals(
     _form = _RAW
 
 
-class AsyncAgents(AgentCalls[Coroutine[Any, Any, Agent], AsyncCreationIterator[Agent]]):
+class AsyncAgents(
+    AgentCalls[Coroutine[Any, Any, Agent], Coroutine[Any, Any, Creation[Agent]], AsyncCreationIterator[Agent]],
+):
     """Calls on agents; see ``AsyncClient.agents``."""
 
     __slots__ = ()
     _form = _AWAITED
     if not TYPE_CHECKING:
         create = awaited(AgentCalls.create)
+        create_once = awaited(AgentCalls.create_once)
 
 
 class AsyncDeals(DealCalls[Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], AsyncDealIterator[Deal | DealkitError]]):
@@ -363,7 +431,11 @@ class AsyncDeals(DealCalls[Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], A
 
 
 class AsyncRawAgents(
-    AgentCalls[Coroutine[Any, Any, RawResponse[Agent]], AsyncCreationIterator[RawResponse[Agent]]],
+    AgentCalls[
+        Coroutine[Any, Any, RawResponse[Agent]],
+        Coroutine[Any, Any, Creation[RawResponse[Agent]]],
+        AsyncCreationIterator[RawResponse[Agent]],
+    ],
 ):
     """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
 
@@ -371,6 +443,7 @@ class AsyncRawAgents(
     _form = _AWAITED_RAW
     if not TYPE_CHECKING:
         create = awaited(AgentCalls.create)
+        create_once = awaited(AgentCalls.create_once)
 
 
 class AsyncRawDeals(

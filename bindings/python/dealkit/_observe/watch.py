@@ -72,7 +72,11 @@ class Watched:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self.end(error)
+        self.flush()
+        if self._end is None and (error is None or getattr(error, "kind", None) in ("recorded", "ledger")):
+            self.forget()  # A ledger has answered, and nothing was sent.
+        else:
+            self.end(error)
 
     def end(self, error: BaseException | None) -> None:
         """The call has ended, with this exception if there is one."""

@@ -1,0 +1,155 @@
+"""``create_once``: made by the first who comes, and only reported to everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
+from dealkit.exceptions import (
+    InternalServerError,
+    LedgerError,
+    RecordedError,
+    UnprocessableEntityError,
+    ValidationError,
+)
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+
+
+def test_a_key_is_sent_until_something_is_known_of_it(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "agents.ledger"
+    create_once = dealkit_client.agents.create_once
+    now = create_once(key="new", ledger=path, **ADA)
+    assert (now.result, now.agent_id, now.key) == ("created", "a_1", "new")
+    assert now.agent is not None and now.agent.email == "ada@example.com"
+    with caplog.at_level(logging.DEBUG, "dealkit"):
+        before = create_once(key="new", ledger=str(path), **ADA)
+    assert not caplog.records  # Nothing was sent.
+    assert (before.result, before.agent_id, before.agent) == ("created_before", "a_1", None)
+    assert before.sent_at is not None and before.ledger_error is None
+
+    for status, outcome, raised in [(422, "rejected", UnprocessableEntityError), (500, "unknown", InternalServerError)]:
+        key = str(status)
+        dealkit_sandbox.fail_next(status=status)
+        with pytest.raises(raised):
+            create_once(key=key, ledger=path, **ADA)
+        with pytest.raises(RecordedError) as recorded:
+            create_once(key=key, ledger=path, **ADA)
+        error = recorded.value
+        assert (error.outcome, error.status_code, error.in_flight) == (outcome, status, False)
+        assert ledger.settle(path, {key: None}) == 1
+        assert create_once(key=key, ledger=path, **ADA).result == "created"
+
+    dealkit_sandbox.fail_next(status=500)
+    with pytest.raises(InternalServerError):
+        create_once(key="doubtful", ledger=path, **ADA)
+    assert create_once(key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
+    assert len(dealkit_sandbox.agents) == 4
+
+
+def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "agents.ledger"
+    options: Any = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
+    with Client(**options) as client:
+        raw = client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA)
+        assert isinstance(raw.agent, RawResponse) and raw.agent.parse().id == "a_1"
+        assert client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA).agent_id == "a_1"
+        patient = client.with_options(timeout=50)
+        assert patient.agents.create_once(key="raw", ledger=path, timeout=9, max_retries=0, **ADA).recorded
+        # The clients share what is open.
+        assert len([*tmp_path.glob("*-job-*")]) == 1
+        del patient
+    del client
+
+    async def awaited() -> None:
+        async with AsyncClient(**options) as client:
+            assert inspect.iscoroutinefunction(client.agents.create_once)
+            calls = (client.agents.create_once(key="many", ledger=path, wait_in_flight=True, **ADA) for _ in range(20))
+            made = await asyncio.gather(*calls)
+            assert sorted(creation.result for creation in made) == ["created", *["created_before"] * 19]
+            raw = await client.with_raw_response.agents.create_once(key="raw 2", ledger=path, **ADA)
+            assert raw.agent is not None and raw.agent.status_code == 201
+            dealkit_sandbox.fail_next(delay=30)
+            cancelled = asyncio.create_task(client.agents.create_once(key="cancelled", ledger=path, **ADA))
+            while len(dealkit_sandbox.requests) < 4:
+                await asyncio.sleep(0.01)
+            with pytest.raises(RecordedError, match="being sent elsewhere right now") as other:
+                await client.agents.create_once(key="cancelled", ledger=path, **ADA)
+            assert (other.value.in_flight, other.value.outcome) == (True, "unknown")
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            with pytest.raises(RecordedError, match="its outcome is unknown"):
+                await client.agents.create_once(key="cancelled", ledger=path, **ADA)
+
+    asyncio.run(awaited())
+    assert ledger.show(path).succeeded == 3
+
+
+def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path) -> None:
+    create_once: Any = dealkit_client.agents.create_once
+    path = tmp_path / "agents.ledger"
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"key": 5}, TypeError, "key must be a str, the key of this agent, not int"),
+        ({"keys": 5}, TypeError, "keys must be a str"),
+        ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
+        ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
+        ({"validate": 1}, TypeError, "validate must be a bool"),
+        ({"key": ""}, ConfigError, "not sent: the key is empty"),
+        ({"email": "no"}, ValidationError, "invalid_email"),
+        ({"mail": "ada@example.com"}, TypeError, "did you mean 'email'"),
+        ({"timeout": 0}, ConfigError, "timeout must be a number of seconds, more than zero"),
+    ]
+    for given, raised, text in wrong:
+        with pytest.raises(raised, match=text):
+            create_once(**{"key": "one", "ledger": path, **ADA, **given})
+    create_once(key="ada@example.com", ledger=path, keys="email", **ADA)
+    with pytest.raises(LedgerError, match='its keys are called "email", and those used here "crm"'):
+        create_once(key="4711", ledger=path, keys="crm", **ADA)
+    assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].recorded
+    assert len(dealkit_sandbox.requests) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a full disk is imitated by a limit of the process")
+def test_a_full_disk_sends_nothing_and_what_became_of_a_key_is_written_later(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "agents.ledger"
+
+    def create_once(key: str) -> Any:
+        return dealkit_client.agents.create_once(key=key, ledger=path, **ADA)
+
+    create_once("before")
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        dealkit_sandbox.fail_next(delay=0.5)
+        with ThreadPoolExecutor() as pool:
+            call = pool.submit(create_once, "in flight")
+            while len(dealkit_sandbox.requests) < 2:
+                pass
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+            made = call.result()
+        assert (made.result, made.agent_id) == ("created", "a_2")
+        assert isinstance(made.ledger_error, LedgerError)
+        with pytest.raises(LedgerError, match="make room, and call again with the same ledger and key"):
+            create_once("next")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert create_once("in flight").agent_id == "a_2"
+    assert create_once("next").result == "created"
+    assert len(dealkit_sandbox.agents) == 3
