@@ -54,19 +54,14 @@ class _Known:
     instruments: _Instruments | None = None
 
 
-def _instruments() -> _Instruments | None:
-    provider = sys.modules["opentelemetry.metrics"].get_meter_provider()
+def _instruments(metrics: Any) -> _Instruments | None:
+    provider = metrics.get_meter_provider()
     if _Known.provider is not provider:
         _Known.provider, _Known.instruments = provider, None
         # The API's own providers measure nothing.
         if not type(provider).__module__.startswith("opentelemetry.metrics"):
             _Known.instruments = _Instruments(provider.get_meter("dealkit", __version__))
     return _Known.instruments
-
-
-def is_used() -> bool:
-    """Whether the program has imported it."""
-    return "opentelemetry.metrics" in sys.modules
 
 
 class Meter:
@@ -110,10 +105,11 @@ class Meter:
 
 def of(description: Description) -> Meter | None:
     """What measures the calls of an operation; None if nobody wants to know."""
-    if not is_used():
+    metrics = sys.modules.get("opentelemetry.metrics")
+    if metrics is None:
         return None
     try:
-        instruments = _instruments()
+        instruments = _instruments(metrics)
     except Exception:
         report()
         return None

@@ -47,11 +47,6 @@ def _tracer(trace: Any) -> Any:
     return _Known.tracer
 
 
-def is_used() -> bool:
-    """Whether the program has imported it."""
-    return "opentelemetry.trace" in sys.modules
-
-
 def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
     """A span for a call, and the headers that identify it; None if nobody traces."""
     trace: Any = sys.modules.get("opentelemetry.trace")

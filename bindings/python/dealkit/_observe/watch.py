@@ -5,6 +5,7 @@ Each call is logged and measured, and its span ended, where it was made: that is
 
 from __future__ import annotations
 
+import sys
 from time import monotonic
 
 from dealkit import _native
@@ -139,7 +140,7 @@ _UNWATCHED = _Unwatched()
 def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
     """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = log.level()
-    if level == log.NEVER and not (trace.is_used() or metrics.is_used()):
+    if level == log.NEVER and "opentelemetry" not in sys.modules:
         return _UNWATCHED
     description = unwrap(describe(*given))
     meter = metrics.of(description)
