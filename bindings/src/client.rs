@@ -1,9 +1,10 @@
 //! Connections and the calls on them: the implementation of the Python classes Client and AsyncClient.
 
-use std::{env, fs};
+use std::{env::var, fs};
 
 use dealkit::{
-    BASE_URL_VARIABLE, ClientBuilder, Error, Piece, RetryPolicy, SERVICE_KEY_VARIABLE, Setting,
+    BASE_URL_VARIABLE, ClientBuilder, Error, Piece, SERVICE_KEY_FILE_VARIABLE,
+    SERVICE_KEY_VARIABLE, Setting,
 };
 use pyo3::{prelude::*, types::PyDict};
 
@@ -13,7 +14,8 @@ use crate::{
         many::{LedgerOptions, Many},
     },
     calls::{
-        call::{Call, Options},
+        call::{self, Call, Options},
+        key::KeySource,
         pending::Pending,
         runtime::{self, PerProcess},
         waiting::Waiting,
@@ -53,26 +55,36 @@ impl Drop for Engine {
 struct Config {
     builder: ClientBuilder,
     base_url: String,
-    service_key: String,
-    /// The files that settings name, as error texts show them.
+    /// The key or its file, unless there is a provider.
+    service_key: Option<String>,
+    service_key_file: Option<String>,
+    /// The file that the setting names, for error texts: the builder knows only its content.
     ca_file: String,
-    client_cert: String,
 }
 
 impl Config {
     fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
         let base_url = or_environment(settings, "base_url", BASE_URL_VARIABLE)?;
-        let service_key = or_environment(settings, "service_key", SERVICE_KEY_VARIABLE)?;
         let (ca_file, client_cert) = (settings.paths("ca_file")?, settings.paths("client_cert")?);
         let retries = settings.number("max_retries", Expected::Count)?;
-        let builder = ClientBuilder::default()
-            .base_url(&base_url)
-            .service_key(&service_key);
+        let mut retry = call::retry(settings)?;
+        if let Some(retries) = retries {
+            retry = Some(retry.unwrap_or_default().max_retries(retries));
+        }
+        let provider = settings.object::<KeySource>("service_key")?;
+        let (service_key, service_key_file) = match &provider {
+            Some(_) => (None, None),
+            None => key(settings)?,
+        };
+        let builder = ClientBuilder::default().base_url(&base_url);
         let mut builder = set!(builder,
+            key_source: provider.map(|provider| provider.get().0.clone()),
+            service_key: service_key.clone(),
+            service_key_file: service_key_file.clone(),
             connect_timeout: settings.duration("connect")?,
             attempt_timeout: settings.duration("attempt")?,
             timeout: settings.duration("timeout")?,
-            retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
+            retry: retry,
             proxy: settings.text("proxy")?,
             unreadable: settings.unreadable()?,
             max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
@@ -81,8 +93,10 @@ impl Config {
             allow_http: settings.number("allow_http", Expected::Bool)?,
             user_agent: settings.text("user_agent")?,
             root_certificates: read("ca_file", &ca_file)?,
-            identity: read("client_cert", &client_cert)?,
         );
+        if let [certificate, key] = &*client_cert {
+            builder = builder.identity_files(certificate, key);
+        }
         for (name, value) in settings.pairs("headers")? {
             builder = builder.header(name, value);
         }
@@ -90,24 +104,19 @@ impl Config {
             builder,
             base_url,
             service_key,
+            service_key_file,
             ca_file: ca_file.join(""),
-            client_cert: match &*client_cert {
-                [key, certificate] => format!("({certificate}, {key})"),
-                paths => paths.join(""),
-            },
         })
     }
 
     /// An error of the builder, completed with the file's name: the builder knows only its content.
     fn named(&self, error: Error) -> Failure {
         let words = error.words();
-        let (setting, file) = match words.pieces().first() {
-            Some(Piece::Setting(Setting::RootCertificates)) => ("ca_file", &self.ca_file),
-            Some(Piece::Setting(Setting::Identity)) => ("client_cert", &self.client_cert),
-            _ => return error.into(),
-        };
+        if words.pieces().first() != Some(&Piece::Setting(Setting::RootCertificates)) {
+            return error.into();
+        }
         let wrong: String = words.pieces().iter().skip(1).map(shown).collect();
-        Failure::Setting(setting, format!(" {file}{wrong}"))
+        Failure::Setting("ca_file", format!(" {}{wrong}", self.ca_file))
     }
 }
 
@@ -124,6 +133,40 @@ fn read(name: &'static str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
     Ok((!paths.is_empty()).then_some(all))
 }
 
+/// The key, or the file that has it, as they are set or as the environment has them.
+fn key(settings: &Settings<'_, '_>) -> Outcome<(Option<String>, Option<String>)> {
+    let (key, file) = (
+        settings.text("service_key")?,
+        settings.text("service_key_file")?,
+    );
+    let (key, file, both) = if key.is_some() || file.is_some() {
+        (
+            key,
+            file,
+            "service_key and service_key_file are both set".to_owned(),
+        )
+    } else {
+        let both = format!(
+            "the environment has both {SERVICE_KEY_VARIABLE} and {SERVICE_KEY_FILE_VARIABLE}"
+        );
+        (
+            var(SERVICE_KEY_VARIABLE).ok(),
+            var(SERVICE_KEY_FILE_VARIABLE).ok(),
+            both,
+        )
+    };
+    match (&key, &file) {
+        (None, None) => Err(Failure::Setting(
+            "service_key",
+            format!(
+                " is missing: pass it, or set the environment variable {SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"
+            ),
+        )),
+        (Some(_), Some(_)) => Err(Failure::Config(format!("{both}: which key is meant?"))),
+        _ => Ok((key, file)),
+    }
+}
+
 /// A setting, or the value of the environment variable that replaces it.
 fn or_environment(
     settings: &Settings<'_, '_>,
@@ -132,7 +175,7 @@ fn or_environment(
 ) -> Outcome<String> {
     match settings.text(name)? {
         Some(value) => Ok(value),
-        None => env::var(variable).map_err(|_| {
+        None => var(variable).map_err(|_| {
             Failure::Setting(
                 name,
                 format!(" is missing: pass it, or set the environment variable {variable}"),
@@ -179,10 +222,16 @@ impl Engine {
         &self.config.base_url
     }
 
-    /// The key. For pickling only.
+    /// The key, unless it is in a file or a provider has it. For pickling only.
     #[getter]
-    fn service_key(&self) -> &str {
-        &self.config.service_key
+    fn service_key(&self) -> Option<&str> {
+        self.config.service_key.as_deref()
+    }
+
+    /// The file that the key is in. For pickling only.
+    #[getter]
+    fn service_key_file(&self) -> Option<&str> {
+        self.config.service_key_file.as_deref()
     }
 
     /// The time limit of a whole call, in seconds.

@@ -53,6 +53,7 @@ mod _native {
         },
         calls::{
             call::{Call, Options, call_options, create_agent, create_once, raw_request, retrieve},
+            key::{KeyAnswer, KeySource, key_source},
             mailbox::{Mailbox, open_mailbox},
             pending::Pending,
             runtime::end,

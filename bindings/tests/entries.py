@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import partial
 from operator import attrgetter
+from queue import Queue
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -164,14 +165,18 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.made_error, "deal", {"body": b'{"id": "d"}'}),
             partial(native.made_error, "connect", {"outcome": "no"}),
         ],
+        "key_source": [partial(native.key_source, print)],
         "call_options": [
             partial(native.call_options, {"timeout": 5, "max_retries": 2, "extra_headers": [("a", "b")]}),
+            partial(native.call_options, {"initial": 0.0, "longest": 5.0, "non_idempotent": True}),
             partial(native.call_options, {"timeout": "5"}),
             partial(native.call_options, {"max_retries": -1}),
         ],
         "open_engine": [
             partial(native.open_engine, settings, None),
             partial(native.open_engine, {**settings, "rate_limit": 5.0}, None),
+            partial(native.open_engine, {**settings, "service_key": native.key_source(print)}, None),
+            partial(native.open_engine, {**settings, "service_key_file": "/none"}, None),
             partial(native.open_engine, {**settings, "service_key": "a b"}, None),
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
@@ -226,6 +231,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     """The entry points that send something to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._native
+    native_server: Any = server
     call, missing = native.retrieve(native.Deal, "d_1"), native.retrieve(native.Deal, "nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
@@ -244,6 +250,9 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.timeout": [partial(attrgetter("timeout"), engine)],
         "Engine.max_retries": [partial(attrgetter("max_retries"), engine)],
         "Engine.service_key": [partial(attrgetter("service_key"), engine)],
+        "Engine.service_key_file": [partial(attrgetter("service_key_file"), engine)],
+        "KeyAnswer.give": [partial(_key_answer(engine, call).give, "k", time) for time in (None, 5.0, -1.0)],
+        "KeyAnswer.fail": [partial(_key_answer(engine, call).fail, "OSError")],
         "Engine.send": [
             partial(engine.send, call, None, False, watch),
             partial(engine.send, call, None, True, None),
@@ -320,6 +329,11 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "NativeSandbox.clear_faults": [server.clear_faults],
         "NativeSandbox.insert_deal": [partial(server.insert_deal, '{"id": "x"}'), partial(server.insert_deal, "{}")],
         "NativeSandbox.reset": [server.reset],
+        "NativeSandbox.accept_keys": [
+            partial(native.start_sandbox([], {}).accept_keys, ["k"]),
+            partial(server.accept_keys, [" "]),
+            partial(native_server.accept_keys, [5]),
+        ],
         "NativeSandbox.close": [native.start_sandbox([], {}).close],
         "start_sandbox": [
             partial(native.start_sandbox, ['{"id": "x"}'], {}),
@@ -346,6 +360,17 @@ def _table(engine: Any, waits: bool, id: str = "d_1") -> Any:
         while not stream.news()[3]:
             stream.wait_for_end()
     return stream
+
+
+def _key_answer(engine: Any, call: Any) -> Any:
+    """What a call waits for that needs a key."""
+    answers: Queue[Any] = Queue()
+    settings = {"base_url": engine.base_url, "service_key": native.key_source(answers.put)}
+    pending = native.open_engine(settings, None).start(call, None, False, None)
+    try:
+        return answers.get(timeout=30)
+    finally:
+        pending.abort()
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:

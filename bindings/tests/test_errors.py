@@ -25,6 +25,7 @@ from dealkit import (
     InternalServerError,
     LedgerError,
     RecordedError,
+    ServiceKeyError,
     StoppedError,
     ThrottledError,
     ValidationError,
@@ -65,12 +66,13 @@ def test_the_tree() -> None:
         LedgerError: (DealkitError,),
         RecordedError: (DealkitError,),
         DuplicateKeyError: (DealkitError, ValueError),
+        ServiceKeyError: (DealkitError,),
         StoppedError: (DealkitError,),
     }
     for of_class, bases in parents.items():
         assert issubclass(of_class, bases[0]) and all(issubclass(of_class, base) for base in bases)
     assert all(issubclass(of_class, APIStatusError) for of_class in BY_STATUS.values())
-    assert len(CLASSES) == 20
+    assert len(CLASSES) == 21
     assert all(getattr(dealkit, of_class.__name__) is of_class for of_class in CLASSES)
 
 
@@ -132,7 +134,7 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
     # Errors made by hand.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
-        *("cancelled", "ledger", "recorded", "duplicate_key", "stopped"),
+        *("cancelled", "ledger", "recorded", "duplicate_key", "service_key", "stopped"),
     }
 
 

@@ -158,6 +158,6 @@ def test_help_shows_what_there_is(of_class: Any) -> None:
 
 def test_options_are_stated_once() -> None:
     assert set(ClientOptions.__annotations__) >= {"base_url", "service_key", "timeout", "max_retries", "headers"}
-    assert set(CallOptions.__annotations__) == {"extra_headers", "timeout", "max_retries", "on_unreadable"}
+    assert set(CallOptions.__annotations__) == {"extra_headers", "timeout", "max_retries", "retry", "on_unreadable"}
     for name in ClientOptions.__annotations__:
         assert name in (Client.__init__.__doc__ or ""), name

@@ -136,7 +136,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (("a", "b", "c"), TypeError, "client_cert must be the path of a file or a pair of them, not tuple"),
         (("a", None), TypeError, "client_cert must be the path of a file, not NoneType"),
         (("/dev/null", "/nowhere"), ConfigError, "client_cert /nowhere cannot be read: No such file or directory"),
-        (("/dev/null", "/dev/null"), ConfigError, "client_cert (/dev/null, /dev/null) contains no certificate"),
+        (("/dev/null", "/dev/null"), ConfigError, "client_cert /dev/null contains no certificate"),
     ],
     "max_idle_connections": [(-1, ConfigError, WHOLE), ("5", TypeError, f"max_idle_connections {WHOLE}, not str")],
     "max_response_bytes": [(-1, ConfigError, WHOLE), (2.5, TypeError, f"max_response_bytes {WHOLE}, not float")],
@@ -188,7 +188,7 @@ def test_positional_use_of_keyword_only_arguments(of_class: Any) -> None:
     way = name.removesuffix("Client")
     untyped_classes: Any = (Timeout, Deal, Sandbox)
     timeout, deal, sandbox = untyped_classes
-    options = "takes keywords: base_url=, service_key=, timeout=, max_retries=, …"
+    options = "takes keywords: base_url=, service_key=, service_key_file=, timeout=, …"
     fields = "takes keywords: email=, first_name=, last_name=, profile=, …"
     many = "takes keywords after ids: concurrency=, ordered=, on_error=, progress=, …"
     cases: list[tuple[str, Callable[[], object]]] = [
@@ -217,7 +217,7 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     client, name = of_class(**given), of_class.__name__
     made, way, deal = Calls(client), name.removesuffix("Client"), untyped(Deal)
-    settings = "it takes base_url=, service_key=, timeout=, max_retries=, …"
+    settings = "it takes base_url=, service_key=, service_key_file=, timeout=, …"
     fields = "it takes email=, first_name=, last_name=, profile=, …"
     cases: list[tuple[str, str, str, Callable[..., object]]] = [
         (name, "unknown", settings, of_class),

@@ -26,6 +26,8 @@ pub mod pages {
     pub struct GuideModels;
     #[doc = include_str!("../../docs/guide/testing.md")]
     pub struct GuideTesting;
+    #[doc = include_str!("../../docs/guide/keys.md")]
+    pub struct GuideKeys;
     #[doc = include_str!("../../docs/guide/tls.md")]
     pub struct GuideTls;
 }

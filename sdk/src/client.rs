@@ -1,6 +1,9 @@
 //! The client: its configuration, checked once, and the entry point to its calls.
 
-use std::{error::Error as StdError, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    env::VarError, error::Error as StdError, fmt, net::IpAddr, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -27,9 +30,9 @@ use crate::{
             transport::Transport,
         },
         headers::extra_header,
+        key::{self, KeyProvider, KeySource, Keys},
         operation::Operation,
         path::segment,
-        redact::Redactor,
         retry::attempts::RetryPolicy,
         send::Limits,
         traffic::turns::Traffic,
@@ -44,6 +47,9 @@ pub const BASE_URL_VARIABLE: &str = "DEALKIT_BASE_URL";
 
 /// The environment variable from which [`Client::from_env`] reads the service key.
 pub const SERVICE_KEY_VARIABLE: &str = "DEALKIT_SERVICE_KEY";
+
+/// The environment variable from which [`Client::from_env`] reads the path of the file with the service key.
+pub const SERVICE_KEY_FILE_VARIABLE: &str = "DEALKIT_SERVICE_KEY_FILE";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -76,22 +82,36 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// A client with the base URL in `DEALKIT_BASE_URL` and the key in `DEALKIT_SERVICE_KEY`.
+    /// A client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
+    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names.
     ///
     /// # Errors
-    /// Of kind `Config` when a variable is missing or its value is not valid.
+    /// Of kind `Config` when a variable is missing or its value is not valid, or when there are both a key and a file.
     pub fn from_env() -> Result<Self, Error> {
-        let variable = |name: &str| {
-            std::env::var(name).map_err(|_| {
-                Error::config(format!(
-                    "the environment variable {name} is not set, or is not Unicode text"
-                ))
-            })
+        let variable = |name: &str| match std::env::var(name) {
+            Ok(value) => Ok(Some(value)),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(Error::config(format!(
+                "the environment variable {name} is not Unicode text"
+            ))),
         };
-        Self::builder()
-            .base_url(variable(BASE_URL_VARIABLE)?)
-            .service_key(variable(SERVICE_KEY_VARIABLE)?)
-            .build()
+        let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
+            Error::config(format!(
+                "the environment variable {BASE_URL_VARIABLE} is not set"
+            ))
+        })?;
+        let builder = Self::builder().base_url(base_url);
+        let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
+        match (variable(key)?, variable(file)?) {
+            (Some(key), None) => builder.service_key(key).build(),
+            (None, Some(file)) => builder.service_key_file(file).build(),
+            (None, None) => Err(Error::config(format!(
+                "neither of the environment variables {key} and {file} is set"
+            ))),
+            (Some(_), Some(_)) => Err(Error::config(format!(
+                "both of the environment variables {key} and {file} are set: which key is meant?"
+            ))),
+        }
     }
 
     /// Calls on agents.
@@ -214,7 +234,7 @@ impl fmt::Debug for Client {
 #[must_use]
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
-    service_key: Option<String>,
+    key: Option<KeySource>,
     connect_timeout: Duration,
     attempt_timeout: Duration,
     total_timeout: Duration,
@@ -239,7 +259,7 @@ impl<C> Default for ClientBuilder<C> {
     fn default() -> Self {
         Self {
             base_url: None,
-            service_key: None,
+            key: None,
             connect_timeout: CONNECT_TIMEOUT,
             attempt_timeout: ATTEMPT_TIMEOUT,
             total_timeout: TOTAL_TIMEOUT,
@@ -269,9 +289,38 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The key issued to the caller: 1 to 1,024 visible ASCII characters.
-    pub fn service_key(mut self, key: impl Into<String>) -> Self {
-        self.service_key = Some(key.into());
+    /// The key issued to the caller: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file)
+    /// and [`service_key_provider`](Self::service_key_provider) replace each other.
+    pub fn service_key(self, key: impl Into<String>) -> Self {
+        self.key_source(KeySource::text(key.into()))
+    }
+
+    /// The file with the key, such as a mounted secret: it may have white space around the key, and nothing else.
+    ///
+    /// It is read when the client is built, again by a call that is sent more than a second after that, and when the
+    /// service responds with a 401. So a key that is replaced is used from the next second on, and a call that was sent with the
+    /// old one is sent again with the new one: see [`RetryPolicy`]. Replace the file by renaming another one, as Kubernetes
+    /// does with the secrets that it mounts. Where it cannot be read or has no key, calls go on with the last key, until the
+    /// service refuses that.
+    pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
+        self.key_source(KeySource::file(path.into()))
+    }
+
+    /// What provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.
+    ///
+    /// It is asked when a call needs a key. Its answer is kept until the time that it [told](ServiceKey::expires_in) is over,
+    /// or until the service responds with a 401: if the provider then has another key, the call is sent again with that one,
+    /// a create too (see [`RetryPolicy`]). Calls in flight share one answer. It is asked within the call's time; if
+    /// it fails, or does not answer in that time, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
+    /// outcome `NotSent`.
+    pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
+        self.key_source(KeySource::provider(provider))
+    }
+
+    /// Where the key comes from: for bindings, whose clients share a provider.
+    #[doc(hidden)]
+    pub fn key_source(mut self, source: KeySource) -> Self {
+        self.key = Some(source);
         self
     }
 
@@ -440,6 +489,22 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
+    /// Presents the certificate in a file, with the private key in another file or the same one; each as in
+    /// [`identity`](Self::identity). They are read when the client is built, and again when a connection is made more than a
+    /// second after that, so that a certificate that is replaced is used by every new connection. As long as the files cannot
+    /// be read, or do not belong to each other, the last certificate is used.
+    ///
+    /// Each new connection takes a whole handshake, so that the service sees the certificate.
+    #[cfg(feature = "rustls-no-provider")]
+    pub fn identity_files(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.tls.set_identity_files(certificate.into(), key.into());
+        self
+    }
+
     /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
     /// sides agree on HTTP/2 by themselves.
     pub fn http2_prior_knowledge(mut self, http2: bool) -> Self {
@@ -550,8 +615,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// certificates, the proxy or the transport differ, or if only one of the clients calls a loopback address, this client gets
     /// connections of its own.
     ///
-    /// If the base URL, the key and the rate limit are the same, the service sees the two as a single client:
-    /// they share the rate limit, the pauses that the service asks for, and the retry quota.
+    /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the service sees the two as
+    /// a single client: they share the rate limit, the pauses that the service asks for, and the retry quota.
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
@@ -565,8 +630,9 @@ impl<C: Clone> ClientBuilder<C> {
     /// Checks the configuration and makes the async client, on which every other one is built.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
         let base = self.checked_base_url()?;
-        let key = self.checked_key()?;
-        let headers = self.checked_headers(&key)?;
+        let other = share_with.map(|client| &*client.service);
+        let keys = self.keys(other)?;
+        let headers = self.checked_headers()?;
         let mut headers_with_body = headers.clone();
         let json = HeaderValue::from_static(wire::JSON);
         headers_with_body.insert(header::CONTENT_TYPE, json);
@@ -587,12 +653,11 @@ impl<C: Clone> ClientBuilder<C> {
             tls: self.tls,
         };
         let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
-        let other = share_with.map(|client| &*client.service);
         let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
-                && other.headers.get(wire::SERVICE_KEY_HEADER) == Some(&key)
+                && other.keys.is(&keys)
                 && other.traffic.is_limited_like(&traffic)
         };
         let traffic = match other.filter(is_same_caller) {
@@ -608,7 +673,7 @@ impl<C: Clone> ClientBuilder<C> {
                 base_url: base,
                 headers: Arc::new(headers),
                 headers_with_body: Arc::new(headers_with_body),
-                redactor: Redactor::new(&key),
+                keys,
                 total_timeout: self.total_timeout,
                 limits: Limits {
                     connect: self.connect_timeout,
@@ -651,31 +716,23 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(url)
     }
 
-    fn checked_key(&self) -> Result<HeaderValue, Error> {
-        let Some(key) = &self.service_key else {
+    /// The keys of the client: those of the other one, if they come from the same source.
+    fn keys(&self, other: Option<&Service>) -> Result<Keys, Error> {
+        let Some(source) = &self.key else {
             return Err(Error::config(words!(
                 "{} is missing: set it, or {} with Client::from_env()",
                 Setting::ServiceKey,
                 SERVICE_KEY_VARIABLE.to_string()
             )));
         };
-        let wrong = || {
-            Error::config(words!(
-                "{} must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
-                Setting::ServiceKey,
-                wire::SERVICE_KEY_MAX.to_string()
-            ))
-        };
-        if !wire::is_service_key(key) {
-            return Err(wrong());
+        match other.filter(|other| other.keys.are_from(source)) {
+            Some(other) => Ok(other.keys.clone()),
+            None => Keys::new(source.clone()).map_err(Error::config),
         }
-        let mut key = HeaderValue::from_str(key).map_err(|_| wrong())?;
-        key.set_sensitive(true);
-        Ok(key)
     }
 
     /// The headers that every request carries.
-    fn checked_headers(&self, key: &HeaderValue) -> Result<HeaderMap, Error> {
+    fn checked_headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(wire::JSON));
         let user_agent = self
@@ -693,7 +750,8 @@ impl<C: Clone> ClientBuilder<C> {
             let (name, value) = extra_header(name, value).map_err(Error::config)?;
             headers.insert(name, value);
         }
-        headers.insert(wire::SERVICE_KEY_HEADER, key.clone());
+        // Each attempt puts its key in this place.
+        headers.insert(&key::HEADER, HeaderValue::from_static(""));
         Ok(headers)
     }
 

@@ -187,11 +187,21 @@ pub use {
         options::CallOptions,
         response::{RawResponse, Response},
     },
-    client::{BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_VARIABLE},
+    client::{
+        BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE,
+    },
     error::{call::Error, kind::ErrorKind},
-    http::{connect::transport::NotSent, outcome::Outcome, retry::attempts::RetryPolicy},
+    http::{
+        connect::transport::NotSent,
+        key::{KeyProvider, ServiceKey},
+        outcome::Outcome,
+        retry::attempts::RetryPolicy,
+    },
     value::words::{Piece, Setting, Words},
 };
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use {bulk::many::Job, http::retry::retry_after::parse_retry_after};
+pub use {
+    bulk::many::Job,
+    http::{key::KeySource, retry::retry_after::parse_retry_after},
+};

@@ -223,9 +223,15 @@ impl ErrorBuilder {
         Self::new(move || Error::cancelled(outcome, attempts)).attempts(attempts)
     }
 
+    /// There was no service key, because its provider failed, so nothing was sent.
+    pub fn service_key() -> Self {
+        let why = "the provider of service_key failed";
+        Self::unsent(move || Error::no_key(why.into()))
+    }
+
     /// The service refused the row with this index with this status, a 401 or 403, so this one was not sent.
     pub fn stopped(index: usize, status: StatusCode) -> Self {
-        Self::unsent(move || Error::stopped((index, status)))
+        Self::unsent(move || Error::stopped((index, Some(status))))
     }
 
     /// The ledger could not be used, so the row was not sent. [`LedgerError::of_kind`] makes the reason.

@@ -9,7 +9,10 @@ use std::{
     fmt::{Debug, Write as _},
     panic,
     process::Command,
-    sync::{Mutex, Once, PoisonError},
+    sync::{
+        Mutex, Once, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -370,6 +373,45 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
         against(Http1, script, false).await;
     }
     nothing_shows("echo");
+}
+
+/// Keys of which none shows while they replace each other, even if the service repeats old ones and new ones, and the provider
+/// says one when it fails.
+#[tokio::test]
+async fn no_key_shows_while_keys_change() {
+    listen();
+    let provider = |number: u32| {
+        move |asked: u32| match asked {
+            0 => Ok(format!("k-{SECRET}-old")),
+            1 => Ok(format!("k-{SECRET}-new")),
+            _ if number == 0 => Err(format!("k-{SECRET}-lost")),
+            _ => Ok(format!("k-{SECRET}-\n")),
+        }
+    };
+    let echo = format!(
+        r#"{{"title":"k-{SECRET}-old","detail":"k-{SECRET}-new","request_id":"k-{SECRET}-OLD"}}"#
+    );
+    for protocol in BOTH {
+        for number in 0..2 {
+            let (answer_of, asked) = (provider(number), AtomicU32::new(0));
+            let refuse = Step::Answer(
+                401,
+                vec![("x-request-id", format!("k-{SECRET}-old"))],
+                echo.clone().into(),
+            );
+            let peer = Peer::start(protocol, vec![vec![Step::Hear, refuse]]);
+            let builder = peer.builder().service_key_provider(move || {
+                let answer = answer_of(asked.fetch_add(1, Ordering::SeqCst));
+                async move { answer }
+            });
+            show_debug(&builder);
+            let client = builder.build().unwrap();
+            let mut errors = call_everything(&client).await;
+            errors.extend(call_everything(&client).await);
+            assert_eq!(errors.len(), 8, "{errors:?}");
+        }
+    }
+    nothing_shows("rotation");
 }
 
 /// Checks that nothing of this PEM except its armor was shown so far.

@@ -86,9 +86,31 @@ impl Sandbox {
         format!("http://{}", self.address)
     }
 
-    /// The key that requests must carry.
+    /// The key that requests must carry, unless [`accept_keys`](Self::accept_keys) has replaced it.
     pub fn service_key(&self) -> &str {
         self.service_key.reveal()
+    }
+
+    /// Accepts these keys from now on, and no others, as a service does whose keys are rotated: first the old one and the new
+    /// one, and then only the new one. A request that is being answered is not affected. The token of the interface under
+    /// `/__sandbox/` stays what it was.
+    ///
+    /// ```
+    /// use dealkit_server::Sandbox;
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// sandbox.accept_keys(["sandbox-key", "next-key"])?;
+    /// sandbox.accept_keys(["next-key"])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When one of them is not valid. Nothing has changed then.
+    pub fn accept_keys<K: Into<String>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<(), InvalidServiceKey> {
+        self.service.accept_keys(keys)
     }
 
     /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.
@@ -165,8 +187,8 @@ impl Sandbox {
         self.service.journal().clear();
     }
 
-    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests. Ids
-    /// begin at `a_1` again.
+    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests, and accepts
+    /// the key that it started with. Ids begin at `a_1` again.
     pub fn reset(&self) {
         self.service.reset();
     }

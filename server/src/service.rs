@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::
 use crate::{
     config::Config,
     contract::{
-        auth::{self, ServiceKey},
+        auth::{self, AcceptedKeys, InvalidServiceKey},
         checks::{self, check_content, check_target},
         operations::{Input, Operations},
         problem::{self, ProblemType, Refusal},
@@ -44,7 +44,7 @@ use crate::{
 pub struct Service(Arc<Inner>);
 
 struct Inner {
-    key: ServiceKey,
+    keys: AcceptedKeys,
     max_body_bytes: usize,
     operations: Operations,
     reading: Reading,
@@ -143,7 +143,7 @@ impl Service {
             access: config.access(),
             faults: Faults::default(),
             journal: Journal::default(),
-            key: config.service_key.clone().unwrap_or_default(),
+            keys: AcceptedKeys::new(config.service_key.clone().unwrap_or_default()),
             max_body_bytes: config.max_body_bytes,
             operations: Operations {
                 store: Store::new(
@@ -217,12 +217,24 @@ impl Service {
         self.faults().add(fault).map(drop)
     }
 
+    /// Accepts these keys from now on, and no others; see [`Sandbox::accept_keys`](crate::Sandbox::accept_keys).
+    ///
+    /// # Errors
+    /// When one of them is not valid. Nothing has changed then.
+    pub fn accept_keys<K: Into<String>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<(), InvalidServiceKey> {
+        self.0.keys.set(keys)
+    }
+
     /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.journal().requests()
     }
 
-    /// Drops every agent, every deal but those that the service began with, every fault and the journal.
+    /// Drops every agent, every deal but those that the service began with, every fault and the journal, and accepts the key
+    /// that it began with.
     pub fn reset(&self) {
         self.admin().reset();
     }
@@ -237,7 +249,7 @@ impl Service {
 
     fn admin(&self) -> Admin<'_> {
         Admin {
-            key: &self.0.key,
+            keys: &self.0.keys,
             store: self.store(),
             faults: self.faults(),
             journal: self.journal(),
@@ -383,7 +395,7 @@ impl Service {
     fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
         let mut sent = head.headers.get_all(&auth::HEADER).iter();
         let detail = match (sent.next(), sent.next()) {
-            (Some(key), None) if self.0.key.matches(key.as_bytes()) => return Ok(()),
+            (Some(key), None) if self.0.keys.accept(key.as_bytes()) => return Ok(()),
             (Some(_), None) => "The key in the header x-service-key is not the key of this server.",
             (None, _) => "Send the service key in the header x-service-key.",
             (Some(_), Some(_)) => "Send the header x-service-key once.",

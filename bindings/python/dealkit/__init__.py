@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dealkit._client.client import AsyncClient, Client
     from dealkit._client.operations import AsyncOperations, Operations
     from dealkit._core.headers import Headers
-    from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Timeout
+    from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Retry, Timeout
     from dealkit._models.fields import Field, UnreadableField, fields
     from dealkit._native import (
         Address,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Problem,
         RateLimitError,
         RecordedError,
+        ServiceKeyError,
         StoppedError,
         ThrottledError,
         UnprocessableEntityError,
@@ -116,8 +117,10 @@ __all__ = [
     "RecordedError",
     "RawJson",
     "RawResponse",
+    "Retry",
     "Role",
     "RoleAssignment",
+    "ServiceKeyError",
     "Side",
     "StoppedError",
     "ThrottledError",

@@ -32,6 +32,7 @@ __all__ = [
     "Problem",
     "RateLimitError",
     "RecordedError",
+    "ServiceKeyError",
     "StoppedError",
     "ThrottledError",
     "UnprocessableEntityError",
@@ -123,7 +124,8 @@ class DealkitError(_Facts):
     """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
     ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
     the client's limit), ``timeout``, ``throttled`` (its turn to be sent would have come too late), ``decode``,
-    ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key`` or ``stopped``. More may be added."""
+    ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key``, ``service_key`` (there was none to send) or
+    ``stopped``. More may be added."""
     outcome: Outcome = "not_sent"
     """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
     outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
@@ -285,14 +287,20 @@ class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
     """The index of the first row that has it."""
 
 
+class ServiceKeyError(DealkitError, kind="service_key"):
+    """There was no service key, so nothing was sent: the function that provides it failed, or did not return within the time
+    of the call, or the file has no key. The text says which, and names the class of the function's exception; its text may
+    contain a key, so it is not shown."""
+
+
 class StoppedError(DealkitError, kind="stopped"):
-    """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So this
-    row was not sent, and no further rows are taken: once the key is right, go on from this row."""
+    """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row, or there
+    was no key for it. So this row was not sent, and no further rows are taken: once the key is right, go on from this row."""
 
     first_index: int | None = None
-    """The index of the row that the service refused."""
+    """The index of that row."""
     status_code: int | None = None
-    """The status of that response: 401 or 403."""
+    """The status of the response, 401 or 403, if there was a key to send."""
 
 
 _CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)

@@ -134,15 +134,28 @@ impl Call {
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 
+/// What is retried, except for how often: the settings of a `Retry`, which has all of them.
+pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>> {
+    let delays = (settings.delay("initial")?, settings.delay("longest")?);
+    let (Some(initial), Some(longest)) = delays else {
+        return Ok(None);
+    };
+    let non_idempotent = settings.number("non_idempotent", Expected::Bool)?;
+    let policy = RetryPolicy::new().backoff(initial, longest);
+    Ok(Some(
+        policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
+    ))
+}
+
 /// The options of a call, by name.
 #[pyfunction]
 pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     entry(settings.py(), || {
         let settings = Settings(settings);
-        let retries = settings.number("max_retries", Expected::Count)?;
         let mut options = set!(CallOptions::new(),
             timeout: settings.duration("timeout")?,
-            retry: retries.map(|retries| RetryPolicy::new().max_retries(retries)),
+            retry: retry(&settings)?,
+            max_retries: settings.number("max_retries", Expected::Count)?,
             unreadable: settings.unreadable()?,
         );
         for (name, value) in settings.pairs("extra_headers")? {

@@ -2,6 +2,7 @@
 
 pub(crate) mod awaited;
 pub(crate) mod call;
+pub(crate) mod key;
 pub(crate) mod mailbox;
 pub(crate) mod pending;
 pub(crate) mod runtime;

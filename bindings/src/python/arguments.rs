@@ -6,6 +6,7 @@ use std::{fmt, time::Duration};
 
 use dealkit::Unreadable;
 use pyo3::{
+    PyClass,
     prelude::*,
     types::{PyBool, PyDict, PyInt, PyList, PyString},
 };
@@ -132,6 +133,24 @@ impl<'py> Settings<'_, 'py> {
         self.number(name, Expected::Seconds)?
             .map(|seconds| duration(name, seconds))
             .transpose()
+    }
+
+    /// A setting that is a number of seconds, perhaps zero.
+    pub(crate) fn delay(&self, name: &str) -> Outcome<Option<Duration>> {
+        let seconds = self.number(name, Expected::Seconds)?;
+        let delay = seconds.map(Duration::try_from_secs_f64).transpose();
+        delay.map_err(|_| {
+            Failure::Config(format!(
+                "{name} must be a number of seconds, zero or more and finite"
+            ))
+        })
+    }
+
+    /// A setting that is an object of this class.
+    pub(crate) fn object<T: PyClass>(&self, name: &str) -> Outcome<Option<Bound<'py, T>>> {
+        Ok(self
+            .get(name)?
+            .and_then(|value| value.cast_into::<T>().ok()))
     }
 
     /// A setting that is a number or a bool.

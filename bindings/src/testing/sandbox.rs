@@ -18,7 +18,7 @@ use crate::{
     json::value as json,
     models::{model, schema::class},
     python::{
-        arguments::{Expected, Settings, set},
+        arguments::{Expected, Settings, set, text},
         document::Document,
         failure::{Failure, Outcome, entry, header_pairs},
         gil,
@@ -161,6 +161,20 @@ impl NativeSandbox {
     fn insert_deal<'py>(&self, py: Python<'py>, json: String) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             self.with(|sandbox| sandbox.insert_deal(json))?
+                .map_err(|error| Failure::Config(error.to_string()))
+        })
+    }
+
+    /// Accepts these service keys from now on, and no others.
+    fn accept_keys<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let keys = keys.iter().map(|key| text("a service key", &key));
+            let keys = keys.collect::<Outcome<Vec<_>>>()?;
+            self.with(|sandbox| sandbox.accept_keys(keys))?
                 .map_err(|error| Failure::Config(error.to_string()))
         })
     }

@@ -23,7 +23,7 @@ use crate::{
         call::{Async, Call},
         options::CallOptions,
     },
-    error::call::Error,
+    error::{call::Error, kind::ErrorKind},
     http::retry::attempts::RetryPolicy,
 };
 
@@ -76,8 +76,8 @@ pub struct Job(Arc<JobState>);
 struct JobState {
     has_stopped: AtomicBool,
     recording: AtomicUsize,
-    /// The row because of which no further one is sent, and the status of its response.
-    refused: OnceLock<(usize, StatusCode)>,
+    /// The row because of which no further one is sent, and the status of its response, if it was sent.
+    refused: OnceLock<(usize, Option<StatusCode>)>,
 }
 
 impl Job {
@@ -110,13 +110,12 @@ impl Job {
         Recording(self.clone())
     }
 
-    /// Learns from the error of the row with this index whether the service refuses the key.
+    /// Learns from the error of the row with this index whether the service refuses the key, or there is none.
     pub(crate) fn learn(&self, index: usize, error: &Error) {
-        if let Some(status) = error.status()
-            && (error.is_authentication() || error.is_permission_denied())
-        {
+        let has_no_key = error.kind() == ErrorKind::ServiceKey;
+        if has_no_key || error.is_authentication() || error.is_permission_denied() {
             // Later ones change nothing.
-            let _ = self.0.refused.set((index, status));
+            let _ = self.0.refused.set((index, error.status()));
         }
     }
 

@@ -32,7 +32,10 @@ use crate::{
         decode_error::DecodeError,
         unreadable::{Unreadable, UnreadableField},
     },
-    value::Json,
+    value::{
+        Json,
+        words::{Setting, words},
+    },
 };
 
 /// Calls that are awaited; those of the [blocking client](crate::blocking) are not.
@@ -337,10 +340,11 @@ impl<T, M> Call<T, M> {
     }
 
     /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
-    /// does not show it).
+    /// does not show it). It is the last one that the file or the provider had.
     ///
     /// # Errors
-    /// Whatever sending the call would find wrong before a byte leaves.
+    /// Whatever sending the call would find wrong before a byte leaves. Also if no call has asked the provider for a key
+    /// yet, or the service has refused the last one.
     ///
     /// ```
     /// use dealkit::Client;
@@ -358,7 +362,13 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let request = prepare(&service, &operation, parts, &options)?.to_http();
+        let key = service.keys.last().ok_or_else(|| {
+            Error::config(words!(
+                "the provider of {} has not been asked yet, which only a call can do",
+                Setting::ServiceKey
+            ))
+        })?;
+        let request = prepare(&service, &operation, parts, &options)?.to_http(&key);
         request.map_err(|error| Error::from(error).with_operation(&operation))
     }
 }

@@ -22,6 +22,7 @@ use crate::{http::retry::attempts::RetryPolicy, json::unreadable::Unreadable};
 pub struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryPolicy>,
+    max_retries: Option<u32>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) unreadable: Option<Unreadable>,
 }
@@ -44,6 +45,22 @@ impl CallOptions {
         self
     }
 
+    /// How many times a request is retried after the first attempt, under a policy that is otherwise the client's, or that
+    /// of [`retry`](Self::retry).
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = Some(retries);
+        self
+    }
+
+    /// What is retried, if this is the client's policy.
+    pub(crate) fn policy(&self, of_client: RetryPolicy) -> RetryPolicy {
+        let policy = self.retry.unwrap_or(of_client);
+        match self.max_retries {
+            Some(retries) => policy.max_retries(retries),
+            None => policy,
+        }
+    }
+
     /// Adds a header, replacing one of the same name that the client sends. The service key and the
     /// headers that frame the message cannot be set: the call then fails. With a `Range`, a 206 is a success; with
     /// an `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
@@ -63,6 +80,9 @@ impl CallOptions {
     pub(crate) fn with(mut self, later: Self) -> Self {
         self.timeout = later.timeout.or(self.timeout);
         self.retry = later.retry.or(self.retry);
+        // A policy that is set later has its own number.
+        let earlier = self.max_retries.filter(|_| later.retry.is_none());
+        self.max_retries = later.max_retries.or(earlier);
         self.headers.extend(later.headers);
         self.unreadable = later.unreadable.or(self.unreadable);
         self
@@ -75,6 +95,7 @@ impl fmt::Debug for CallOptions {
             .field("timeout", &self.timeout)
             .field("retry", &self.retry)
             .field("unreadable", &self.unreadable)
+            .field("max_retries", &self.max_retries)
             .finish_non_exhaustive()
     }
 }

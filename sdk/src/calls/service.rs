@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -14,7 +14,7 @@ use crate::{
     error::{call::Error, cause::Throttle},
     http::{
         connect::pools::Pools,
-        redact::Redactor,
+        key::Keys,
         response::HttpResponse,
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest, Limits},
@@ -31,11 +31,11 @@ pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) base_url: Url,
-    /// The headers that every request carries.
+    /// The headers that every request carries, with an empty key.
     pub(crate) headers: Arc<HeaderMap>,
     /// The same, plus the content type, for requests that have a body.
     pub(crate) headers_with_body: Arc<HeaderMap>,
-    pub(crate) redactor: Redactor,
+    pub(crate) keys: Keys,
     pub(crate) total_timeout: Duration,
     pub(crate) limits: Limits,
     pub(crate) retry: RetryPolicy,
@@ -92,7 +92,7 @@ impl Service {
         })?;
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
-        let policy = options.retry.unwrap_or(self.retry);
+        let policy = options.policy(self.retry);
         let sender = self.pools.of(&runtime).map_err(Error::config)?;
         if !is_safe(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
@@ -104,6 +104,7 @@ impl Service {
             progress, traffic, ..
         } = record;
         let (sender, clock) = (&sender, traffic.clock);
+        let keys = &self.keys;
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = clock.now().saturating_add(left);
@@ -115,28 +116,46 @@ impl Service {
                 };
                 Unsuccessful::Refused(Error::throttled(late.wait, by))
             })?;
+            let left = || end.saturating_sub(clock.now());
+            let key = keys.current(left(), total).await;
+            let key = key.map_err(|why| Unsuccessful::Refused(Error::no_key(why)))?;
             if let Some(before_sending) = before_sending
                 && progress.attempts() == 0
             {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }
-            let left = end.saturating_sub(clock.now());
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
-            let (time, limit) = if left < limits.attempt {
-                (left, total)
+            let (time, limit) = if left() < limits.attempt {
+                (left(), total)
             } else {
                 (limits.attempt, limits.attempt)
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let outcome =
-                send::attempt(sender, request, deadline, limits, &self.redactor, &attempt).await;
-            if let Err(error) = &outcome
-                && let Some(pause) = traffic.learn(departed, error)
-            {
-                record.pausing(pause, error);
+            let outcome = send::attempt(sender, request, &key, deadline, limits, &attempt).await;
+            let Err(error) = outcome else {
+                return outcome.map_err(Unsuccessful::Failed);
+            };
+            if let Some(pause) = traffic.learn(departed, &error) {
+                record.pausing(pause, &error);
             }
-            outcome.map_err(Unsuccessful::Failed)
+            if error.status() != Some(StatusCode::UNAUTHORIZED) {
+                return Err(Unsuccessful::Failed(error));
+            }
+            let has_new_key = match keys.refused(&key) {
+                Some(is_new) => Ok(is_new),
+                // It is asked before the next call, which this one need not wait for.
+                None if !policy.allows_any() => Ok(false),
+                None => {
+                    let new = keys.current(left(), total).await;
+                    new.map(|new| new.header != key.header)
+                }
+            };
+            Err(Unsuccessful::Failed(match has_new_key {
+                Ok(true) => error.with_new_key(),
+                Ok(false) => error,
+                Err(why) => error.not_retried(why),
+            }))
         };
         with_retries(policy, record, total, attempt).await.map_err(
             |unsuccessful| match unsuccessful {

@@ -150,8 +150,14 @@ impl Error {
         Self::new(Cause::DuplicateKey(first))
     }
 
-    /// The service has refused the row with this index, with this status, and no more rows are sent.
-    pub(crate) fn stopped((index, status): (usize, StatusCode)) -> Self {
+    /// There was no service key, and nothing was sent.
+    pub(crate) fn no_key(why: Words) -> Self {
+        Self::new(Cause::ServiceKey(why))
+    }
+
+    /// The service has refused the row with this index, with this status, or there was no key for it, and no more rows are
+    /// sent.
+    pub(crate) fn stopped((index, status): (usize, Option<StatusCode>)) -> Self {
         Self::new(Cause::Stopped { index, status })
     }
 
@@ -208,23 +214,26 @@ impl Error {
     }
 
     /// What is known about the attempts, in brackets, if anything.
-    fn attempts_text(&self) -> String {
-        let mut parts = Vec::new();
+    fn attempts_text(&self) -> Words {
+        let mut parts: Vec<Words> = Vec::new();
         let attempts = &self.0.attempts;
         if attempts.count > 1 {
-            parts.push(format!("after {} attempts", attempts.count));
+            parts.push(format!("after {} attempts", attempts.count).into());
         }
         if let (Some(earlier), None) = (&attempts.earlier_response, &self.0.received) {
             let earlier = Self::of_status().with_response(earlier.clone());
-            parts.push(format!("the last response was {earlier}"));
+            parts.push(format!("the last response was {earlier}").into());
         }
-        if attempts.is_out_of_quota {
-            parts.push("not retried: the client has used up its retry quota".to_owned());
+        if let Some(why) = &attempts.not_retried {
+            parts.push(words!("not retried: {}", why.clone()));
         }
-        if parts.is_empty() {
-            return String::new();
+        match parts
+            .into_iter()
+            .reduce(|all, part| words!("{}; {}", all, part))
+        {
+            Some(all) => words!(" ({})", all),
+            None => Words::default(),
         }
-        format!(" ({})", parts.join("; "))
     }
 
     /// Keeps the response. The body is read as a problem only if the status is not a success: the body of a
@@ -270,7 +279,7 @@ impl Error {
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::Recorded { status, .. } => *status,
-            Cause::Stopped { status, .. } => Some(*status),
+            Cause::Stopped { status, .. } => *status,
             _ => self.response().map(|response| response.status),
         }
     }
@@ -387,7 +396,7 @@ impl Error {
     }
 
     /// The index of the earlier row of the job because of which this one was not sent: the first with the same key, or the
-    /// one that the service refused.
+    /// one that the service refused, or for which there was no key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),

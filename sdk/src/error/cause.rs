@@ -48,10 +48,12 @@ pub(crate) enum Cause {
         expect(dead_code, reason = "only a ledger has it")
     )]
     DuplicateKey(usize),
-    /// The row that the service refused, and how.
+    /// Why there was no service key.
+    ServiceKey(Words),
+    /// The row that the service refused, and how, or for which there was no key.
     Stopped {
         index: usize,
-        status: StatusCode,
+        status: Option<StatusCode>,
     },
 }
 
@@ -89,6 +91,7 @@ impl Cause {
             Cause::Ledger(_) => ErrorKind::Ledger,
             Cause::Recorded { .. } => ErrorKind::Recorded,
             Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
+            Cause::ServiceKey(_) => ErrorKind::ServiceKey,
             Cause::Stopped { .. } => ErrorKind::Stopped,
         }
     }
@@ -102,7 +105,7 @@ impl Cause {
             // The head of the response determines the outcome, however much of the body followed.
             (_, Some(status)) => Outcome::of_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled { .. }, None)
-            | (Cause::Ledger(_) | Cause::DuplicateKey(_), None)
+            | (Cause::Ledger(_) | Cause::DuplicateKey(_) | Cause::ServiceKey(_), None)
             // The error of a document that did not come from a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Cancelled(outcome), None) => *outcome,
@@ -130,11 +133,18 @@ impl Cause {
                  its own"
             )
             .into(),
-            Cause::Stopped { index, status } => format!(
+            Cause::ServiceKey(why) => words!("not sent: {}", why.clone()),
+            Cause::Stopped { index, status: Some(status) } => format!(
                 "not sent: the service refused the row at index {index} with {status}, and would refuse this one as \
                  well; no further rows are taken"
             )
             .into(),
+            Cause::Stopped { index, status: None } => words!(
+                "not sent: there was no {} for the row at index {}, and there would be none for this one; no further \
+                 rows are taken",
+                Setting::ServiceKey,
+                index.to_string()
+            ),
         }
     }
 

@@ -60,17 +60,21 @@ pub enum ErrorKind {
     /// Another row of the job has the same key, so this one was not sent.
     /// [`Error::first_index`](crate::Error::first_index) says which row.
     DuplicateKey,
-    /// The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row. So
-    /// this row was not sent, and no further rows are taken. Troubleshooting:
-    /// [`Error::first_index`](crate::Error::first_index) says which row was refused, and
-    /// [`Error::status`](crate::Error::status) with which status; once the key is right, go on from this row.
+    /// There was no service key to send: its provider failed, or did not answer within the call's time, or its file has no
+    /// key. Troubleshooting: the text says which; a provider that logs its errors says why.
+    ServiceKey,
+    /// The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row, or there
+    /// was no key for it. So this row was not sent, and no further rows are taken. Troubleshooting:
+    /// [`Error::first_index`](crate::Error::first_index) says which row that was, and
+    /// [`Error::status`](crate::Error::status) with which status it was refused; once the key is right, go on from this
+    /// row.
     Stopped,
 }
 
 impl ErrorKind {
     /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `throttled`, `interrupted`, `too_large`,
-    /// `decode`, `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key` or `stopped`. Python's exceptions and
-    /// tables of errors use it.
+    /// `decode`, `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key`, `service_key` or `stopped`. Python's
+    /// exceptions and tables of errors use it.
     pub const fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Config => "config",
@@ -86,6 +90,7 @@ impl ErrorKind {
             ErrorKind::Ledger => "ledger",
             ErrorKind::Recorded => "recorded",
             ErrorKind::DuplicateKey => "duplicate_key",
+            ErrorKind::ServiceKey => "service_key",
             ErrorKind::Stopped => "stopped",
         }
     }

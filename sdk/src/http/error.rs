@@ -5,11 +5,14 @@ use std::time::Duration;
 use http::StatusCode;
 use url::Url;
 
-use crate::http::{
-    connect::cause::{ConnectFailure, ForeignError},
-    outcome::Outcome,
-    redact,
-    response::HttpResponse,
+use crate::{
+    http::{
+        connect::cause::{ConnectFailure, ForeignError},
+        outcome::Outcome,
+        redact,
+        response::HttpResponse,
+    },
+    value::words::Words,
 };
 
 /// The failure of a request, of which there may have been several attempts.
@@ -23,6 +26,8 @@ pub(crate) struct FailedRequest {
     pub(crate) attempts: Attempts,
     /// Whether a reused connection broke before any part of a response arrived.
     was_stale: bool,
+    /// Whether the service has refused a key for which there is another one by now.
+    has_new_key: bool,
 }
 
 /// Why there is no response that is a success.
@@ -64,8 +69,8 @@ pub(crate) struct Attempts {
     pub(crate) earlier_may_have_acted: bool,
     /// The last response to an attempt before the last one.
     pub(crate) earlier_response: Option<HttpResponse>,
-    /// Whether there was no further one because the client's retry quota was used up.
-    pub(crate) is_out_of_quota: bool,
+    /// Why there was no further one, if the reason is neither the policy nor the time.
+    pub(crate) not_retried: Option<Words>,
 }
 
 impl TransportCause {
@@ -106,6 +111,7 @@ impl TransportError {
             response: None,
             attempts: Attempts::default(),
             was_stale: false,
+            has_new_key: false,
         }))
     }
 
@@ -151,15 +157,26 @@ impl TransportError {
             earlier_may_have_acted,
             earlier_response: before
                 .and_then(|before| before.0.response.or(before.0.attempts.earlier_response)),
-            is_out_of_quota: false,
+            not_retried: self.0.attempts.not_retried.take(),
         };
         self
     }
 
-    /// Records that it would have been retried if the client had not used up its retries.
-    pub(crate) fn without_quota(mut self) -> Self {
-        self.0.attempts.is_out_of_quota = true;
+    /// Records that the request would have been retried if it were not for this.
+    pub(crate) fn not_retried(mut self, why: impl Into<Words>) -> Self {
+        self.0.attempts.not_retried = Some(why.into());
         self
+    }
+
+    /// Records that the service has refused a key for which there is another one by now.
+    pub(crate) fn with_new_key(mut self) -> Self {
+        self.0.has_new_key = true;
+        self
+    }
+
+    /// Whether the request may be sent again because there is another key: the service has not acted on it.
+    pub(crate) fn has_new_key(&self) -> bool {
+        self.0.has_new_key
     }
 
     pub(crate) fn into_parts(self) -> FailedRequest {

@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod headers;
+pub(crate) mod key;
 #[cfg(feature = "opentelemetry")]
 pub(crate) mod metrics;
 pub(crate) mod operation;

@@ -13,51 +13,77 @@ const SHOWN: usize = 200;
 /// The minimum length of a key that cannot be mistaken for a word, in characters.
 const UNMISTAKABLE: usize = 8;
 
-/// Removes the service key from texts that the service sent.
+/// How many keys a service can be expected to repeat: the one in use, and some that it has replaced.
+const KEYS: usize = 8;
+
+/// Removes the service key, and those that it has replaced, from texts that the service sent.
 ///
 /// A key of eight characters or more is masked wherever it occurs, regardless of case. A shorter one
 /// may be part of any word (such as the key `k` of a test in "unknown"), where it gives nothing away:
 /// nobody could tell that it is the key. It is masked only where it stands alone and in the same case.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    /// The forms in which a text may contain the key, in lower case if it is unmistakable.
-    forms: Arc<[String]>,
+    /// The newest first.
+    keys: Arc<[HeaderValue]>,
+    /// The forms in which a text may contain a key, in lower case if it is unmistakable. The longest first, so that masking
+    /// one form does not leave a part of another.
+    forms: Arc<[Form]>,
+}
+
+#[derive(PartialEq)]
+struct Form {
+    text: String,
     is_unmistakable: bool,
 }
 
 impl Redactor {
-    pub(crate) fn new(key: &HeaderValue) -> Self {
-        // Visible ASCII, as the client has checked.
+    /// The same, which also masks this key.
+    pub(crate) fn with(&self, key: &HeaderValue) -> Self {
+        let before = self
+            .keys
+            .iter()
+            .filter(|before| *before != key)
+            .take(KEYS - 1);
+        let keys: Arc<[_]> = std::iter::once(key).chain(before).cloned().collect();
+        let mut forms: Vec<_> = keys.iter().flat_map(Form::of).collect();
+        forms.sort_by_key(|form| std::cmp::Reverse(form.text.len()));
+        forms.dedup();
+        Self {
+            keys,
+            forms: forms.into(),
+        }
+    }
+
+    /// `text` with the keys masked.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.forms
+            .iter()
+            .fold(text.to_owned(), |text, form| form.mask(&text))
+    }
+}
+
+impl Form {
+    fn of(key: &HeaderValue) -> [Self; 3] {
+        // Visible ASCII, as was checked.
         let key = key.to_str().unwrap_or_default();
-        let mut forms = vec![
+        let is_unmistakable = key.len() >= UNMISTAKABLE;
+        let forms = [
             key.to_owned(),
             key.escape_debug().to_string(),
             pointer_token(key),
         ];
-        let is_unmistakable = key.len() >= UNMISTAKABLE;
-        if is_unmistakable {
-            forms
-                .iter_mut()
-                .for_each(|form| form.make_ascii_lowercase());
-        }
-        forms.retain(|form| !form.is_empty());
-        // The longest first, so that masking one form does not leave a part of another.
-        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        forms.dedup();
-        Self {
-            forms: forms.into(),
+        forms.map(|text| Self {
+            text: if is_unmistakable {
+                text.to_ascii_lowercase()
+            } else {
+                text
+            },
             is_unmistakable,
-        }
+        })
     }
 
-    /// `text` with the key masked.
-    pub(crate) fn mask(&self, text: &str) -> String {
-        self.forms
-            .iter()
-            .fold(text.to_owned(), |text, form| self.mask_form(&text, form))
-    }
-
-    fn mask_form(&self, text: &str, form: &str) -> String {
+    fn mask(&self, text: &str) -> String {
+        let form = &*self.text;
         // Of the same length as the text, because only ASCII letters change.
         let searched = if self.is_unmistakable {
             text.to_ascii_lowercase()

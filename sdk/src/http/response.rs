@@ -49,7 +49,7 @@ impl HttpResponse {
             body: Bytes::new(),
             is_cut: false,
             attempts: 1,
-            redactor: Redactor::new(&http::HeaderValue::from_static("")),
+            redactor: Redactor::default(),
             left: TimeLeft {
                 time: Duration::MAX,
                 limit: Duration::MAX,

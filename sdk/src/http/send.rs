@@ -19,6 +19,7 @@ use crate::http::{
         transport::{Failure, Transport},
     },
     error::{Sent, TransportCause, TransportError},
+    key::{self, Key},
     redact::{Redactor, short},
     response::{HttpResponse, TimeLeft},
 };
@@ -31,19 +32,26 @@ const ERROR_BODY_READ: usize = 1024 * 1024;
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
+    /// With an empty key, in whose place comes the one of each attempt.
     pub(crate) headers: Arc<HeaderMap>,
     pub(crate) body: Option<Bytes>,
 }
 
 impl HttpRequest {
-    pub(crate) fn to_http(&self) -> Result<http::Request<Bytes>, TransportError> {
+    pub(crate) fn to_http(&self, key: &Key) -> Result<http::Request<Bytes>, TransportError> {
         let mut request = http::Request::new(self.body.clone().unwrap_or_default());
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.url.as_str().parse().map_err(|error| {
             TransportError::new(TransportCause::Unsendable(format!("its URL: {error}")))
         })?;
-        *request.headers_mut() = HeaderMap::clone(&self.headers);
+        *request.headers_mut() = self.headers(key);
         Ok(request)
+    }
+
+    fn headers(&self, key: &Key) -> HeaderMap {
+        let mut headers = HeaderMap::clone(&self.headers);
+        headers.insert(&key::HEADER, key.header.clone());
+        headers
     }
 
     /// Masks in the text of a library below what it may show of this request: the URL, which contains the identifier, and
@@ -53,9 +61,9 @@ impl HttpRequest {
         redactor.mask(&text.replace(self.url.path(), "[path]"))
     }
 
-    fn to_reqwest(&self) -> reqwest::Request {
+    fn to_reqwest(&self, key: &Key) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
-        *request.headers_mut() = HeaderMap::clone(&self.headers);
+        *request.headers_mut() = self.headers(key);
         if let Some(body) = &self.body {
             *request.body_mut() = Some(body.clone().into());
         }
@@ -75,14 +83,15 @@ pub(crate) struct Limits {
 pub(crate) async fn attempt(
     sender: &Sender,
     request: &HttpRequest,
+    key: &Key,
     deadline: Deadline,
     limits: Limits,
-    redactor: &Redactor,
     progress: &Progress,
 ) -> Result<HttpResponse, TransportError> {
+    let redactor = &key.redactor;
     let sent = match sender {
         Sender::Pool(pool) => {
-            let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest()));
+            let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest(key)));
             deadline.bound(sent).await.map(|sent| {
                 sent.map_err(|error| {
                     transport_error(error, request, progress, pool, limits, redactor)
@@ -90,7 +99,7 @@ pub(crate) async fn attempt(
             })
         }
         Sender::Transport(transport) => {
-            let sent = send_through(transport, request, progress, redactor);
+            let sent = send_through(transport, request, key, progress);
             deadline.bound(sent).await
         }
     };
@@ -269,12 +278,12 @@ async fn read_error_body(
 async fn send_through(
     transport: &Transport,
     request: &HttpRequest,
+    key: &Key,
     progress: &Progress,
-    redactor: &Redactor,
 ) -> Result<reqwest::Response, TransportError> {
-    let sent = transport.send(request.to_http()?, progress).await;
+    let sent = transport.send(request.to_http(key)?, progress).await;
     let cause =
-        |error: &dyn StdError| ForeignError::of(error, &|text| request.mask(text, redactor));
+        |error: &dyn StdError| ForeignError::of(error, &|text| request.mask(text, &key.redactor));
     sent.map_err(|failure| match failure {
         Failure::NotSent(error) => {
             TransportError::new(TransportCause::Connect(None, Some(cause(&*error))))

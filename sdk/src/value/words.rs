@@ -10,6 +10,8 @@ pub enum Setting {
     BaseUrl,
     /// The key issued to the caller.
     ServiceKey,
+    /// The file with the key.
+    ServiceKeyFile,
     /// The time limit of a whole call.
     Timeout,
     /// The time limit of an attempt.
@@ -44,6 +46,7 @@ impl Setting {
         match self {
             Setting::BaseUrl => "base_url",
             Setting::ServiceKey => "service_key",
+            Setting::ServiceKeyFile => "service_key_file",
             Setting::Timeout => "timeout",
             Setting::AttemptTimeout => "attempt_timeout",
             Setting::ConnectTimeout => "connect_timeout",

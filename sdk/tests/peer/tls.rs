@@ -200,6 +200,8 @@ pub(crate) struct Handshake {
     pub(crate) version: ProtocolVersion,
     pub(crate) alpn: Option<String>,
     pub(crate) suite: String,
+    /// The certificate that the client presented, in DER.
+    pub(crate) presented: Option<Vec<u8>>,
 }
 
 /// A TLS terminator in front of a peer.
@@ -326,6 +328,9 @@ impl Terminator {
                 .alpn_protocol()
                 .map(|name| String::from_utf8(name.to_vec()).unwrap()),
             suite: format!("{:?}", tls.negotiated_cipher_suite().unwrap().suite()),
+            presented: tls
+                .peer_certificates()
+                .and_then(|chain| Some(chain.first()?.to_vec())),
         };
         self.handshakes.lock().unwrap().push(handshake);
         self.hand_on(stream).await

@@ -8,9 +8,10 @@ use crate::peer::KEY;
 pub(crate) const CHILD: &str = "DEALKIT_TEST_CHILD";
 
 /// Every variable that could change what a child does.
-const CLEARED: [&str; 11] = [
+const CLEARED: [&str; 12] = [
     "DEALKIT_BASE_URL",
     "DEALKIT_SERVICE_KEY",
+    "DEALKIT_SERVICE_KEY_FILE",
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",

@@ -519,6 +519,17 @@ fn from_env_reads_both_variables() {
         KEY.len()
     );
     assert_eq!(told.matches(&expected).count(), 2, "{told}");
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, format!("{KEY}\n")).unwrap();
+    let told = child(
+        "configuration::child_from_env",
+        &[
+            ("DEALKIT_BASE_URL", "https://deals.example.com/api/"),
+            ("DEALKIT_SERVICE_KEY_FILE", file.path().to_str().unwrap()),
+        ],
+    );
+    assert_eq!(told.matches(&expected).count(), 2, "{told}");
 }
 
 #[test]
@@ -538,6 +549,14 @@ fn from_env_says_which_variable_is_missing_or_wrong() {
         (
             vec![url, ("DEALKIT_SERVICE_KEY", "CANARY CANARY")],
             "service_key",
+        ),
+        (
+            vec![url, key, ("DEALKIT_SERVICE_KEY_FILE", "/nowhere")],
+            "both of the environment variables",
+        ),
+        (
+            vec![url, ("DEALKIT_SERVICE_KEY_FILE", "/nowhere")],
+            "service_key_file /nowhere cannot be read",
         ),
     ] {
         let told = child("configuration::child_from_env", &variables);

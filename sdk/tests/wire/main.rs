@@ -19,6 +19,7 @@ mod dns;
 mod error_answers;
 mod faults;
 mod kept_connections;
+mod keys;
 mod ledger;
 mod limits;
 #[path = "../mock/mod.rs"]

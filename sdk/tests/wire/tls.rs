@@ -11,6 +11,7 @@ use tokio::{
 };
 use tokio_rustls::rustls::{
     SupportedProtocolVersion,
+    pki_types::{CertificateDer, pem::PemObject as _},
     version::{TLS12, TLS13},
 };
 
@@ -262,6 +263,67 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
             let relaxed = Front::start(fine(protocol), &Tls::new(&leaf).version(version));
             let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
             all_succeed(&builder.identity(client.pem())).await;
+        }
+    }
+}
+
+/// Which certificate each new connection presents, while its files are replaced.
+#[tokio::test]
+async fn a_client_certificate_in_files_is_read_again() {
+    let (authority, issuer) = (Authority::new(), Authority::new());
+    let (one, two) = (issuer.issue(), issuer.issue());
+    let der = |leaf: &Leaf| CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap();
+    for version in EACH_VERSION {
+        let leaf = authority.issue();
+        let tls = Tls::new(&leaf).version(version).asking(&issuer);
+        let front = Front::start(fine(Http1), &tls);
+        let folder = tempfile::TempDir::new().unwrap();
+        let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        let settings = builder(&front.url())
+            .root_certificates(authority.pem())
+            .max_idle_connections(0);
+        let settings = settings.identity_files(&certificate, &key);
+        let missing = settings.clone().build().unwrap_err().to_string();
+        assert!(
+            missing.starts_with(&format!(
+                "identity {} cannot be read: ",
+                certificate.display()
+            )),
+            "{missing}"
+        );
+        fs::write(&certificate, &one.certificate).unwrap();
+        fs::write(&key, &two.key).unwrap();
+        let mismatch = settings.clone().build().unwrap_err().to_string();
+        assert!(
+            mismatch.ends_with(
+                ") contains a private key that does not belong to its first certificate"
+            ),
+            "{mismatch}"
+        );
+        fs::write(&key, &one.key).unwrap();
+        let client = settings.build().unwrap();
+        for (certificate_of, key_of, is_later, presented) in [
+            (&one, &one, false, &one),
+            // For a second, the files are taken to be what they were.
+            (&two, &one, false, &one),
+            // They do not belong to each other.
+            (&two, &one, true, &one),
+            (&two, &two, true, &two),
+        ] {
+            fs::write(&certificate, &certificate_of.certificate).unwrap();
+            fs::write(&key, &key_of.key).unwrap();
+            if is_later {
+                tokio::time::pause();
+                tokio::time::advance(Duration::from_secs(2)).await;
+                tokio::time::resume();
+            }
+            client.deals().retrieve("x_1").await.unwrap();
+            let last = front.handshakes().pop().unwrap();
+            assert_eq!(
+                last.presented.as_deref(),
+                Some(der(presented).as_ref()),
+                "{version:?}"
+            );
         }
     }
 }

@@ -55,6 +55,7 @@ problem_types! {
     INVALID_FAULT BAD_REQUEST "invalid-fault" "The fault is invalid";
     UNKNOWN_FAULT NOT_FOUND "unknown-fault" "There is no such fault";
     INVALID_READING BAD_REQUEST "invalid-reading" "There is no such reading";
+    INVALID_KEYS BAD_REQUEST "invalid-keys" "The body is not a list of service keys";
     INVALID_DEAL BAD_REQUEST "invalid-deal" "The body is not a deal with that id";
 }
 

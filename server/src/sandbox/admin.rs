@@ -18,7 +18,7 @@ use crate::sandbox::{
 };
 use crate::{
     contract::{
-        auth::ServiceKey,
+        auth::{AcceptedKeys, ServiceKey},
         operations::no_room,
         problem::{ProblemType, Refusal},
         response::{empty, response},
@@ -46,8 +46,8 @@ const MAX_PAGE_BYTES: usize = 1024 * 1024;
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin<'a> {
-    /// The service key, which is shown if everybody knows it.
-    pub(crate) key: &'a ServiceKey,
+    /// The service keys: the first is shown if everybody knows it.
+    pub(crate) keys: &'a AcceptedKeys,
     pub(crate) store: &'a Store,
     pub(crate) faults: &'a Faults,
     pub(crate) journal: &'a Journal,
@@ -79,7 +79,7 @@ routes! {
     GET "/__sandbox/openapi.json" Everybody |_, _, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
-    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.key));
+    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.keys.first()));
     GET "/__sandbox/docs/{id}" Browsers file;
     GET "/__sandbox/requests" Callers requests;
     DELETE "/__sandbox/requests" Callers |admin, _, _| {
@@ -98,6 +98,7 @@ routes! {
     GET "/__sandbox/deals/{id}" Callers deal;
     PUT "/__sandbox/deals/{id}" Callers put_deal;
     DELETE "/__sandbox/deals/{id}" Callers remove_deal;
+    PUT "/__sandbox/keys" Callers accept_keys;
     POST "/__sandbox/reset" CallersWithoutBody |admin, _, _| {
         admin.reset();
         done()
@@ -155,11 +156,12 @@ impl<'r> AdminCall<'r> {
 }
 
 impl Admin<'_> {
-    /// Returns agents, deals, faults and journal to how the server started.
+    /// Returns agents, deals, faults, journal and accepted keys to how the server started.
     pub(crate) fn reset(self) {
         self.store.reset();
         self.faults.clear();
         self.journal.clear();
+        self.keys.reset();
     }
 }
 
@@ -183,7 +185,9 @@ fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
             && path.is_none_or(|path| path == request.path)
             && status.is_none_or(|status| found == Some(status))
     });
-    let requests = page.iter().map(|request| described(request, admin.key));
+    let requests = page
+        .iter()
+        .map(|request| described(request, admin.keys.first()));
     Ok(listed("requests", &requests.collect::<Vec<_>>(), next))
 }
 
@@ -215,6 +219,19 @@ fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     Err(Refusal::new(
         ProblemType::UNKNOWN_FAULT,
         "It was never added, or has happened as often as it should. GET /__sandbox/faults lists the current ones.",
+    ))
+}
+
+fn accept_keys(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+    let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
+    // The error would repeat what it found.
+    let is_set = keys.is_ok_and(|keys| admin.keys.set(keys).is_ok());
+    if is_set {
+        return done();
+    }
+    Err(Refusal::new(
+        ProblemType::INVALID_KEYS,
+        "Send a JSON array of service keys, each of 1 to 1,024 visible ASCII characters.",
     ))
 }
 

@@ -667,6 +667,39 @@ fn pages_are_bounded_in_bytes() {
 }
 
 #[test]
+fn other_keys_are_accepted_until_a_reset() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let status = |key: &str| {
+        let request = get_deal("d_1").replace(KEY, key);
+        send(sandbox.address(), request.as_bytes()).status
+    };
+    let accepted = |keys: [&str; 3]| keys.map(|key| status(key) == 200);
+    let all = [KEY, "next", "last"];
+    assert_eq!(
+        write(&sandbox, "PUT", "keys", &json!([KEY, "next"]).to_string()).status,
+        204
+    );
+    assert_eq!(accepted(all), [true, true, false]);
+    sandbox.accept_keys(["last"]).unwrap();
+    assert_eq!(accepted(all), [false, false, true]);
+    for wrong in [
+        "",
+        "5",
+        r#""c4n4ry""#,
+        r#"["c4n4ry", 5]"#,
+        r#"["c4n4ry", "c4n4ry c4n4ry"]"#,
+    ] {
+        let response = write(&sandbox, "PUT", "keys", wrong);
+        assert_eq!(response.status, 400, "{wrong}");
+        assert!(!String::from_utf8_lossy(&response.body).contains("c4n4ry"));
+    }
+    sandbox.accept_keys(["fine", "not fine"]).unwrap_err();
+    assert_eq!(accepted(all), [false, false, true]);
+    sandbox.reset();
+    assert_eq!(accepted(all), [true, false, false]);
+}
+
+#[test]
 fn unknown_paths_and_methods_say_what_there_is() {
     let sandbox = Sandbox::builder().start().unwrap();
     let unknown = ask(&sandbox, "GET", "nowhere", "", "");

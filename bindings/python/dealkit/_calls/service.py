@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dealkit import _native
+from dealkit._calls.key_provider import KeyProvider
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
 from dealkit._core.private import private
@@ -22,16 +23,26 @@ if TYPE_CHECKING:
 class Service:
     """The service as a client reaches it. The resources of a client hold this rather than the client."""
 
-    __slots__ = ("engine", "given")
+    __slots__ = ("awaits", "engine", "given", "source")
 
-    def __init__(self, engine: _native.Engine, given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        engine: _native.Engine,
+        given: dict[str, Any],
+        source: tuple[KeyProvider, _native.KeySource] | None,
+        awaits: bool,
+    ) -> None:
         self.engine: _native.Engine | None = engine
         # The client's options, for pickling and for `with_options`; never shown, because the key is one of them.
         self.given: dict[str, Any] = given
+        # Where the key comes from, if a callable provides it.
+        self.source: tuple[KeyProvider, _native.KeySource] | None = source
+        # Whether its calls are awaited.
+        self.awaits: bool = awaits
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy of the options, since they are cleared once they are used.
-        return (restored_service, ({**self.given}, self.engine is None))
+        return (restored_service, ({**self.given}, self.engine is None, self.awaits))
 
     def open(self) -> _native.Engine:
         """The connections. Raises ConfigError once the client is closed."""
@@ -39,6 +50,8 @@ class Service:
             from dealkit.exceptions import ConfigError
 
             raise ConfigError("the client is closed; create another one to make calls")
+        if self.source is not None:
+            self.source[0].note_loop()
         return self.engine
 
     def send(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Any:
@@ -75,18 +88,33 @@ class Service:
 
 
 @private
-def open_service(given: dict[str, Any], shared: _native.Engine | None) -> Service:
+def open_service(given: dict[str, Any], shared: Service | None, awaits: bool) -> Service:
     """The service of a client with these options, sharing another client's connections where possible."""
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
-    engine = unwrap(_native.open_engine(client_settings(given), shared))
+    settings, source = client_settings(given), None
+    if callable(given.get("service_key")):
+        source = _source(given["service_key"], shared, awaits)
+        settings["service_key"] = source[1]
+    engine = unwrap(_native.open_engine(settings, None if shared is None else shared.open()))
     # Settings from the environment must be the same where the client is unpickled.
-    return Service(engine, {**given, "base_url": engine.base_url, "service_key": engine.service_key})
+    settled: dict[str, Any] = {**given, "base_url": engine.base_url}
+    if source is None:
+        settled.update(service_key=engine.service_key, service_key_file=engine.service_key_file)
+    return Service(engine, settled, source, awaits)
 
 
-def restored_service(given: dict[str, Any], is_closed: bool) -> Service:
+def _source(given: Any, shared: Service | None, awaits: bool) -> tuple[KeyProvider, _native.KeySource]:
+    """Where the key comes from: the same source, and so the same key, for clients that share a callable."""
+    if shared is not None and shared.source is not None and shared.source[0].given == given:
+        return shared.source
+    provider = KeyProvider(given, awaits)
+    return provider, unwrap(_native.key_source(provider))
+
+
+def restored_service(given: dict[str, Any], is_closed: bool, awaits: bool) -> Service:
     """The service of an unpickled client."""
-    service: Service = open_service(given, None)
+    service: Service = open_service(given, None, awaits)
     if is_closed:
         service.engine = None
     return service

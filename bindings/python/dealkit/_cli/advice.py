@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import environ
 
 from dealkit import (
     APIConnectionError,
@@ -28,7 +29,8 @@ the service key is missing: put it into the environment variable DEALKIT_SERVICE
 history, let the shell ask for it:
   read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
 in PowerShell:
-  $env:DEALKIT_SERVICE_KEY = Read-Host"""
+  $env:DEALKIT_SERVICE_KEY = Read-Host
+Or put the path of a file with the key into DEALKIT_SERVICE_KEY_FILE."""
 
 NO_ADDRESS = """\
 the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment
@@ -41,6 +43,7 @@ OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, Throt
 _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
+    "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
     "ca_file": "--ca-file",
     "client_cert": "--client-cert",
     "allow_http": "--allow-http",
@@ -70,8 +73,10 @@ def explanation(error: DealkitError) -> str:
 def _hint(error: DealkitError) -> str | None:
     match error:
         case AuthenticationError():
+            is_text = "DEALKIT_SERVICE_KEY" in environ
+            where = "DEALKIT_SERVICE_KEY" if is_text else "the file that DEALKIT_SERVICE_KEY_FILE names"
             return (
-                "The service does not accept the key in DEALKIT_SERVICE_KEY. Is it the key for this service, and is it "
+                f"The service does not accept the key in {where}. Is it the key for this service, and is it "
                 "complete? Whoever issued it can say whether it is still valid."
             )
         case PermissionDeniedError():

@@ -19,6 +19,8 @@ environment:
   DEALKIT_SERVICE_KEY   the key issued to you; there is no option for it, since
                         options are visible to others and stay in the shell's
                         history
+  DEALKIT_SERVICE_KEY_FILE
+                        a file with the key instead
   DEALKIT_BASE_URL      the address of the service, unless --base-url is given
   HTTPS_PROXY           the proxy to go through, if there is one
   NO_COLOR              no colours, if set to anything

@@ -1,4 +1,5 @@
-"""The service that a command uses: its address from an option or the environment, its key only from the environment."""
+"""The service that a command uses: its address from an option or the environment, its key only from the environment or a
+file that it names."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from dealkit._cli.exits import Failed
 
 def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
     """A client with the options of the command line. Nothing is sent yet."""
-    if not os.environ.get("DEALKIT_SERVICE_KEY"):
+    if not (os.environ.get("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
         raise Failed(NO_KEY)
     if not address(options):
         raise Failed(NO_ADDRESS)

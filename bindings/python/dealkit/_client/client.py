@@ -62,6 +62,7 @@ class BaseClient:
     __slots__ = ("_service",)
 
     _service: Service
+    _awaits: ClassVar[bool]
 
     @keywords
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
@@ -70,9 +71,13 @@ class BaseClient:
         Args:
             base_url: The service's address, without ``/v1``. Default: the environment variable
                 ``DEALKIT_BASE_URL``.
-            service_key: The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``.
+            service_key: The key issued to the caller, or a function that returns it, called when one is needed; for
+                ``AsyncClient`` also a coroutine function. Default: ``DEALKIT_SERVICE_KEY``.
+            service_key_file: A file with the key, read again once it has changed. Default:
+                ``DEALKIT_SERVICE_KEY_FILE``.
             timeout: The time limit of a call in seconds, all attempts included (60), or a ``Timeout``.
             max_retries: How many times a request is retried after the first attempt (2).
+            retry: What is retried, and when: a ``Retry``.
             rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts
                 (no limit). Calls wait for their turn, first come, first served; a call whose turn would come too late
                 raises ``ThrottledError`` at once.
@@ -82,7 +87,8 @@ class BaseClient:
             ca_file: A file of certificates (PEM) whose issuers are trusted, in addition to those that the system
                 trusts.
             client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
-                and its private key (PEM, without a password), or the two files ``(certificate, key)``.
+                and its private key (PEM, without a password), or the two files ``(certificate, key)``, read again for a
+                new connection.
             max_idle_connections: How many idle connections are kept for the next call (64).
             max_response_bytes: The largest response body that is read, in bytes (16 MiB).
             allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
@@ -97,7 +103,7 @@ class BaseClient:
             ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
         """
         given: Any = options
-        self._service = open_service(given, None)
+        self._service = open_service(given, None, self._awaits)
 
     @classmethod
     @keywords
@@ -176,15 +182,21 @@ class BaseClient:
 def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
     # Not by calling the class: the constructor of a subclass may take other arguments.
     client = object.__new__(of_class)
-    client._service = restored_service(given, is_closed)
+    client._service = restored_service(given, is_closed, of_class._awaits)
     return client
+
+
+_REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
 
 
 @private
 def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     service = client._service
     other = object.__new__(type(client))
-    other._service = open_service({**service.given, **given}, service.open())
+    # What is given replaces what says the same in another way.
+    replaced = {_REPLACED[name] for name in given.keys() & _REPLACED.keys() if given[name] is not None}
+    kept = {name: value for name, value in service.given.items() if name not in replaced}
+    other._service = open_service({**kept, **given}, service, client._awaits)
     other.__setstate__(client._own_state())
     return other
 
@@ -222,6 +234,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     """
 
     __slots__ = ()
+    _awaits = False
     _send: ClassVar[Any] = staticmethod(Service.send)
 
     @property
@@ -262,6 +275,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     """
 
     __slots__ = ()
+    _awaits = True
     _send: ClassVar[Any] = staticmethod(Service.send_async)
     if not TYPE_CHECKING:
         request = awaited(_Requests.request)

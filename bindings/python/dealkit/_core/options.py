@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, Final, Literal, TypedDict
 
@@ -15,15 +15,46 @@ Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
 Path = str | PathLike[str]
 """The path of a file."""
 
+Key = str | tuple[str, float]
+"""A service key, and perhaps for how many seconds it is good."""
 
-class Timeout:
+
+class _Values:
+    """Values with names: equal if all of them are, and shown by its repr."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            self._key() == other._key() if isinstance(other, _Values) and type(other) is type(self) else NotImplemented
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restored, (type(self), dict(zip(self.__slots__, self._key(), strict=True))))
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value}" for name, value in zip(self.__slots__, self._key(), strict=True))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _restored(of_class: type[_Values], values: dict[str, Any]) -> _Values:
+    return of_class(**values)
+
+
+class Timeout(_Values):
     """The time limits, in seconds. A limit that is not given keeps its default.
 
     ``connect`` bounds making a connection (5), ``attempt`` one attempt, connecting included (30), and
     ``total`` the whole call, all attempts included (60).
     """
 
-    __slots__ = ("attempt", "connect", "total")
+    __slots__ = ("connect", "attempt", "total")  # noqa: RUF023 - as the constructor has them
 
     @keywords
     def __init__(
@@ -37,24 +68,30 @@ class Timeout:
         self.attempt: Final = attempt
         self.total: Final = total
 
-    def _key(self) -> tuple[float | None, float | None, float | None]:
-        return (self.connect, self.attempt, self.total)
 
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Timeout) else NotImplemented
+class Retry(_Values):
+    """What is retried, and when. ``max_retries=`` of a client or a call is short for one with that number.
 
-    def __hash__(self) -> int:
-        return hash(self._key())
+    Before the first retry, a call waits for a random time of up to ``initial`` seconds; that bound then doubles with each
+    retry, up to ``longest``. ``non_idempotent=True`` retries every method as a GET is, even a request that the service may
+    have acted on: a create that is retried this way can make a second agent.
+    """
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_timeout, self._key())
+    __slots__ = ("max_retries", "initial", "longest", "non_idempotent")  # noqa: RUF023 - as the constructor has them
 
-    def __repr__(self) -> str:
-        return f"Timeout(connect={self.connect}, attempt={self.attempt}, total={self.total})"
-
-
-def _timeout(connect: float | None, attempt: float | None, total: float | None) -> Timeout:
-    return Timeout(connect=connect, attempt=attempt, total=total)
+    @keywords
+    def __init__(
+        self,
+        *,
+        max_retries: int = 2,
+        initial: float = 0.2,
+        longest: float = 5.0,
+        non_idempotent: bool = False,
+    ) -> None:
+        self.max_retries: Final = max_retries
+        self.initial: Final = initial
+        self.longest: Final = longest
+        self.non_idempotent: Final = non_idempotent
 
 
 class ClientOptions(TypedDict, total=False):
@@ -62,12 +99,20 @@ class ClientOptions(TypedDict, total=False):
 
     base_url: str | None
     """The service's address, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``."""
-    service_key: str | None
-    """The key issued to the caller. Default: ``DEALKIT_SERVICE_KEY``."""
+    service_key: str | Callable[[], Key | Awaitable[Key]] | None
+    """The key issued to the caller, or a function that returns it, such as one that asks a vault: it is called when a key
+    is needed, and its answer is kept until the service responds with a 401, or for the seconds that it told by returning
+    ``(key, seconds)``. It runs in a thread of its own; a coroutine function, which only ``AsyncClient`` takes, runs on the
+    event loop. Default: ``DEALKIT_SERVICE_KEY``."""
+    service_key_file: Path | None
+    """A file with the key, such as a mounted secret. It is read again once it has changed. Default:
+    ``DEALKIT_SERVICE_KEY_FILE``."""
     timeout: float | Timeout | None
     """The time limit of a call in seconds, all attempts included (60), or a ``Timeout``."""
     max_retries: int | None
     """How many times a request is retried after the first attempt (2)."""
+    retry: Retry | None
+    """What is retried, and when. If there is a ``max_retries`` too, that is the number."""
     rate_limit: float | None
     """The maximum number of requests per second, over all calls of the client and all their attempts; 0.5 is one
     every two seconds. Calls wait for their turn, first come, first served, within their time limit. Default: no
@@ -81,7 +126,7 @@ class ClientOptions(TypedDict, total=False):
     """A file of certificates (PEM) whose issuers are trusted, in addition to those that the system trusts."""
     client_cert: Path | tuple[Path, Path] | None
     """The certificate to present to a service that asks for one (mutual TLS): a file that holds it and its private
-    key (PEM, without a password), or the two files ``(certificate, key)``."""
+    key (PEM, without a password), or the two files ``(certificate, key)``. They are read again for a new connection."""
     max_idle_connections: int | None
     """How many idle connections are kept for the next call (64)."""
     max_response_bytes: int | None
@@ -108,6 +153,8 @@ class CallOptions(TypedDict, total=False):
     """How many times the request is retried after the first attempt."""
     on_unreadable: Literal["raise", "none"] | None
     """What becomes of an optional field of the response that cannot be read."""
+    retry: Retry | None
+    """What is retried, and when. If there is a ``max_retries`` too, that is the number."""
 
 
 class Omitted:
@@ -141,32 +188,45 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
     elif timeout is not None:
         settings["timeout"] = timeout
+    _take_retry(settings)
     for name in ("connect", "attempt", "timeout", "rate_limit"):
         if name in settings:
             settings[name] = _float(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
+    if "service_key_file" in settings:
+        settings["service_key_file"] = file_path("service_key_file", settings["service_key_file"])
     if "ca_file" in settings:
         settings["ca_file"] = [file_path("ca_file", settings["ca_file"])]
     if "client_cert" in settings:
         given = settings["client_cert"]
         if isinstance(given, tuple | list) and len(given) == 2:
-            certificate, key = given
-            # The key first: if the certificate's file holds a key too, that is not the one that is meant.
-            settings["client_cert"] = [file_path("client_cert", key), file_path("client_cert", certificate)]
+            settings["client_cert"] = [file_path("client_cert", path) for path in given]
         else:
-            settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")]
+            settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")] * 2
     return settings
 
 
 def call_settings(options: CallOptions) -> dict[str, Any]:
     """The options of a call as the native half takes them."""
     settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    _take_retry(settings)
     if "timeout" in settings:
         settings["timeout"] = _float(settings["timeout"])
     if "extra_headers" in settings:
         settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
     return settings
+
+
+def _take_retry(settings: dict[str, Any]) -> None:
+    """Replaces a ``Retry`` by its own settings."""
+    retry = settings.pop("retry", None)
+    if retry is None:
+        return
+    if not isinstance(retry, Retry):
+        raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
+    settings.setdefault("max_retries", retry.max_retries)
+    settings.update(initial=_float(retry.initial), longest=_float(retry.longest), non_idempotent=retry.non_idempotent)
 
 
 def _float(value: Any) -> Any:

@@ -57,6 +57,11 @@ def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
     unwrap(sandbox.insert_deal(_text("deal", given["deal"])))
 
 
+@private
+def _accept(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
+    unwrap(sandbox.accept_keys([*given["keys"]]))
+
+
 class Sandbox:
     """A running server that enforces every rule of the contract and stores everything in memory.
 
@@ -130,8 +135,20 @@ class Sandbox:
 
     @property
     def service_key(self) -> str:
-        """The key that requests must carry."""
+        """The key that requests must carry, unless ``accept_keys`` has replaced it."""
         return self._native.service_key
+
+    def accept_keys(self, *keys: str) -> None:
+        """Accepts these service keys from now on, and no others, as a service does whose keys are rotated: first the old one
+        and the new one, and then only the new one.
+
+        >>> with Sandbox() as sandbox:
+        ...     sandbox.accept_keys("sandbox-key", "next-key")
+        ...     sandbox.accept_keys("next-key")
+        """
+        given = {"keys": keys}
+        del keys
+        _accept(given, self._native)
 
     @property
     def agents(self) -> list[CreatedAgent]:
@@ -231,7 +248,8 @@ class Sandbox:
         _insert(given, self._native)
 
     def reset(self) -> None:
-        """Drops all agents, faults and recorded requests, and all deals except those that the server started with.
+        """Drops all agents, faults and recorded requests, and all deals except those that the server started with, and accepts
+        the key that it started with.
 
         Ids begin at ``a_1`` again.
         """

@@ -1,8 +1,11 @@
 //! TLS: whose certificates are trusted, and which one the client presents.
 
 use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rustls::{
@@ -15,6 +18,8 @@ use rustls::{
     },
     sign::{CertifiedKey, SingleCertAndKey},
 };
+
+use tokio::time::Instant;
 
 use crate::{
     http::connect::progress,
@@ -49,16 +54,72 @@ const MADE_KEPT: usize = 8;
 struct ClientIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    /// What error texts call it.
+    name: Words,
 }
+
+/// Where a client's certificate and its private key come from.
+#[derive(Clone, PartialEq)]
+enum IdentitySource {
+    /// Both, in PEM.
+    Pem(Vec<u8>),
+    /// The file of the certificate, and that of the key, which may be the same. They are read again.
+    Files(PathBuf, PathBuf),
+}
+
+/// How long files are taken to be what they were, as that of the service key.
+const FILES_KEPT: Duration = Duration::from_secs(1);
 
 /// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
 #[derive(Debug)]
-struct ClientCertificate(Option<SingleCertAndKey>);
+struct ClientCertificate(Option<Presented>);
+
+/// The certificate that was read last, and when.
+struct Presented {
+    source: IdentitySource,
+    provider: Arc<CryptoProvider>,
+    read: Mutex<(Instant, Arc<SingleCertAndKey>)>,
+}
+
+impl Presented {
+    fn new(source: &IdentitySource, provider: &Arc<CryptoProvider>) -> Result<Self, Words> {
+        let first = source.read()?.signing_with(provider)?;
+        Ok(Self {
+            source: source.clone(),
+            provider: Arc::clone(provider),
+            read: Mutex::new((Instant::now(), Arc::new(first))),
+        })
+    }
+
+    /// The certificate to present now.
+    fn current(&self) -> Arc<SingleCertAndKey> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, current) = &mut *read;
+        if matches!(self.source, IdentitySource::Files(..)) && at.elapsed() >= FILES_KEPT {
+            *at = Instant::now();
+            // While the files are being replaced, they may be missing, or not belong to each other.
+            if let Ok(new) = self
+                .source
+                .read()
+                .and_then(|new| new.signing_with(&self.provider))
+            {
+                *current = Arc::new(new);
+            }
+        }
+        Arc::clone(current)
+    }
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presented").finish_non_exhaustive()
+    }
+}
 
 impl ResolvesClientCert for ClientCertificate {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         progress::asked_for_certificate();
-        self.0.as_ref()?.resolve(issuers, schemes)
+        self.0.as_ref()?.current().resolve(issuers, schemes)
     }
 
     fn has_certs(&self) -> bool {
@@ -71,7 +132,7 @@ impl ResolvesClientCert for ClientCertificate {
 pub(crate) struct TlsSettings {
     roots: Vec<u8>,
     without_system: bool,
-    identity: Option<Vec<u8>>,
+    identity: Option<IdentitySource>,
 }
 
 impl TlsSettings {
@@ -89,7 +150,12 @@ impl TlsSettings {
 
     /// Presents this certificate.
     pub(crate) fn set_identity(&mut self, pem: &[u8]) {
-        self.identity = Some(pem.to_owned());
+        self.identity = Some(IdentitySource::Pem(pem.to_owned()));
+    }
+
+    /// Presents the certificate in a file, with the private key in another one.
+    pub(crate) fn set_identity_files(&mut self, certificate: PathBuf, key: PathBuf) {
+        self.identity = Some(IdentitySource::Files(certificate, key));
     }
 
     /// Whether there is a certificate to present.
@@ -103,8 +169,8 @@ impl TlsSettings {
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth();
         self.trust()?;
-        if let Some(identity) = self.identity()? {
-            identity.signing_with(config.crypto_provider())?;
+        if let Some(identity) = &self.identity {
+            Presented::new(identity, config.crypto_provider())?;
         }
         Ok(config)
     }
@@ -115,11 +181,15 @@ impl TlsSettings {
     /// If a PEM holds no certificate or key, or the system has no certificates.
     pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Words> {
         let mut config = self.trust()?.config()?;
-        if let Some(identity) = self.identity()? {
-            let identity = identity.signing_with(config.crypto_provider())?;
-            config.client_auth_cert_resolver = Arc::new(ClientCertificate(Some(identity)));
-            // rustls resumes a session only with the certificate with which it was made.
-            config.resumption = Resumption::default();
+        if let Some(identity) = &self.identity {
+            let presented = Presented::new(identity, config.crypto_provider())?;
+            config.client_auth_cert_resolver = Arc::new(ClientCertificate(Some(presented)));
+            config.resumption = match identity {
+                // rustls resumes a session only with the certificate with which it was made.
+                IdentitySource::Pem(_) => Resumption::default(),
+                // In a session that is resumed, the service would go on to see the certificate with which it began.
+                IdentitySource::Files(..) => Resumption::disabled(),
+            };
         }
         config.alpn_protocols = if http2_only {
             vec![b"h2".to_vec()]
@@ -154,24 +224,64 @@ impl TlsSettings {
             without_system: self.without_system,
         })
     }
+}
 
-    fn identity(&self) -> Result<Option<ClientIdentity>, Words> {
-        let Some(pem) = &self.identity else {
-            return Ok(None);
+impl IdentitySource {
+    /// The setting, and the files by which the reader knows it.
+    fn name(&self) -> Words {
+        match self {
+            Self::Pem(_) => Setting::Identity.into(),
+            Self::Files(certificate, key) if certificate == key => {
+                words!(
+                    "{} {}",
+                    Setting::Identity,
+                    certificate.display().to_string()
+                )
+            }
+            Self::Files(certificate, key) => words!(
+                "{} ({}, {})",
+                Setting::Identity,
+                certificate.display().to_string(),
+                key.display().to_string()
+            ),
+        }
+    }
+
+    /// Reads the certificate and the private key.
+    fn read(&self) -> Result<ClientIdentity, Words> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| {
+                let path = path.display().to_string();
+                words!(
+                    "{} {} cannot be read: {}",
+                    Setting::Identity,
+                    path,
+                    error.to_string()
+                )
+            })
         };
-        let chain = certificates(Setting::Identity, pem)?;
+        let (certificate, key) = match self {
+            Self::Pem(pem) => (pem.clone(), pem.clone()),
+            Self::Files(certificate, key) => (read(certificate)?, read(key)?),
+        };
+        let name = self.name();
+        let chain = certificates(name.clone(), &certificate)?;
         if chain.is_empty() {
             return Err(words!(
                 "{} contains no certificate: it must be PEM with the certificate and its private key",
-                Setting::Identity
+                name
             ));
         }
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
             words!(
                 "{} contains no private key that can be read: it must be PEM without a password, with the \
-                 certificate and its private key", Setting::Identity)
+                 certificate and its private key", name)
         })?;
-        Ok(Some(ClientIdentity { chain, key }))
+        Ok(ClientIdentity {
+            chain,
+            key,
+            name: self.name(),
+        })
     }
 }
 
@@ -183,7 +293,7 @@ impl ClientIdentity {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
             Err(error) => Err(words!(
                 "{} contains a {}",
-                Setting::Identity,
+                self.name,
                 match error {
                     Inconsistent(InconsistentKeys::KeyMismatch) =>
                         "private key that does not belong to its first certificate",
@@ -195,11 +305,11 @@ impl ClientIdentity {
     }
 }
 
-fn certificates(setting: Setting, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
+fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
-        .map_err(|_| words!("{} is not complete PEM", setting))
+        .map_err(|_| words!("{} is not complete PEM", name.into()))
 }
 
 impl Trust {

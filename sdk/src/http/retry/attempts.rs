@@ -17,6 +17,9 @@ use crate::http::{
 /// other method is retried only if it is certain that the service did not act: no connection was made, or the response
 /// was 429. The specification has no idempotency key, and a second agent is worse than an error.
 ///
+/// A 401 is a rejection: the service has not acted. If there is another key by now, from a file or a
+/// [provider](crate::KeyProvider), every method is attempted once more, at once, which does not count as a retry either.
+///
 /// The delay grows exponentially, with full jitter; the service's `Retry-After` is its lower bound. If
 /// the delay does not fit into the time that the call has left, the error is returned at once.
 ///
@@ -54,7 +57,7 @@ impl RetryPolicy {
         Self {
             max_retries: 2,
             backoff: Backoff {
-                first: Duration::from_millis(200),
+                initial: Duration::from_millis(200),
                 longest: Duration::from_secs(5),
             },
             retry_non_idempotent: false,
@@ -73,6 +76,11 @@ impl RetryPolicy {
         self
     }
 
+    /// Whether there may be more than one attempt.
+    pub(crate) const fn allows_any(self) -> bool {
+        self.max_retries > 0
+    }
+
     /// The value of [`max_retries`](Self::max_retries).
     pub(crate) const fn retries(self) -> u32 {
         self.max_retries
@@ -80,8 +88,8 @@ impl RetryPolicy {
 
     /// The upper bound of the delay before the first retry, and the largest upper bound.
     #[must_use]
-    pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.backoff = Backoff { first, longest };
+    pub const fn backoff(mut self, initial: Duration, longest: Duration) -> Self {
+        self.backoff = Backoff { initial, longest };
         self
     }
 
@@ -139,8 +147,9 @@ where
     let clock = traffic.clock;
     let began = clock.now();
     let left = || total.saturating_sub(clock.now().saturating_sub(began));
-    // Attempts that do not count as retries: the first, and the one after a stale connection.
+    // Attempts that do not count as retries: the first, the one after a stale connection, and the one with a new key.
     let mut uncounted = 1;
+    let (mut has_reconnected, mut has_rekeyed) = (false, false);
     // Whether the last attempt was a retry that the quota paid for.
     let mut has_spent = false;
     let mut before: Option<TransportError> = None;
@@ -160,10 +169,11 @@ where
         let mut error = progress.attempt_failed(error, before.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let is_free = error.was_stale()
-            && is_safe(&operation.method)
-            && uncounted == 1
-            && policy.max_retries > 0;
+        let reconnects = !has_reconnected && error.was_stale() && is_safe(&operation.method);
+        let rekeys = !has_rekeyed && error.has_new_key();
+        let is_free = (reconnects || rekeys) && policy.allows_any();
+        has_reconnected |= reconnects;
+        has_rekeyed |= rekeys;
         uncounted += u32::from(is_free);
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
@@ -181,7 +191,7 @@ where
         let mut delay = delay.filter(|delay| *delay < left());
         has_spent = delay.is_some() && !is_free && !error.is_overload();
         if has_spent && !traffic.quota().spend(clock.now()) {
-            error = error.without_quota();
+            error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
         record.attempt_ended(Err(&error), delay);

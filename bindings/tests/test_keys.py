@@ -1,0 +1,343 @@
+"""Keys that change while a program runs: functions, files, and what is sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import run, untyped
+
+from dealkit import (
+    AsyncClient,
+    AuthenticationError,
+    Client,
+    ConfigError,
+    Retry,
+    ServiceKeyError,
+    StoppedError,
+)
+from dealkit.testing import Sandbox
+
+ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+SECRET = "not-a-key-c4n4ry"
+
+
+class InTurn:
+    """A function that returns one key after the other, and then the last one again; it counts its calls."""
+
+    def __init__(self, *keys: Any) -> None:
+        self.keys, self.asked = keys, 0
+
+    def __call__(self) -> Any:
+        self.asked += 1
+        return self.keys[min(self.asked, len(self.keys)) - 1]
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+def in_async(sandbox: Sandbox, call: Callable[[AsyncClient], Any], **options: Any) -> Any:
+    async def main() -> Any:
+        async with AsyncClient(base_url=sandbox.url, **options) as client:
+            return await call(client)
+
+    return run(main())
+
+
+def statuses(sandbox: Sandbox) -> list[int | None]:
+    return [request.status for request in sandbox.requests]
+
+
+def test_a_function_is_asked_again_after_a_401_and_the_call_is_sent_again(sandbox: Sandbox) -> None:
+    sandbox.accept_keys("new")
+    keys = InTurn("old", "new")
+    with Client(base_url=sandbox.url, service_key=keys) as client:
+        assert client.agents.create(**ADA).first_name == "Ada"
+        assert [deal.id for deal in client.deals.retrieve_many(["d_1", "d_2"])] == ["d_1", "d_2"]
+        assert keys.asked == 2 and statuses(sandbox) == [401, 201, 200, 200]
+        # Of the same key, nothing is sent again; nor with max_retries=0.
+        sandbox.accept_keys("newer")
+        with pytest.raises(AuthenticationError) as caught:
+            client.deals.retrieve("d_1")
+        assert (caught.value.attempts, caught.value.outcome, keys.asked) == (1, "rejected", 3)
+        with pytest.raises(AuthenticationError):
+            client.deals.retrieve("d_1", max_retries=0)
+        assert keys.asked == 3
+        keys.keys = ("newer",)
+        assert client.deals.retrieve("d_1", max_retries=0).id == "d_1"
+
+
+def test_threads_share_one_answer(sandbox: Sandbox) -> None:
+    keys = InTurn("old", "new")
+    sandbox.accept_keys("new")
+    with Client(base_url=sandbox.url, service_key=keys) as client:
+        threads = [threading.Thread(target=client.deals.retrieve, args=("d_1",)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert keys.asked == 2 and statuses(sandbox).count(200) == 16
+
+
+@pytest.mark.parametrize("is_coroutine_function", [True, False])
+def test_awaited_calls_share_one_answer(sandbox: Sandbox, is_coroutine_function: bool) -> None:
+    asked: list[asyncio.AbstractEventLoop | None] = []
+
+    async def ask() -> str:
+        asked.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return "old" if len(asked) == 1 else "new"
+
+    def called() -> str:
+        asked.append(None)
+        return "old" if len(asked) == 1 else "new"
+
+    async def calls(client: AsyncClient) -> None:
+        await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
+        assert [creation.outcome async for creation in client.agents.create_many([ADA] * 3)] == ["succeeded"] * 3
+        assert {*asked} == {asyncio.get_running_loop() if is_coroutine_function else None}
+
+    sandbox.accept_keys("new")
+    in_async(sandbox, calls, service_key=ask if is_coroutine_function else called)
+    assert len(asked) == 2
+
+
+def test_a_key_is_kept_for_the_seconds_that_it_told(sandbox: Sandbox) -> None:
+    sandbox.accept_keys("a", "b")
+    keys = InTurn(("a", 0.001), ("b", 60))
+    with Client(base_url=sandbox.url, service_key=keys) as client:
+        for _ in range(3):
+            client.deals.retrieve("d_1")
+            threading.Event().wait(0.002)
+    assert keys.asked == 2
+
+
+def hang() -> str:
+    threading.Event().wait(60)
+    return SECRET
+
+
+def fail() -> str:
+    raise PermissionError(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("provider", "told"),
+    [
+        (fail, "the provider of service_key failed with PermissionError; "),
+        (hang, "the provider of service_key has not answered within 0.3 s"),
+        (lambda: f"{SECRET}\n", "the provider of service_key must be 1 to 1024 visible ASCII characters"),
+        (lambda: SECRET.encode(), "failed with TypeError"),
+        (lambda: (SECRET, -1), "failed with ValueError"),
+        (lambda: (SECRET, 1, 2), "failed with ValueError"),
+    ],
+)
+def test_a_function_that_fails_or_hangs(
+    sandbox: Sandbox, provider: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def check(error: BaseException) -> None:
+        assert isinstance(error, ServiceKeyError) and error.kind == "service_key"
+        assert (error.outcome, error.attempts, error.may_have_acted) == ("not_sent", 0, False)
+        assert str(error).startswith(("POST /v1/agents: not sent: ", "GET /v1/deals/{id}: not sent: ")) and told in str(
+            error
+        )
+        assert SECRET not in f"{error!s}{error!r}{caplog.text}"
+        assert pickle.loads(pickle.dumps(error)).outcome == "not_sent"
+
+    with caplog.at_level("DEBUG"), Client(base_url=sandbox.url, service_key=provider, timeout=0.3) as client:
+        with pytest.raises(ServiceKeyError) as caught:
+            client.agents.create(**ADA)
+        check(caught.value)
+        rows = client.agents.create_many([ADA] * 20, concurrency=2, on_error="return")
+        kinds = [type(creation.error) for creation in rows]
+        assert {*kinds} == {ServiceKeyError, StoppedError} and len(kinds) < 20 and kinds[-1] is StoppedError
+    with pytest.raises(ServiceKeyError) as caught:
+        in_async(sandbox, lambda client: client.deals.retrieve("d_1"), service_key=provider, timeout=0.3)
+    check(caught.value)
+    assert sandbox.requests == []
+
+
+async def coroutine_function() -> str:
+    return "sandbox-key"
+
+
+class AsyncCallable:
+    async def __call__(self) -> str:
+        return "sandbox-key"
+
+
+def test_a_coroutine_function_is_for_the_async_client(sandbox: Sandbox) -> None:
+    for provider in (coroutine_function, AsyncCallable()):
+        with pytest.raises(TypeError, match="service_key is a coroutine function, which only AsyncClient takes"):
+            Client(base_url=sandbox.url, service_key=provider)
+        deal = in_async(sandbox, lambda client: client.deals.retrieve("d_1"), service_key=provider)
+        assert deal.id == "d_1"
+    # One that does not look like it.
+    with Client(base_url=sandbox.url, service_key=lambda: coroutine_function()) as client:
+        with pytest.raises(ServiceKeyError, match="failed with RuntimeError"):
+            client.deals.retrieve("d_1")
+
+
+def test_one_async_client_in_two_event_loops(sandbox: Sandbox) -> None:
+    client = AsyncClient(base_url=sandbox.url, service_key=coroutine_function)
+
+    async def retrieve() -> None:
+        assert (await client.deals.retrieve("d_1")).id == "d_1"
+
+    run(retrieve())
+    with Sandbox(service_key="another") as other:
+        moved = client.with_options(base_url=other.url, service_key=lambda: asyncio.sleep(0, "another"))
+
+        async def retrieve_there() -> None:
+            assert (await moved.deals.retrieve("d_1")).id == "d_1"
+
+        run(retrieve_there())
+
+
+def swap(folder: Path, key: str) -> None:
+    """Replaces a mounted secret as Kubernetes does: a link to a folder is renamed over the one before."""
+    (folder / key).mkdir()
+    (folder / key / "key").write_text(f"{key}\n")
+    (folder / "..tmp").symlink_to(key)
+    (folder / "..tmp").rename(folder / "..data")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_file_is_read_again(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swap(tmp_path, "one")
+    path = tmp_path / "key"
+    path.symlink_to("..data/key")
+    sandbox.accept_keys("one")
+    monkeypatch.setenv("DEALKIT_BASE_URL", sandbox.url)
+    monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", str(path))
+    clients = [Client(), Client(service_key_file=path), Client.shared()]
+    pickled = pickle.dumps(clients[0])
+    assert b"one" not in pickled
+    clients.append(pickle.loads(pickled))
+    for client in clients:
+        client.deals.retrieve("d_1")
+    swap(tmp_path, "two")
+    sandbox.accept_keys("two")
+    for client in clients:
+        client.agents.create(**ADA)
+    assert Client.shared() is clients[2]
+    # Another source takes the place of the file.
+    sandbox.accept_keys("three")
+    client = clients[0].with_options(service_key="three")
+    assert client.deals.retrieve("d_1").id == "d_1"
+    swap(tmp_path, "three")
+    assert client.with_options(service_key_file=path).deals.retrieve("d_1").id == "d_1"
+
+
+def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_SERVICE_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    url, path = sandbox.url, tmp_path / "key"
+    path.write_text(f" {SECRET} {SECRET}")
+    wrong = [
+        ({}, "set the environment variable DEALKIT_SERVICE_KEY or DEALKIT_SERVICE_KEY_FILE"),
+        ({"service_key": "k", "service_key_file": path}, "service_key and service_key_file are both set"),
+        ({"service_key_file": tmp_path / "none"}, f"service_key_file {tmp_path / 'none'} cannot be read: No such file"),
+        ({"service_key_file": path}, f"service_key_file {path} must contain a key: 1 to 1024 visible ASCII characters"),
+        ({"service_key_file": tmp_path}, f"service_key_file {tmp_path} is not a file"),
+    ]
+    for options, told in wrong:
+        with pytest.raises(ConfigError) as caught:
+            Client(base_url=url, **untyped(options))
+        assert told in str(caught.value) and SECRET not in str(caught.value)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", str(path))
+    with pytest.raises(ConfigError, match="the environment has both DEALKIT_SERVICE_KEY and DEALKIT_SERVICE_KEY_FILE"):
+        Client(base_url=url)
+    assert Client(base_url=url, service_key="k").timeout == 60
+
+
+def test_clients_with_the_same_function_share_its_answers(sandbox: Sandbox) -> None:
+    keys = InTurn("sandbox-key")
+    client = Client(base_url=sandbox.url, service_key=keys)
+    client.deals.retrieve("d_1")
+    client.with_options(timeout=5).deals.retrieve("d_1")
+    assert keys.asked == 1
+    client.with_options(service_key=InTurn("sandbox-key")).deals.retrieve("d_1")
+    with pytest.raises(AuthenticationError):
+        client.with_options(service_key="other").deals.retrieve("d_1")
+    assert keys.asked == 1 and Client.shared(base_url=sandbox.url, service_key=keys).deals.retrieve("d_1").id == "d_1"
+
+
+def module_key() -> str:
+    return "sandbox-key"
+
+
+def test_a_client_with_a_function_is_pickled_with_its_name(sandbox: Sandbox) -> None:
+    client = pickle.loads(pickle.dumps(Client(base_url=sandbox.url, service_key=module_key)))
+    assert client.deals.retrieve("d_1").id == "d_1"
+
+
+def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
+    patient = Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)
+    assert repr(patient) == "Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)"
+    assert patient == pickle.loads(pickle.dumps(patient)) and hash(patient) != hash(Retry()) and patient != Retry()
+    client = Client(base_url=sandbox.url, service_key="sandbox-key", retry=patient)
+    assert client.max_retries == 4
+    created = untyped(client).agents.create
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({}, 5),
+        ({"max_retries": 1}, 2),
+        ({"retry": Retry(initial=0, longest=0)}, 1),
+        ({"retry": Retry(initial=0, non_idempotent=True), "max_retries": 1}, 2),
+    ]
+    for options, attempts in cases:
+        sandbox.fail_next(status=503, times=attempts)
+        with pytest.raises(Exception) as caught:
+            created(**ADA, **options)
+        assert untyped(caught.value).attempts == attempts, options
+    assert client.with_options(max_retries=1).max_retries == 1
+    assert client.with_options(max_retries=1).with_options(retry=patient).max_retries == 4
+    with pytest.raises(TypeError, match="retry must be a Retry, not int"):
+        client.deals.retrieve("d_1", **untyped({"retry": 3}))
+    for wrong, told in [
+        ({"initial": -1}, "initial must be a number of seconds, zero or more"),
+        ({"longest": float("nan")}, "longest must be a number of seconds"),
+        ({"max_retries": -1}, "max_retries must be a whole number"),
+    ]:
+        with pytest.raises(ConfigError, match=told):
+            Client(base_url=sandbox.url, service_key="k", retry=Retry(**untyped(wrong)))
+
+
+@pytest.mark.parametrize("overlaps", [True, False])
+def test_a_rotation_under_load_fails_no_call(tmp_path: Path, overlaps: bool) -> None:
+    """The key is replaced while calls are in flight, first in the file and then in the service, which accepts the old one for
+    one rotation more, or not at all."""
+    path, new = tmp_path / "key", tmp_path / "new"
+    path.write_text("key-0")
+    with Sandbox(service_key="key-0") as sandbox:
+        client = Client(base_url=sandbox.url, service_key_file=path)
+        rotations = 0
+
+        def under_rotation(results: Iterator[Any]) -> Iterator[Any]:
+            nonlocal rotations
+            for number, result in enumerate(results):
+                # In order, so that no call is in flight for more than one rotation.
+                if number % 50 == 0:
+                    rotations += 1
+                    new.write_text(f"key-{rotations}")
+                    new.replace(path)
+                    sandbox.accept_keys(*([f"key-{rotations - 1}"] if overlaps else []), f"key-{rotations}")
+                yield result
+
+        rows: list[Any] = [{**ADA, "email": f"a{number}@example.com"} for number in range(1_000)]
+        creations = client.agents.create_many(rows, on_error="return", concurrency=16)
+        assert {creation.outcome for creation in under_rotation(creations)} == {"succeeded"}
+        deals = client.deals.retrieve_many(["d_1"] * 1_000, concurrency=16)
+        assert {deal.id for deal in under_rotation(deals)} == {"d_1"}
+        assert len(sandbox.agents) == 1_000 and rotations == 40

@@ -1,0 +1,463 @@
+//! The service key: where it comes from, and the one in use.
+//!
+//! A text, a file and a provider are all one [`KeySource`], whose answer is kept until the time that it told is over or the
+//! service refuses it. The calls that need a new one share the asking.
+
+use std::{
+    any::type_name,
+    fmt, fs,
+    future::{Future, ready},
+    io::Read as _,
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared, WeakShared},
+};
+use http::{HeaderName, HeaderValue};
+use tokio::{
+    runtime::{Handle, Id},
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    contract::wire,
+    http::redact::Redactor,
+    value::{
+        duration::in_words,
+        words::{Setting, Words, words},
+    },
+};
+
+/// The header that carries the key, parsed once.
+pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
+
+/// How long the content of a file is taken to be what it was.
+const FILE_KEPT: Duration = Duration::from_secs(1);
+
+/// How much of a file is read, in bytes: a key and white space around it.
+const FILE_READ: u64 = 64 * 1024;
+
+/// A service key, as a [`KeyProvider`] answers with it. Never shown by `Debug`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use dealkit::ServiceKey;
+///
+/// let key = ServiceKey::new("my-key").expires_in(Duration::from_secs(15 * 60));
+/// assert_eq!(format!("{key:?}"), "ServiceKey(…)");
+/// ```
+#[derive(Clone)]
+pub struct ServiceKey {
+    text: String,
+    expires_in: Option<Duration>,
+}
+
+impl ServiceKey {
+    /// A key that is good until the service refuses it: 1 to 1,024 visible ASCII characters.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            text: key.into(),
+            expires_in: None,
+        }
+    }
+
+    /// Has the provider asked again once this time is over. Tell somewhat less than the key has left: a request takes time
+    /// to arrive.
+    #[must_use]
+    pub fn expires_in(mut self, time: Duration) -> Self {
+        self.expires_in = Some(time);
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for ServiceKey {
+    fn from(key: T) -> Self {
+        Self::new(key)
+    }
+}
+
+impl fmt::Debug for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServiceKey(…)")
+    }
+}
+
+/// Provides the service key: from a vault, say; see [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
+///
+/// Every closure that returns a future of a key, as a text or a [`ServiceKey`], is one:
+///
+/// ```
+/// use dealkit::Client;
+///
+/// # async fn read_from_vault(path: &str) -> Result<String, std::io::Error> { Ok("my-key".to_owned()) }
+/// let client = Client::builder()
+///     .base_url("https://deals.example.com")
+///     .service_key_provider(|| async { read_from_vault("deals/key").await })
+///     .build()?;
+/// # let _ = client;
+/// # Ok::<(), dealkit::Error>(())
+/// ```
+///
+/// A type of your own can keep what it needs:
+///
+/// ```
+/// use std::{convert::Infallible, time::Duration};
+///
+/// use dealkit::{KeyProvider, ServiceKey};
+///
+/// struct Signed {
+///     secret: String,
+/// }
+///
+/// impl KeyProvider for Signed {
+///     type Error = Infallible;
+///
+///     async fn service_key(&self) -> Result<ServiceKey, Infallible> {
+///         let key = format!("signed-with-{}", self.secret.len());
+///         Ok(ServiceKey::new(key).expires_in(Duration::from_secs(60)))
+///     }
+/// }
+/// ```
+pub trait KeyProvider: Send + Sync + 'static {
+    /// Why there is no key. It is not shown or kept, because it may contain a key; only the name of its type is. If it
+    /// says more, log it here.
+    type Error;
+
+    /// The key to use from now on. If every call that waits for it is given up, so is this future.
+    fn service_key(&self) -> impl Future<Output = Result<ServiceKey, Self::Error>> + Send;
+}
+
+impl<F, A, K, E> KeyProvider for F
+where
+    F: Fn() -> A + Send + Sync + 'static,
+    A: Future<Output = Result<K, E>> + Send,
+    K: Into<ServiceKey>,
+{
+    type Error = E;
+
+    async fn service_key(&self) -> Result<ServiceKey, E> {
+        self().await.map(Into::into)
+    }
+}
+
+/// Where keys come from. Never shown by `Debug`.
+#[derive(Clone)]
+pub struct KeySource(Source);
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeySource").finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+enum Source {
+    Text(String),
+    File(PathBuf),
+    Provider(Arc<Ask>),
+}
+
+type Ask = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, Words>> + Send + Sync;
+
+impl KeySource {
+    pub(crate) fn text(key: String) -> Self {
+        Self(Source::Text(key))
+    }
+
+    pub(crate) fn file(path: PathBuf) -> Self {
+        Self(Source::File(path))
+    }
+
+    pub(crate) fn provider<P: KeyProvider>(provider: P) -> Self {
+        let provider = Arc::new(provider);
+        Self::asking(move || {
+            let provider = Arc::clone(&provider);
+            async move {
+                let key = provider.service_key().await;
+                key.map_err(|_| type_name::<P::Error>().to_owned())
+            }
+        })
+    }
+
+    /// The same for bindings, which name the type of an error by themselves.
+    pub fn asking<A>(ask: impl Fn() -> A + Send + Sync + 'static) -> Self
+    where
+        A: Future<Output = Result<ServiceKey, String>> + Send + 'static,
+    {
+        Self(Source::Provider(Arc::new(move || {
+            // A provider that panics is one that fails: of the calls that share its answer, only one could pass on the panic.
+            let asked = AssertUnwindSafe(ask()).catch_unwind();
+            Box::pin(async move {
+                asked
+                    .await
+                    .unwrap_or_else(|_| Err("a panic".to_owned()))
+                    .map_err(|error| {
+                        words!(
+                            "the provider of {} failed with {}; what it said is not shown, because that may contain a key",
+                            Setting::ServiceKey,
+                            error
+                        )
+                    })
+            })
+        })))
+    }
+
+    /// The key as the source has it now.
+    fn ask(&self) -> BoxFuture<'static, Result<ServiceKey, Words>> {
+        match &self.0 {
+            Source::Text(key) => ready(Ok(ServiceKey::new(key))).boxed(),
+            Source::File(path) => {
+                let path = path.clone();
+                // A file may be on a network, and take long.
+                let reading = spawn_blocking(move || read(&path));
+                async move {
+                    reading.await.unwrap_or_else(|_| {
+                        Err(words!(
+                            "{} was not read: the runtime is ending",
+                            Setting::ServiceKeyFile
+                        ))
+                    })
+                }
+                .boxed()
+            }
+            Source::Provider(ask) => ask(),
+        }
+    }
+}
+
+/// Sources are equal if they have the same key at any time.
+impl PartialEq for KeySource {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Text(one), Source::Text(other)) => one == other,
+            (Source::File(one), Source::File(other)) => one == other,
+            (Source::Provider(one), Source::Provider(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// Reads the key in a file, which may have white space around it.
+fn read(path: &Path) -> Result<ServiceKey, Words> {
+    let wrong = |why: Words| {
+        words!(
+            "{} {} {}",
+            Setting::ServiceKeyFile,
+            path.display().to_string(),
+            why
+        )
+    };
+    let unreadable = |error| wrong(format!("cannot be read: {error}").into());
+    // A pipe can be read once only, and reading it again would never end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(wrong("is not a file".into()));
+    }
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(FILE_READ)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    let key = text.trim();
+    if !wire::is_service_key(key) {
+        return Err(wrong(
+            format!(
+                "must contain a key: 1 to {} visible ASCII characters",
+                wire::SERVICE_KEY_MAX
+            )
+            .into(),
+        ));
+    }
+    Ok(ServiceKey::new(key).expires_in(FILE_KEPT))
+}
+
+/// The key of a request, and what masks it.
+pub(crate) struct Key {
+    pub(crate) header: HeaderValue,
+    /// Masks this key and those before it.
+    pub(crate) redactor: Redactor,
+    /// Which one it is: what is answered after the service has refused a key is another one, even if it has the same text.
+    number: u64,
+    /// When the source is to be asked again.
+    until: Option<Instant>,
+}
+
+/// The keys of a client, one after the other. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Keys(Arc<KeysOf>);
+
+struct KeysOf {
+    source: KeySource,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` until there is one, and once the service has refused it.
+    current: Option<Arc<Key>>,
+    /// Masks every key so far.
+    redactor: Redactor,
+    /// The number of the last key.
+    number: u64,
+    /// How the source is being asked, on each runtime: what a provider waits for may depend on its runtime being driven.
+    /// Once nobody waits for an answer, the asking is given up.
+    asking: Vec<(Id, WeakShared<Asking>)>,
+}
+
+type Asking = BoxFuture<'static, Result<Arc<Key>, Words>>;
+
+impl Keys {
+    /// The keys from this source. A text or a file is read now, so that what is wrong with it is known at once.
+    pub(crate) fn new(source: KeySource) -> Result<Self, Words> {
+        let first = match &source.0 {
+            Source::Text(key) => Some(Ok(ServiceKey::new(key))),
+            Source::File(path) => Some(read(path)),
+            Source::Provider(_) => None,
+        };
+        let keys = Self(Arc::new(KeysOf {
+            source,
+            state: Mutex::default(),
+        }));
+        if let Some(first) = first {
+            keys.0.answered(first)?;
+        }
+        Ok(keys)
+    }
+
+    /// Whether these are the keys from this source.
+    pub(crate) fn are_from(&self, source: &KeySource) -> bool {
+        self.0.source == *source
+    }
+
+    /// Whether the two are the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The last key, if there is one.
+    pub(crate) fn last(&self) -> Option<Arc<Key>> {
+        self.0.lock().current.clone()
+    }
+
+    /// The key for a request that is about to be sent, by a call that has this much time left; its whole time, for the
+    /// error.
+    pub(crate) async fn current(&self, left: Duration, total: Duration) -> Result<Arc<Key>, Words> {
+        let is_good = |key: &Arc<Key>| key.until.is_none_or(|until| Instant::now() < until);
+        if let Some(key) = self.last().filter(is_good) {
+            return Ok(key);
+        }
+        timeout(left, self.asking()).await.unwrap_or_else(|_| {
+            let within = in_words(total);
+            Err(match self.0.source.0 {
+                Source::File(_) => words!(
+                    "{} could not be read within {}",
+                    Setting::ServiceKeyFile,
+                    within
+                ),
+                _ => words!(
+                    "the provider of {} has not answered within {}",
+                    Setting::ServiceKey,
+                    within
+                ),
+            })
+        })
+    }
+
+    /// Records that the service has refused this key. Returns whether there is another one by now, or `None` if the source
+    /// has to be asked.
+    pub(crate) fn refused(&self, key: &Key) -> Option<bool> {
+        let mut state = self.0.lock();
+        match (&state.current, &self.0.source.0) {
+            (_, Source::Text(_)) => Some(false),
+            (Some(current), _) if current.header != key.header => Some(true),
+            // Another call in flight was refused before, and has asked.
+            (Some(current), Source::Provider(_)) if current.number != key.number => Some(false),
+            _ => {
+                state.current = None;
+                None
+            }
+        }
+    }
+
+    /// The answer that the source is about to give, for everybody who waits for it.
+    fn asking(&self) -> Shared<Asking> {
+        let runtime = Handle::current().id();
+        let mut state = self.0.lock();
+        let mut under_way = None;
+        state.asking.retain(|(on, asking)| {
+            let asking = asking.upgrade().filter(|asking| asking.peek().is_none());
+            let is_under_way = asking.is_some();
+            if *on == runtime {
+                under_way = asking;
+            }
+            is_under_way
+        });
+        if let Some(asking) = under_way {
+            return asking;
+        }
+        let this = Arc::clone(&self.0);
+        let asking = async move { this.answered(this.source.ask().await) };
+        let asking = asking.boxed().shared();
+        state
+            .asking
+            .extend(asking.downgrade().map(|asking| (runtime, asking)));
+        asking
+    }
+}
+
+impl KeysOf {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an answer of the source.
+    fn answered(&self, answer: Result<ServiceKey, Words>) -> Result<Arc<Key>, Words> {
+        let checked = answer.and_then(|key| Ok((self.header(&key)?, key.expires_in)));
+        let mut state = self.lock();
+        let (header, kept) = match (checked, &state.current, &self.source.0) {
+            (Ok(checked), ..) => checked,
+            // A file that is just being replaced says nothing against the key that it had.
+            (Err(_), Some(current), Source::File(_)) => (current.header.clone(), Some(FILE_KEPT)),
+            (Err(error), ..) => return Err(error),
+        };
+        let before = state.current.as_ref();
+        if before.is_none_or(|before| before.header != header) {
+            state.number += 1;
+            state.redactor = state.redactor.with(&header);
+        }
+        let key = Arc::new(Key {
+            header,
+            redactor: state.redactor.clone(),
+            number: state.number,
+            until: kept.and_then(|kept| Instant::now().checked_add(kept)),
+        });
+        state.current = Some(Arc::clone(&key));
+        Ok(key)
+    }
+
+    fn header(&self, key: &ServiceKey) -> Result<HeaderValue, Words> {
+        let is_valid = wire::is_service_key(&key.text);
+        let mut header = HeaderValue::from_str(&key.text)
+            .ok()
+            .filter(|_| is_valid)
+            .ok_or_else(|| {
+                let what = match self.source.0 {
+                    Source::Provider(_) => words!("the answer of the provider of {}", Setting::ServiceKey),
+                    _ => words!("{}", Setting::ServiceKey),
+                };
+                words!(
+                    "{} must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
+                    what,
+                    wire::SERVICE_KEY_MAX.to_string()
+                )
+            })?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+}
