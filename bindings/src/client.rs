@@ -312,7 +312,8 @@ impl Engine {
     }
 
     /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
-    /// keys or None, whether rows that are unknown there are sent again).
+    /// keys or None, what becomes of rows in doubt: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
+    /// for); a thread opens it meanwhile.
     fn create_many<'py>(
         &self,
         py: Python<'py>,
@@ -322,12 +323,8 @@ impl Engine {
         ledger: Option<LedgerOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = options.map(|options| options.get());
-        let begin = || Many::create(&self.made()?, ordered, options, raw, ledger.as_ref());
-        // A ledger may be locked for a moment.
-        let begun = match ledger {
-            Some(_) => gil::release(py, begin),
-            None => gil::with_stack(begin),
-        };
+        let begun =
+            gil::with_stack(|| Many::create(&self.made()?, ordered, options, raw, ledger.as_ref()));
         entry(py, || begun)
     }
 }

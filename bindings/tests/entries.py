@@ -266,7 +266,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Engine.create_many": [
             partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
-            partial(engine.create_many, True, None, False, ("/none/agents.ledger", "email", False)),
+            partial(engine.create_many, True, None, False, ("/none/agents.ledger", "email", "ask", True)),
         ],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
@@ -290,6 +290,9 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Many.recording": [partial(attrgetter("recording"), creates)],
         "Many.has_stopped": [partial(attrgetter("has_stopped"), many)],
         "Many.take": [partial(many.take, []), partial(creates.take, [5])],
+        "Many.opened": [creates.opened],
+        "Many.questions": [creates.questions],
+        "Many.answer": [partial(creates.answer, 0, "agent", "a_1"), partial(creates.answer, 0, "agent", None)],
         "Many.wait": [many.wait, stream.wait],
         "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end, finished.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import shutil
@@ -9,6 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -30,7 +33,7 @@ from dealkit import (
     UnprocessableEntityError,
     ValidationError,
 )
-from dealkit.ledger import move, settle, show, unsettle
+from dealkit.ledger import RowInDoubt, move, settle, show, unsettle
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
@@ -185,6 +188,11 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
         ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
         ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
         ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
+        ({"ledger": ledger, "key": email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
+        ({"wait_in_flight": True}, "wait_in_flight needs a ledger"),
+        ({"resolve": print}, "resolve needs a ledger"),
+        ({"ledger": ledger, "key": email, "resolve": "x"}, "resolve must be a function of a RowInDoubt, not str"),
+        ({"ledger": ledger, "key": email, "resolve": print, "resend_unknown": True}, "exclude each other"),
     ]
     for options, text in cases:
         with pytest.raises(TypeError, match=text):
@@ -329,6 +337,174 @@ def test_a_row_that_a_job_is_sending_is_settled_by_nobody(sandbox: Sandbox, ledg
     assert show(ledger)[2:7] == (0, 0, 0, 1, 0) and len(show(ledger).in_doubt) == 1
     with pytest.raises(LedgerError, match="name the ledger of a job"):
         settle(ledger.with_name("none.ledger"), {})
+
+
+def in_doubt(sandbox: Sandbox, ledger: Path, count: int) -> None:
+    """Leaves that many rows in doubt."""
+    sandbox.fail_next(status=503, times=count)
+    creations = in_order(client_of(sandbox), rows=rows(count), ledger=ledger, key="email")
+    assert told(creations) == [("unknown", False)] * count
+    sandbox.clear_requests()
+
+
+SAID: dict[str, Any] = {
+    "row0@example.com": "found_0",
+    "row1@example.com": False,
+    "row2@example.com": None,
+    "row3@example.com": OSError("the search is down"),
+    "row4@example.com": 5,
+    "row5@example.com": "n/a",
+    "row6@example.com": "\ud800",
+}
+
+
+def look(doubt: RowInDoubt) -> Any:
+    assert doubt.row == row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
+    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < 60 and "@" not in repr(doubt)
+    said = SAID[doubt.key]
+    if isinstance(said, Exception):
+        raise said
+    return said
+
+
+async def look_meanwhile(doubt: RowInDoubt) -> Any:
+    await asyncio.sleep(0)
+    return look(doubt)
+
+
+@pytest.mark.parametrize(("run", "resolve"), [(in_order, look), (in_a_loop, look), (in_a_loop, look_meanwhile)])
+def test_rows_in_doubt_are_sent_again_if_there_is_no_agent(
+    run: Callable[..., list[Any]], resolve: Any, sandbox: Sandbox, ledger: Path
+) -> None:
+    in_doubt(sandbox, ledger, 7)
+    creations = run(client_of(sandbox), rows=rows(8), ledger=ledger, key="email", resolve=resolve, concurrency=3)
+    assert told(creations) == [
+        ("succeeded", True),
+        ("succeeded", False),
+        *[("unknown", True)] * 5,
+        ("succeeded", False),
+    ]
+    assert creations[0].agent_id == "found_0" and creations[0].sent_at
+    causes = [creation.error.__cause__ for creation in creations[2:7]]
+    assert [type(cause).__name__ for cause in causes] == [
+        "NoneType",
+        "OSError",
+        "TypeError",
+        "NoneType",
+        "UnicodeEncodeError",
+    ]
+    assert "was asked about it has failed" in str(creations[3].error)
+    assert "a word for nobody" in str(creations[5].error)
+    assert len(sandbox.requests) == 2 and len(show(ledger).in_doubt) == 5
+
+
+def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger: Path) -> None:
+    in_doubt(sandbox, ledger, 1)
+    (creation,) = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look_meanwhile)
+    assert "not coroutine" in str(creation.error.__cause__)
+
+
+def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_none(
+    sandbox: Sandbox, ledger: Path
+) -> None:
+    in_doubt(sandbox, ledger, 3)
+
+    async def job() -> None:
+        asked: list[str] = []
+
+        async def resolve(doubt: RowInDoubt) -> None:
+            asked.append(doubt.key)
+            await asyncio.sleep(60)
+
+        many = of(sandbox, AsyncClient).agents.create_many(
+            rows(3), ledger=ledger, key="email", on_error="return", resolve=resolve
+        )
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(many), 0.5)
+        assert len(asked) == 3
+        other = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look)
+        assert told(other) == [("unknown", True)] and other[0].error.in_flight
+        assert told(many.cancel()) == [("unknown", False)] * 3
+
+    asyncio.run(job())
+    assert len(show(ledger).in_doubt) == 3 and not sandbox.requests
+
+
+def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbox, ledger: Path) -> None:
+    in_doubt(sandbox, ledger, 1)
+    answers: list[Any] = [KeyboardInterrupt(), "found_0"]
+
+    def resolve(doubt: RowInDoubt) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    many = client_of(sandbox).agents.create_many(rows(1), ledger=ledger, key="email", resolve=resolve)
+    with pytest.raises(KeyboardInterrupt):
+        next(many)
+    assert next(many).agent_id == "found_0" and not answers
+
+
+def test_a_job_waits_for_rows_in_flight(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(delay=0.5)
+    given: Any = {"rows": rows(1), "ledger": ledger, "key": "email"}
+    with ThreadPoolExecutor(1) as pool, client.agents.create_many(**given) as many:
+        first = pool.submit(next, many)
+        until(lambda: ledger.exists() and show(ledger).in_flight == 1)
+        (late,) = in_order(client, **given, wait_in_flight=True, timeout=0.05)
+        assert late.error.in_flight
+        (waited,) = in_order(client, **given, wait_in_flight=True)
+        assert (waited.recorded, waited.agent_id) == (True, first.result().agent_id)
+
+
+LOCKING_OUT = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def locked(sandbox: Sandbox, ledger: Path) -> Iterator[None]:
+    """While another process has the ledger locked."""
+    in_order(client_of(sandbox), rows=rows(2), ledger=ledger, key="email")
+    command = [sys.executable, "-c", LOCKING_OUT, str(ledger)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+        yield
+        other.communicate()
+
+
+@pytest.mark.usefixtures("locked")
+def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        client.agents.create_many(rows(3), ledger=ledger, key="email")
+    assert time.monotonic() - begun < 1
+    # Nor does anything else wait for it.
+    assert client.deals.retrieve("d_1")
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: Path) -> None:
+    async def job() -> None:
+        client = of(sandbox, AsyncClient)
+        begun = time.monotonic()
+        many = client.agents.create_many(rows(3), ledger=ledger, key="email")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(many), 0.2)
+        await many.aclose()
+        assert await client.deals.retrieve("d_1")
+        assert time.monotonic() - begun < 1
+
+    asyncio.run(job())
 
 
 def test_show_counts_and_lists_what_the_staff_of_the_service_can_look_for(sandbox: Sandbox, ledger: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
 from dealkit._bulk.keys import KeyOf
+from dealkit._bulk.resolve import RowInDoubt
 from dealkit._core.arguments import file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.private import private
@@ -28,7 +29,19 @@ if TYPE_CHECKING:
 
     from dealkit.exceptions import Outcome
 
-__all__ = ["InDoubt", "KeyOf", "Recorded", "Summary", "in_folder", "look_up", "move", "settle", "show", "unsettle"]
+__all__ = [
+    "InDoubt",
+    "KeyOf",
+    "Recorded",
+    "RowInDoubt",
+    "Summary",
+    "in_folder",
+    "look_up",
+    "move",
+    "settle",
+    "show",
+    "unsettle",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use dealkit::{InFlight, RawResponse, Work, arrow::DealBatchBuilder};
+use dealkit::{InFlight, RawResponse, Work, arrow::DealBatchBuilder, ledger::LedgerError};
 use futures_util::future::{AbortHandle, abortable};
 use tokio::{
     runtime::{Builder, Handle},
@@ -23,6 +23,7 @@ use tokio::{
 use super::{
     columns::{Columns, End},
     inputs::{Inputs, Next},
+    questions::{Asked, Questions},
 };
 use crate::{
     calls::awaited::Awaited,
@@ -53,6 +54,10 @@ pub(super) struct State {
     /// How many rows were being recorded when the caller last asked.
     pub(super) recording: usize,
     pub(super) items: VecDeque<Item>,
+    /// The rows in doubt about which the caller is asked.
+    pub(super) questions: Questions,
+    /// Whether the ledger could be opened, once that is known, until the caller has been told.
+    pub(super) opened: Option<Result<(), LedgerError>>,
     /// The sink, if it is a table.
     pub(super) columns: Option<Columns>,
     /// Whether no more results will come.
@@ -74,6 +79,8 @@ impl Shared {
             in_flight: 0,
             recording: 0,
             items: VecDeque::new(),
+            questions: Questions::default(),
+            opened: None,
             columns,
             has_ended: false,
         };
@@ -90,6 +97,8 @@ impl Shared {
         let has_batch = |columns: &Columns| columns.wants_ids || !columns.batches.is_empty();
         state.items.is_empty()
             && !state.has_ended
+            && state.opened.is_none()
+            && (state.is_given_up || !state.questions.has_news())
             && !state.columns.as_ref().is_some_and(has_batch)
             && self.job.recording() <= state.recording
     }
@@ -128,6 +137,7 @@ pub(super) fn start<W>(
     in_flight: InFlight<W>,
     shared: &Arc<Shared>,
     deals: Option<DealBatchBuilder>,
+    asked: Option<Asked>,
     background: Option<Handle>,
 ) -> Outcome<Task>
 where
@@ -137,6 +147,7 @@ where
     let calls = Calls {
         in_flight,
         deals,
+        asked,
         ending: Ending(Arc::clone(shared)),
     };
     let (work, handle) = abortable(make(calls));
@@ -172,6 +183,8 @@ struct Calls<W: Work> {
     in_flight: InFlight<W>,
     /// The batch that is being filled, if the sink is a table.
     deals: Option<DealBatchBuilder>,
+    /// Where the rows in doubt come from about which the caller is asked.
+    asked: Option<Asked>,
     ending: Ending,
 }
 
@@ -202,7 +215,13 @@ where
         let (is_news, is_given_up, has_all) = calls.send(&shared);
         has_news |= is_news;
         let recording = shared.job.recording();
-        let in_flight = &mut calls.in_flight;
+        let (in_flight, asked) = (&mut calls.in_flight, &mut calls.asked);
+        let question = async {
+            match asked {
+                Some(asked) => asked.recv().await,
+                None => None,
+            }
+        };
         tokio::select! {
             biased;
             () = ready(()), if is_given_up => {
@@ -215,6 +234,10 @@ where
                     Ok(is_news) => has_news |= is_news,
                     Err(end) => break end,
                 }
+            }
+            Some(question) = question => {
+                shared.state.lock().questions.add(question);
+                has_news = true;
             }
             // All news is reported at once: waking a waiter costs more than handling a deal.
             () = ready(()), if has_news => {

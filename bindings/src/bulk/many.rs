@@ -13,6 +13,7 @@ use super::{
     columns::{Columns, End, TableOptions},
     inputs::Inputs,
     job::{self, Shared, State, Task},
+    questions,
     reader::Reader,
 };
 use crate::{
@@ -40,8 +41,9 @@ pub(crate) struct Many {
     has_reader: bool,
 }
 
-/// The path of a ledger, the name of its keys, and whether unknown rows are sent again.
-pub(crate) type LedgerOptions = (String, Option<String>, bool);
+/// The path of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
+/// in flight elsewhere are waited for.
+pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
 
 impl Many {
     /// Begins to retrieve deals, with none in flight.
@@ -61,7 +63,7 @@ impl Many {
         let has_reader = table.is_some_and(|(.., own_thread)| own_thread);
         let background = (!has_reader).then_some(background);
         Ok(Self {
-            task: job::start(calls, &shared, deals, background)?,
+            task: job::start(calls, &shared, deals, None, background)?,
             shared,
             read_as: Some(dealkit::Deal::SCHEMA),
             raw,
@@ -78,19 +80,36 @@ impl Many {
         ledger: Option<&LedgerOptions>,
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
-        if let Some((path, keys, resends_unknown)) = ledger {
+        let mut asked = None;
+        if let Some((path, keys, in_doubt, waits_in_flight)) = ledger {
             many = many.ledger(&Ledger::sqlite(path), keys.as_deref());
-            if *resends_unknown {
-                many = many.resend_unknown();
+            match in_doubt.as_str() {
+                "resend" => many = many.resend_unknown(),
+                "ask" => {
+                    let (ask, questions) = questions::ask();
+                    (many, asked) = (many.resolve(ask), Some(questions));
+                }
+                _ => {}
             }
-            many = many.open_ledger()?;
+            if *waits_in_flight {
+                many = many.wait_in_flight();
+            }
         }
+        let opening = ledger.map(|_| many.opening());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let background = runtime::background()?;
         let inputs = Inputs::Rows(VecDeque::new());
         let shared = Shared::new(inputs, None, calls.job(), background.clone());
+        if let Some(opening) = opening {
+            let shared = Arc::clone(&shared);
+            background.spawn(async move {
+                let opened = opening.await;
+                shared.state.lock().opened = Some(opened);
+                shared.state.tell();
+            });
+        }
         Ok(Self {
-            task: job::start(calls, &shared, None, Some(background))?,
+            task: job::start(calls, &shared, None, asked, Some(background))?,
             shared,
             read_as: Some(dealkit::Agent::SCHEMA),
             raw,
@@ -266,6 +285,42 @@ impl Many {
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;
             Ok(())
+        })
+    }
+
+    /// Whether the ledger is open, if there is one; a failure if it cannot be opened, and nothing can be created. Until then,
+    /// `wait` waits for that.
+    fn opened<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.shared.check()?;
+            match self.shared.state.lock().opened.take() {
+                Some(opened) => Ok(opened.map(|()| true)?),
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// The rows in doubt about which the caller is asked, and has not answered: for each a number, the row's key, when it was
+    /// sent in milliseconds since 1970, the status or None, and the request's id or None.
+    fn questions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.shared.check()?;
+            Ok(self.shared.state.lock().questions.tell())
+        })
+    }
+
+    /// Answers the question with this number: `agent` with its identifier, `no_agent`, `unknown`, or `failed`.
+    #[pyo3(signature = (number, said, id=None))]
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        number: u64,
+        said: String,
+        id: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            self.shared.check()?;
+            self.shared.state.lock().questions.answer(number, &said, id)
         })
     }
 

@@ -5,4 +5,5 @@ mod inputs;
 mod job;
 pub(crate) mod ledger;
 pub(crate) mod many;
+mod questions;
 mod reader;

@@ -250,6 +250,17 @@ impl<T: Send> Call<T> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> crate::CreateMany<I, T, Blocking> {
+    /// Opens the ledger now, as [`dealkit::CreateMany::open_ledger`](crate::CreateMany::open_ledger) does, and waits for that.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
+        let opening = self.opening();
+        // Without a runtime, the first row says what is wrong.
+        self.mode.run(opening).unwrap_or(Ok(()))?;
+        Ok(self)
+    }
+
     /// Asks `resolve` about each row in doubt before it is sent again, as
     /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on threads of its own, and may block
     /// them; if the job is given up, it is not waited for.

@@ -222,7 +222,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///
     /// # Errors
     /// The ledger is opened when the first row needs it, and what is wrong with it is that row's error. With
-    /// [`open_ledger`](Self::open_ledger) it is known before that.
+    /// [`open_ledger`](CreateMany::open_ledger) it is known before that.
     pub fn ledger<'a>(
         mut self,
         ledger: &crate::ledger::Ledger,
@@ -232,18 +232,13 @@ impl<I, T, M> CreateMany<I, T, M> {
         self
     }
 
-    /// Opens the [ledger](Self::ledger) now, on the calling thread, and creates it if it does not exist. This takes some
-    /// milliseconds, however large it is, unless another program keeps it locked.
-    ///
-    /// # Errors
-    /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
-    /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
-    /// all.
-    pub fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
-        if let Some(recorder) = &mut self.work.recorder {
-            recorder.open()?;
+    /// Begins to open the [ledger](Self::ledger), on a thread of its own: for bindings.
+    #[doc(hidden)]
+    pub fn opening(&mut self) -> BoxFuture<'static, Result<(), crate::ledger::LedgerError>> {
+        match &mut self.work.recorder {
+            Some(recorder) => recorder.opening(),
+            None => done(Ok(())).boxed(),
         }
-        Ok(self)
     }
 
     /// Sends again the rows that the [ledger](Self::ledger) has as unknown, without asking anybody. If an earlier run did
@@ -276,6 +271,19 @@ impl<I, T, M> CreateMany<I, T, M> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> CreateMany<I, T> {
+    /// Opens the [ledger](Self::ledger) now, and creates it if it does not exist. This takes some milliseconds, however
+    /// large it is, unless another program keeps it locked. A thread of its own does it; if the future is dropped, that
+    /// is given up.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
+    /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
+    /// all.
+    pub async fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
+        self.opening().await?;
+        Ok(self)
+    }
+
     /// Asks `resolve` about each row in doubt before it is sent again: does its agent exist? The interface has no way of
     /// looking an agent up, so only you can know: from a database, another interface, or the service's staff.
     ///

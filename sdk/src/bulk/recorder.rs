@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, ready},
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -80,9 +83,12 @@ impl Recorder {
         }
     }
 
-    /// Opens the ledger, and waits for that.
-    pub(crate) fn open(&mut self) -> Result<(), LedgerError> {
-        self.writer()?.idle()
+    /// Begins to open the ledger.
+    pub(crate) fn opening(&mut self) -> BoxFuture<'static, Result<(), LedgerError>> {
+        match self.writer() {
+            Ok(writer) => writer.opened().boxed(),
+            Err(error) => ready(Err(error)).boxed(),
+        }
     }
 
     fn writer(&mut self) -> Result<&Writer, LedgerError> {
@@ -115,7 +121,7 @@ impl Recorder {
     pub(crate) fn finish(&self) {
         if let Some(writer) = &self.writer {
             // What could not be written is known to the rows.
-            let _ = writer.idle();
+            writer.finish();
         }
     }
 }

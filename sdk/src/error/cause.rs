@@ -127,7 +127,7 @@ impl Cause {
                 in_flight,
                 unanswered,
                 ..
-            } => recorded(*outcome, *status, *in_flight, unanswered.is_some()).into(),
+            } => recorded(*outcome, *status, *in_flight, unanswered.as_deref()),
             Cause::DuplicateKey(first) => format!(
                 "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
                  its own"
@@ -234,27 +234,36 @@ fn recorded(
     outcome: Outcome,
     status: Option<StatusCode>,
     in_flight: bool,
-    is_unanswered: bool,
-) -> String {
+    unanswered: Option<&(dyn StdError + Send + Sync + 'static)>,
+) -> Words {
     if in_flight {
-        return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
-                same ledger and key: if the agent was created, the ledger says so"
-            .to_owned();
+        return words!(
+            "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
+             same ledger and key: if the agent was created, the ledger says so"
+        );
     }
-    let why = if is_unanswered {
-        ", and the function that was asked about it has failed"
-    } else {
-        ""
-    };
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let why = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
+        None => words!(""),
+        Some(None) => words!(", and the function that was asked about it has failed"),
+        Some(Some(error)) => words!(
+            ", and what the function says that was asked about it is refused: {}",
+            error.words()
+        ),
+    };
     match outcome {
-        Outcome::Succeeded => "the agent was created earlier; nothing was sent".to_owned(),
+        Outcome::Succeeded => words!("the agent was created earlier; nothing was sent"),
         Outcome::Rejected => {
-            format!("the service rejected it earlier{status}; nothing was sent")
+            words!(
+                "the service rejected it earlier{}; nothing was sent",
+                status
+            )
         }
-        Outcome::NotSent | Outcome::Unknown => format!(
-            "it was sent earlier, and its outcome is unknown{status}{why}; nothing was sent. Find out whether the \
-             agent exists, and settle the row"
+        Outcome::NotSent | Outcome::Unknown => words!(
+            "it was sent earlier, and its outcome is unknown{}{}; nothing was sent. Find out whether the agent exists, \
+             and settle the row",
+            status,
+            why
         ),
     }
 }

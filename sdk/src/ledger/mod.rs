@@ -20,6 +20,8 @@
 )]
 mod error;
 #[cfg(feature = "ledger")]
+mod given_up;
+#[cfg(feature = "ledger")]
 mod kept;
 #[cfg(feature = "ledger")]
 mod key_hash;

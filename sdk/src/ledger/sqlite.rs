@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     error::{Cause, LedgerError, Purpose},
+    given_up::is_given_up,
     key_hash::{Hasher, KeyHash},
     owner::{self, Owner},
     state::{Job, Record, Row, State},
@@ -138,7 +139,7 @@ impl Sqlite {
         let mut connection = Connection::open_with_flags(&file, flags)?;
         connection.busy_handler(Some(|times| {
             thread::sleep(Duration::from_millis(1));
-            times < PATIENCE
+            times < PATIENCE && !is_given_up()
         }))?;
         let application: i64 = pragma(&connection, "application_id")?;
         if application != APPLICATION_ID {
@@ -462,6 +463,10 @@ fn for_each(
     let mut rows = connection.prepare(&format!("SELECT {RECORD}, key FROM {name}"))?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
+        if is_given_up() {
+            let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
+            return Err(rusqlite::Error::SqliteFailure(given_up, None));
+        }
         take(KeyHash(row.get("key")?), record(row, file)?);
     }
     Ok(())

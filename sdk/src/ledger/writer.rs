@@ -6,6 +6,7 @@ use std::{
     io, mem, process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
+        atomic::Ordering,
         mpsc::{self, Receiver},
     },
     thread::{self, JoinHandle},
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::{
     error::{Cause, LedgerError, Place, Purpose},
+    given_up::{self, GivenUp},
     key_hash::KeyHash,
     people,
     state::{Record, Recorded, State, WhenInDoubt},
@@ -23,10 +25,15 @@ use super::{
 };
 use crate::value::AgentId;
 
+/// How long a job that is given up waits for what needs not be noted.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
 /// The thread that has a ledger open. Dropping it makes sure that everything noted is on disk.
 pub(crate) struct Writer {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
+    /// Whether only what is to be noted still matters.
+    given_up: GivenUp,
 }
 
 /// Asks the thread for something. What is asked for is done even if nobody waits for it.
@@ -56,8 +63,10 @@ enum Ask {
     /// Whether this can be the agent of the row, which has this index in the job.
     CheckAgent(KeyHash, AgentId, usize, Answer<()>),
     Write(Write, Answer<Option<Recorded>>),
-    /// Says whether the ledger could be opened, once everything before this is done.
-    Idle(mpsc::Sender<Result<(), LedgerError>>),
+    /// Says whether the ledger could be opened.
+    Opened(Answer<()>),
+    /// Says when everything before this is done.
+    Idle(mpsc::Sender<()>),
     Close,
 }
 
@@ -76,9 +85,12 @@ impl Writer {
             thread: sender,
             claimed: Arc::default(),
         };
+        let given_up = GivenUp::default();
+        let flag = Arc::clone(&given_up);
         let thread = thread::Builder::new()
             .name("dealkit-ledger".to_owned())
             .spawn(move || {
+                given_up::go_by(&flag);
                 let mut work = Work {
                     store: open(),
                     is_verified: false,
@@ -93,6 +105,7 @@ impl Writer {
         Ok(Self {
             handle,
             thread: Some(thread),
+            given_up,
         })
     }
 
@@ -100,13 +113,18 @@ impl Writer {
         &self.handle
     }
 
-    /// Waits until everything that was asked for is done; an error if the ledger could not be opened.
-    pub(crate) fn idle(&self) -> Result<(), LedgerError> {
+    /// Waits until the ledger is open, or could not be opened.
+    pub(crate) fn opened(&self) -> impl Future<Output = Result<(), LedgerError>> + Send + use<> {
+        self.handle.answer_to(Ask::Opened)
+    }
+
+    /// Waits until everything that was to be noted is on disk. For what else was asked for, it waits only a moment.
+    pub(crate) fn finish(&self) {
         let (answer, answered) = mpsc::channel();
-        self.handle.ask(Ask::Idle(answer))?;
-        answered
-            .recv()
-            .unwrap_or_else(|_| Err(self.handle.closed()))
+        if self.handle.ask(Ask::Idle(answer)).is_ok() && answered.recv_timeout(A_MOMENT).is_err() {
+            self.given_up.store(true, Ordering::Relaxed);
+            let _ = answered.recv();
+        }
     }
 
     /// Lets the thread end by itself, once the last handle is gone.
@@ -129,6 +147,7 @@ impl Drop for Writer {
         let Some(thread) = self.thread.take() else {
             return;
         };
+        self.given_up.store(true, Ordering::Relaxed);
         if self.handle.ask(Ask::Close).is_ok() {
             let _ = thread.join();
         } else {
@@ -268,6 +287,9 @@ impl Work {
                     });
                 }
                 Ask::Write(write, answer) => writes.push((write, answer)),
+                Ask::Opened(answer) => {
+                    let _ = answer.send(self.store.as_ref().map(drop).map_err(Clone::clone));
+                }
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,
             }
@@ -292,7 +314,7 @@ impl Work {
         self.look_up(look_ups);
         self.write(writes);
         for answer in waiting {
-            let _ = answer.send(self.store.as_ref().map(drop).map_err(Clone::clone));
+            let _ = answer.send(());
         }
         self.is_to_open_again = !self.stops && !self.is_verified && self.store.is_err();
         goes_on
@@ -368,7 +390,14 @@ fn write<T>(
         return Ok(Vec::new());
     }
     let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
-    store.write(&writes)
+    if writes
+        .iter()
+        .any(|write| matches!(write, Write::Note { .. }))
+    {
+        given_up::insist(|| store.write(&writes))
+    } else {
+        store.write(&writes)
+    }
 }
 
 /// Refuses the claims, and returns the notes.

@@ -420,27 +420,28 @@ fn a_blocking_job_lets_go_of_its_ledger() {
 #[tokio::test]
 async fn a_ledger_is_bound_to_its_service() {
     let (_folder, ledger) = new_ledger();
-    let job = |url: &str| {
+    let job = async |url: &str| {
         client(url)
             .agents()
             .create_many([row(0)])
             .ledger(&ledger, None)
             .open_ledger()
+            .await
             .map(drop)
     };
-    job("https://deals.example.com/tenant").unwrap();
-    job("https://deals.example.com/tenant/").unwrap();
+    job("https://deals.example.com/tenant").await.unwrap();
+    job("https://deals.example.com/tenant/").await.unwrap();
     for other in [
         "https://deals.example.com",
         "http://127.0.0.1/tenant",
         "https://deals.example.com/other",
     ] {
         assert_eq!(
-            job(other).unwrap_err().kind(),
+            job(other).await.unwrap_err().kind(),
             LedgerErrorKind::OtherService
         );
     }
-    let error = dealkit::Error::from(job("https://other.example.com").unwrap_err());
+    let error = dealkit::Error::from(job("https://other.example.com").await.unwrap_err());
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::Ledger, NotSent)
@@ -511,15 +512,15 @@ async fn a_service_that_has_another_name_keeps_its_ledger() {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
-    let job = |url: &str| {
+    let job = async |url: &str| {
         let many = client(url).agents().create_many([row(0)]);
-        many.ledger(&ledger, None).open_ledger().map(drop)
+        many.ledger(&ledger, None).open_ledger().await.map(drop)
     };
-    let error = job(renamed.url.as_str()).unwrap_err();
+    let error = job(renamed.url.as_str()).await.unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
     assert!(error.to_string().contains("dealkit ledger move"), "{error}");
     ledger.move_to(renamed.url.as_str()).unwrap();
-    assert!(job(peer.url.as_str()).is_err());
+    assert!(job(peer.url.as_str()).await.is_err());
     let rows = vec![row(0), row(1)];
     let (came, sent) = run(&mut renamed, &ledger, false, rows, |_| Reply::Create).await;
     assert_eq!(sent, [1]);
@@ -669,10 +670,7 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
     assert_eq!(came[0].agent_id().unwrap(), "found_0");
     let source = |row: usize| {
         let error = came[row].result.as_ref().unwrap_err();
-        assert_eq!(
-            text(&came[row]).contains("was asked about it has failed"),
-            row != 2
-        );
+        assert_eq!(text(&came[row]).contains("was asked about it"), row != 2);
         error.source().map(ToString::to_string)
     };
     assert_eq!(source(2), None);
@@ -920,9 +918,9 @@ fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
 async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     let (folder, ledger) = new_ledger();
     let client = client("https://deals.example.com");
-    let open = |ledger: &Ledger| {
+    let open = async |ledger: &Ledger| {
         let job = client.agents().create_many([row(0)]);
-        job.ledger(ledger, None).open_ledger().map(drop)
+        job.ledger(ledger, None).open_ledger().await.map(drop)
     };
     let other = folder.path().join("other.db");
     let database = Connection::open(&other).unwrap();
@@ -938,16 +936,16 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         vec![0; 5000],
     ] {
         fs::write(ledger.path().unwrap(), &content).unwrap();
-        assert_eq!(kind(open(&ledger)), LedgerErrorKind::NotALedger);
+        assert_eq!(kind(open(&ledger).await), LedgerErrorKind::NotALedger);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::NotALedger);
         assert_eq!(fs::read(ledger.path().unwrap()).unwrap(), content);
     }
     assert_eq!(
-        kind(open(&Ledger::sqlite(folder.path()))),
+        kind(open(&Ledger::sqlite(folder.path())).await),
         LedgerErrorKind::NotALedger
     );
     let missing = Ledger::sqlite(folder.path().join("none/agents.ledger"));
-    assert_eq!(kind(open(&missing)), LedgerErrorKind::Io);
+    assert_eq!(kind(open(&missing).await), LedgerErrorKind::Io);
     assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
     assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
     #[cfg(unix)]
@@ -955,7 +953,7 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         assert_eq!(
-            kind(open(&Ledger::sqlite(link))),
+            kind(open(&Ledger::sqlite(link)).await),
             LedgerErrorKind::NotALedger
         );
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
 from dealkit._bulk.keys import FIELDS, key_of, named
+from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import file_path
@@ -26,10 +27,12 @@ from dealkit.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import asyncio
+    from collections.abc import Awaitable, Callable
     from os import PathLike
 
     from dealkit._bulk.progress import Progress
+    from dealkit._bulk.resolve import Resolve
     from dealkit._calls.service import Service
     from dealkit._core.options import CallOptions
 
@@ -39,9 +42,22 @@ T = TypeVar("T")
 class _Creations(Window[Creation[T]]):
     """What both iterators have in common."""
 
-    __slots__ = ("_key", "_key_name", "_left", "_refused", "_unrecorded", "_validate")
+    __slots__ = (
+        "_asking",
+        "_is_open",
+        "_key",
+        "_key_name",
+        "_left",
+        "_refused",
+        "_resolve",
+        "_rows",
+        "_unanswered",
+        "_unrecorded",
+        "_validate",
+    )
 
     _key: Callable[[Any], object] | None
+    _resolve: Resolve | None
 
     def __init__(
         self,
@@ -55,6 +71,8 @@ class _Creations(Window[Creation[T]]):
         ledger: str | PathLike[str] | None,
         key: str | Callable[[Any], str] | None,
         resend_unknown: bool,
+        resolve: Resolve | None,
+        wait_in_flight: bool,
         options: CallOptions,
         *,
         raw: bool,
@@ -73,11 +91,12 @@ class _Creations(Window[Creation[T]]):
         check_arguments(concurrency, ordered, on_error)
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-        path = _checked_path(ledger, key, resend_unknown)
+        path = _checked_path(ledger, key, resend_unknown, resolve, wait_in_flight)
         self._key, self._key_name = named(key)
         engine = service.open()
-        opened = None if path is None else (path, self._key_name, resend_unknown)
-        many = unwrap(engine.create_many(ordered, native_options(options), raw, opened))
+        when_in_doubt = "resend" if resend_unknown else "report" if resolve is None else "ask"
+        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
+        many = unwrap(engine.create_many(ordered, native_options(options), raw, opening))
         call: Any = agent_row({}, False)
         super().__init__(source, many, engine.describe(call), concurrency, on_error)
         self._validate = validate
@@ -87,6 +106,15 @@ class _Creations(Window[Creation[T]]):
         self._refused: dict[int, DealkitError] = {}
         # The results of `cancel`.
         self._left: dict[int, Creation[T]] = {}
+        # Whether the ledger is open, if there is one.
+        self._is_open = path is None
+        self._resolve = resolve
+        # The rows in flight about which somebody may be asked, by key, each with its index.
+        self._rows: dict[str, tuple[int, Any]] = {}
+        # The questions that are being answered on an event loop, by number.
+        self._asking: dict[int, asyncio.Future[None]] = {}
+        # Why there was no answer about a row, by index.
+        self._unanswered: dict[int, Exception] = {}
         self._show(progress, total, "agent")
 
     def _input(self, index: int, given: Any) -> Any:
@@ -103,6 +131,8 @@ class _Creations(Window[Creation[T]]):
             if isinstance(call, DealkitError):
                 self._refused[index] = call
                 return None, key
+            if self._resolve is not None:
+                self._rows.setdefault(key, (index, given))
             return call, key
         finally:
             # No frame may hold them when an exception leaves.
@@ -118,6 +148,8 @@ class _Creations(Window[Creation[T]]):
             agent, error = None, exception(value, index=index)
         else:
             agent, error = value, None
+        if index in self._unanswered:
+            error.__cause__ = self._unanswered[index]
         recorded = record is not None and record[0]
         refused = self._refused.get(index)
         # The ledger may know the row's key, whatever is wrong with the row now.
@@ -188,6 +220,10 @@ class _Creations(Window[Creation[T]]):
         del self._handing[thread]
         if creation.index in self._refused:
             del self._refused[creation.index]
+        if creation.index in self._unanswered:
+            del self._unanswered[creation.index]
+        if creation.key in self._rows and self._rows[creation.key][0] == creation.index:
+            del self._rows[creation.key]
         if not is_raised:
             return creation
         try:
@@ -195,6 +231,53 @@ class _Creations(Window[Creation[T]]):
         finally:
             # The exception holds a reference to this frame, which must not hold one to the exception.
             del creation
+
+    def _begin(self, many: _native.Many) -> bool:
+        if not self._is_open:
+            try:
+                self._is_open = unwrap(many.opened())
+            except BaseException:
+                self._close()
+                raise
+        return self._is_open
+
+    def _attend(self, many: _native.Many) -> None:
+        """Asks the program about rows in doubt. What is not answered is asked again."""
+        if self._resolve is None:
+            return
+        for question in unwrap(many.questions()):
+            if question[0] not in self._asking:
+                self._ask(many, question)
+
+    def _ask(self, many: _native.Many, question: Any) -> None:
+        index, row = self._rows[question[1]]
+        answer: Any = None
+        try:
+            answer = self._resolve(in_doubt(question, row))  # type: ignore[misc]
+            if self._is_awaited(answer):
+                self._await(many, question[0], index, answer)
+                return
+            self._answer(many, question[0], *said(answer))
+        except Exception as error:
+            self._fail(many, question[0], index, error)
+        finally:
+            # No frame may hold them when an exception leaves.
+            del question, row, answer
+
+    def _is_awaited(self, answer: object) -> bool:
+        return False
+
+    def _await(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
+        raise NotImplementedError
+
+    def _answer(self, many: _native.Many, number: int, said: str, id: str | None = None) -> None:
+        unwrap(many.answer(number, said, id))
+
+    def _fail(self, many: _native.Many, number: int, index: int, error: Exception) -> None:
+        # Its frames may hold what is personal.
+        clear_frames(error)
+        self._unanswered[index] = error
+        self._answer(many, number, "failed")
 
     def _finish(self) -> None:
         """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
@@ -209,6 +292,8 @@ class _Creations(Window[Creation[T]]):
     def _close(self) -> None:
         many = self._many
         super()._close()
+        for asking in [*self._asking.values()]:
+            asking.cancel()
         # Waits until the ledger is closed, so that the next job can open it.
         while many is not None and self._key is not None and not many.wait_for_end():
             pass
@@ -235,6 +320,17 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
 
     __slots__ = ()
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        many = self._many
+        try:
+            # In short waits: signals are handled in between.
+            while many is not None and not self._begin(many):
+                unwrap(many.wait())
+        except BaseException:
+            self._close()
+            raise
+
 
 class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
@@ -247,15 +343,48 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
     __slots__ = ()
 
+    def _is_awaited(self, answer: object) -> bool:
+        return hasattr(answer, "__await__")
 
-def _checked_path(ledger: Any, key: Any, resend_unknown: Any) -> str | None:
+    def _await(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
+        from asyncio import ensure_future
+
+        self._asking[number] = ensure_future(self._answered(many, number, index, answer))
+
+    async def _answered(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
+        try:
+            self._answer(many, number, *said(await answer))
+        except Exception as error:
+            self._fail(many, number, index, error)
+        except BaseException:
+            # It was cancelled: the row stays unknown.
+            self._answer(many, number, "failed")
+            raise
+        finally:
+            del self._asking[number]
+
+
+def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
     """The ledger's path, once everything that a ledger needs is known to be given and valid."""
-    if not isinstance(resend_unknown, bool):
-        raise TypeError(f"resend_unknown must be a bool, not {type(resend_unknown).__name__}")
+    for name, flag in (("resend_unknown", resend_unknown), ("wait_in_flight", wait_in_flight)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
+    if resolve is not None and not callable(resolve):
+        raise TypeError(f"resolve must be a function of a RowInDoubt, not {type(resolve).__name__}")
+    if resolve is not None and resend_unknown:
+        raise TypeError(
+            "resolve and resend_unknown exclude each other: resolve says of each row whether it is sent again"
+        )
     if ledger is None:
-        given = "key" if key is not None else "resend_unknown" if resend_unknown else None
-        if given is not None:
-            raise TypeError(f"{given} needs a ledger: name its file with ledger=")
+        needing = {
+            "key": key is not None,
+            "resend_unknown": resend_unknown,
+            "resolve": resolve is not None,
+            "wait_in_flight": wait_in_flight,
+        }
+        for name, is_given in needing.items():
+            if is_given:
+                raise TypeError(f"{name} needs a ledger: name its file with ledger=")
         return None
     if key is None:
         raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')

@@ -117,6 +117,13 @@ class Window(Generic[R]):
         """Hands over this thread's next result, or raises its error instead."""
         raise NotImplementedError
 
+    def _begin(self, many: _native.Many) -> bool:
+        """Whether calls can be made by now."""
+        return True
+
+    def _attend(self, many: _native.Many) -> None:
+        """Does what else the calls are waiting for."""
+
     def _finish(self) -> None:
         """Raises what is still to be raised once nothing is left."""
 
@@ -138,6 +145,8 @@ class Window(Generic[R]):
             # If there already is one, it was interrupted on its way to the caller.
             if many is None or thread in self._handing:
                 return None
+            if not self._begin(many):
+                return many
             self._fill(many)
             # In the child of a fork, the results that were read belong to the parent too: the native half refuses
             # this.
@@ -148,6 +157,7 @@ class Window(Generic[R]):
                     return None
                 unwrap(many.take(self._ready))
                 if not self._ready:
+                    self._attend(many)
                     return many
             result = self._result(*self._ready[-1])
             self._handing[thread] = result

@@ -15,6 +15,7 @@ from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.creation import Creation
 from dealkit._bulk.once import create_once, create_once_async
 from dealkit._bulk.progress import Progress
+from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.requests import retrieve
 from dealkit._calls.service import Service
@@ -204,6 +205,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         ledger: str | PathLike[str] | None = None,
         key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
+        resolve: Resolve | None = None,
+        wait_in_flight: bool = False,
         **options: Unpack[CallOptions],
     ) -> Creations:
         """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
@@ -232,7 +235,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
         content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
         If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
-        ``unknown``: find out and record the answer with ``dealkit.ledger.settle``. A row that breaks the
+        ``unknown``: find out and record the answer with ``dealkit.ledger.settle``, or have ``resolve`` do so. A row that breaks the
         rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected, use
         ``settle`` to have it sent again.
 
@@ -258,8 +261,18 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 ``dealkit.ledger.KeyOf``: the ledger then refuses a job with other keys, none of whose rows it would
                 recognise, so that every agent would be created again. Required with ``ledger``, and not allowed
                 without.
-            resend_unknown: Whether to send again the rows whose outcome is unknown in the ledger. If an earlier run
-                did create the agent, there are then two.
+            resend_unknown: Whether to send again, without asking anybody, the rows whose outcome is unknown in the
+                ledger. If an earlier run did create the agent, there are then two.
+            resolve: A function that is asked about each row whose outcome is unknown, before it is sent again: does its
+                agent exist? It takes a ``dealkit.ledger.RowInDoubt``, and returns the agent's id, which settles the row;
+                False if there is certainly no agent, and the row is sent; or None if it cannot tell, and the row stays
+                unknown. "Not found yet" is not "never created": return None until ``sent_at`` is longer ago than a
+                request can take, and than what you search may lag behind. With an ``AsyncClient`` it may be a coroutine
+                function, which is asked about several rows at a time. If it raises an ``Exception``, the row stays
+                unknown, and that is the ``__cause__`` of its error; anything else, such as ``KeyboardInterrupt``, leaves
+                the iterator, and the row is asked about again if you go on.
+            wait_in_flight: Whether to wait for a row that another job is sending until that job knows its outcome, for at
+                most ``timeout``, instead of returning it at once as ``in_flight``.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
         given: dict[str, object] = {"rows": rows}
@@ -275,6 +288,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             ledger,
             key,
             resend_unknown,
+            resolve,
+            wait_in_flight,
             options,
             raw=self._form.is_raw,
         )
