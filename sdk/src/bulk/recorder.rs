@@ -6,7 +6,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -215,6 +215,7 @@ impl Recording {
             patience,
             progress: call.progress(),
             is_open: AtomicBool::new(false),
+            term: AtomicU64::new(0),
             refused: OnceLock::new(),
         });
         let result = send(call.before_sending(claim.before_sending())).await;
@@ -358,6 +359,8 @@ struct Claim {
     progress: Arc<CallProgress>,
     /// Whether it may be in the ledger, and nothing was noted since.
     is_open: AtomicBool,
+    /// The lease with which it was claimed.
+    term: AtomicU64,
     /// What another job has recorded of the row, if it was faster.
     refused: OnceLock<Recorded>,
 }
@@ -369,12 +372,17 @@ impl Claim {
         Arc::new(move || {
             let this = Arc::clone(&this);
             Box::pin(async move {
+                // A row that is sent again after an attempt is claimed already.
+                if this.is_open.load(Ordering::Relaxed) {
+                    return Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?);
+                }
                 let mut patience = this.patience;
                 let recorded = loop {
                     this.is_open.store(true, Ordering::Relaxed);
+                    this.term.store(this.handle.term(), Ordering::Relaxed);
                     let claimed = this.handle.claim(this.key, this.when).await?;
                     let Some(recorded) = claimed else {
-                        return Ok(());
+                        return Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?);
                     };
                     this.is_open.store(false, Ordering::Relaxed);
                     if !recorded.in_flight || !patience.wait().await {

@@ -230,7 +230,7 @@ impl<T, M> Call<T, M> {
         serde_json::from_slice(body).ok()
     }
 
-    /// Runs this before the first attempt, once that has its turn.
+    /// Runs this before each attempt, once that has its turn.
     #[cfg(feature = "ledger")]
     pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
         self.request.before_sending = Some(before_sending);

@@ -52,7 +52,7 @@ pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 /// The longest URL that the HTTP library accepts.
 const LONGEST_URL: usize = 65_534;
 
-/// Runs before the first byte of a request leaves. If it fails, nothing is sent.
+/// Runs before the first byte of each attempt leaves. If it fails, nothing is sent.
 pub(crate) type BeforeSending =
     Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
@@ -119,9 +119,7 @@ impl Service {
             let left = || end.saturating_sub(clock.now());
             let key = keys.current(left(), total).await;
             let key = key.map_err(|why| Unsuccessful::Refused(Error::no_key(why)))?;
-            if let Some(before_sending) = before_sending
-                && progress.attempts() == 0
-            {
+            if let Some(before_sending) = before_sending {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".

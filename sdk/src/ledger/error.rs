@@ -1,5 +1,7 @@
 //! What can be wrong with a ledger, and what to do about it.
 
+#[cfg(feature = "ledger-postgres")]
+use std::time::Duration;
 use std::{
     error::Error as StdError,
     fmt, io,
@@ -25,6 +27,9 @@ struct Facts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     File(PathBuf),
+    /// The URL of a database, without a password.
+    #[cfg_attr(not(feature = "ledger-postgres"), expect(dead_code))]
+    Database(Arc<str>),
 }
 
 /// Why a ledger was opened, which determines what to do when that fails.
@@ -60,8 +65,12 @@ pub enum LedgerErrorKind {
     Moved,
     /// What was to be recorded in it is not possible. If it is one of many entries, [`LedgerError::index`] says which.
     Refused,
-    /// The operating system refuses to open, read or write the file.
+    /// The operating system refuses to open, read or write the file, or the database refuses its user.
     Io,
+    /// The database cannot be reached, or was out of reach for too long.
+    Unreachable,
+    /// The database has several ledgers, and none was named; see [`Ledger::of`](super::Ledger::of).
+    Several,
 }
 
 #[derive(Debug)]
@@ -82,6 +91,18 @@ pub(super) enum Cause {
     Moved(&'static str),
     /// What is wrong with the base URL to be recorded.
     BaseUrl(Words),
+    /// What is wrong with the URL of a database.
+    DatabaseUrl(&'static str),
+    /// Why there is no connection, or no answer.
+    Unreachable(String),
+    /// Others take the job for dead.
+    LeaseLost,
+    /// Why the user may not do it.
+    Denied(String),
+    /// The ledgers of a database, of which none was named.
+    Several(String),
+    /// There is a ledger where one is to be.
+    AlreadyThere,
     /// The entry at this index.
     Refused(usize, Refusal),
     Io(io::Error),
@@ -140,6 +161,8 @@ impl LedgerError {
             LedgerErrorKind::Moved => Cause::Moved("moved"),
             LedgerErrorKind::Refused => Cause::Refused(0, Refusal::UnknownKey),
             LedgerErrorKind::Io => Cause::Io(io::ErrorKind::StorageFull.into()),
+            LedgerErrorKind::Unreachable => Cause::Unreachable("it was made by hand".to_owned()),
+            LedgerErrorKind::Several => Cause::Several("this, another".to_owned()),
         };
         Self::of_file(path.as_ref(), Purpose::Job, cause)
     }
@@ -150,12 +173,16 @@ impl LedgerError {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
-            Cause::NotALedger(_) => LedgerErrorKind::NotALedger,
+            Cause::NotALedger(_) | Cause::DatabaseUrl(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) => LedgerErrorKind::Moved,
-            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
-            Cause::Io(_) => LedgerErrorKind::Io,
+            Cause::BaseUrl(_) | Cause::AlreadyThere | Cause::Refused(..) => {
+                LedgerErrorKind::Refused
+            }
+            Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
+            Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
+            Cause::Several(_) => LedgerErrorKind::Several,
         }
     }
 
@@ -176,6 +203,7 @@ impl LedgerError {
     pub fn path(&self) -> Option<&Path> {
         match &self.0.place {
             Place::File(path) => Some(path),
+            Place::Database(_) => None,
         }
     }
 
@@ -191,12 +219,18 @@ impl LedgerError {
     /// rows of a file.
     pub fn words(&self) -> Words {
         let place = self.0.place.to_string();
-        words!("ledger {}: {}", place, self.0.cause.words(self.0.purpose))
+        let is_database = matches!(self.0.place, Place::Database(_));
+        words!(
+            "ledger {}: {}",
+            place,
+            self.0.cause.words(self.0.purpose, is_database)
+        )
     }
 }
 
 impl LedgerErrorKind {
-    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused` or `io`.
+    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused`, `io`,
+    /// `unreachable` or `several`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InUse => "in_use",
@@ -208,14 +242,21 @@ impl LedgerErrorKind {
             Self::Moved => "moved",
             Self::Refused => "refused",
             Self::Io => "io",
+            Self::Unreachable => "unreachable",
+            Self::Several => "several",
         }
     }
 }
 
 impl Cause {
+    #[cfg(feature = "ledger-postgres")]
+    pub(super) fn unanswered(limit: Duration) -> Self {
+        Self::Unreachable(format!("no answer within {} s", limit.as_secs()))
+    }
+
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
     /// rows is never to be replaced by a new one.
-    fn words(&self, purpose: Purpose) -> Words {
+    fn words(&self, purpose: Purpose, is_database: bool) -> Words {
         let sends = matches!(purpose, Purpose::Job | Purpose::Once);
         let again = match purpose {
             Purpose::Job => "run the job again with the same ledger: it resumes where it stopped",
@@ -229,6 +270,11 @@ impl Cause {
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
+            Cause::OtherService { theirs, ours } if is_database => format!(
+                "the database has the ledger of another service, {theirs}, and none of {ours}. If that is the same service, \
+                 with the same agents, under another address, record the new address with `dealkit ledger move`. If the \
+                 agents of the two have nothing to do with each other, make a ledger for {ours} with `dealkit ledger init`"
+            ),
             Cause::OtherService { theirs, ours } => format!(
                 "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
                  service, with the same agents, under another address, record the new address with `dealkit ledger \
@@ -246,7 +292,7 @@ impl Cause {
                 } else {
                     "name the ledger of a job"
                 };
-                format!("the file is not a ledger ({why}), and was left unchanged; {advice}")
+                format!("it is not a ledger ({why}), and was left unchanged; {advice}")
             }
             Cause::NewerFormat(version) => format!(
                 "its format, {version}, is newer than this version of dealkit supports; update dealkit"
@@ -262,9 +308,30 @@ impl Cause {
                     _ => "before you run the job again",
                 };
                 format!(
-                    "the file was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
+                    "it was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
                      everybody would be created again"
                 )
+            }
+            Cause::DatabaseUrl(what) => format!(
+                "the URL of the database is not one: {what}. It is like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            ),
+            Cause::Unreachable(why) => format!(
+                "the database cannot be reached ({why}). Nothing is sent that is not recorded there; once it answers, \
+                 {again}"
+            ),
+            Cause::LeaseLost => format!(
+                "the database was out of reach for so long that others take this job for one that has died, and \
+                 nothing more was sent; {again}"
+            ),
+            Cause::Denied(why) => format!(
+                "the database refuses it ({why}). Whoever owns it can make the tables with `dealkit ledger init`, and \
+                 grant its users what they need; then {again}"
+            ),
+            Cause::Several(names) => format!(
+                "the database has several ledgers: {names}. Name the service and the keys of the one that is meant"
+            ),
+            Cause::AlreadyThere => {
+                "there is a ledger in its place already, and two cannot become one. Nothing was recorded".to_owned()
             }
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
@@ -324,10 +391,17 @@ impl Refusal {
     }
 }
 
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Cause::Io(error)
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
+            Self::Database(url) => url.fmt(f),
         }
     }
 }

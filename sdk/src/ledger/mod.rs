@@ -8,9 +8,12 @@
 //! record that the service has another base URL. Nothing there sends anything.
 
 // `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has
-// to do; `sqlite` is one, where `owner` says which jobs are alive; `writer` is the thread that uses it, of a job or of a
-// client, which has `kept` it open; and `people` what people do. Nothing here knows what is sent, or how.
+// to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other, which `database` connects to
+// and where a job has a `lease`; `writer` is the thread that uses it, of a job or of a client, which has `kept` it open;
+// and `people` what people do. Nothing here knows what is sent, or how.
 
+#[cfg(feature = "ledger-postgres")]
+mod database;
 #[cfg_attr(
     not(feature = "ledger"),
     expect(
@@ -26,9 +29,13 @@ mod kept;
 #[cfg(feature = "ledger")]
 mod key_hash;
 #[cfg(feature = "ledger")]
+mod lease;
+#[cfg(feature = "ledger")]
 mod owner;
 #[cfg(feature = "ledger")]
 mod people;
+#[cfg(feature = "ledger-postgres")]
+mod postgres;
 #[cfg(feature = "ledger")]
 mod sqlite;
 #[cfg(feature = "ledger")]
@@ -57,5 +64,5 @@ pub(crate) use {
     writer::{Found, Handle, Writer},
 };
 
-#[cfg(all(test, feature = "ledger"))]
+#[cfg(all(test, feature = "ledger-postgres"))]
 mod tests;

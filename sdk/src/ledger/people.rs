@@ -12,7 +12,7 @@ use super::{
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
     state::{LONGEST_ID, Record, Row, State, status_code},
-    store::{Store, now},
+    store::{Store, Touched, now},
 };
 use crate::value::{AgentId, Json};
 
@@ -187,18 +187,19 @@ pub(super) fn settle(
 
 /// Whether this can be the agent of the row with this key, which has this index in the job.
 pub(super) fn check_agent(
-    store: &dyn Store,
+    store: &mut dyn Store,
     key: KeyHash,
     id: &AgentId,
     index: usize,
 ) -> Result<(), LedgerError> {
-    let refused = |refusal| store.error(Cause::Refused(index, refusal));
-    check_id(id.as_str()).map_err(refused)?;
-    let is_of_another = store.is_agent_of_another(key, id.as_str());
-    if is_of_another.map_err(|cause| store.error(cause))? {
-        return Err(refused(Refusal::AgentOfAnotherRow));
-    }
-    Ok(())
+    let refused = |refusal| Cause::Refused(index, refusal);
+    let checked = check_id(id.as_str()).map_err(refused).and_then(|()| {
+        match store.is_agent_of_another(key, id.as_str())? {
+            true => Err(refused(Refusal::AgentOfAnotherRow)),
+            false => Ok(()),
+        }
+    });
+    checked.map_err(|cause| store.error(cause))
 }
 
 fn check_id(id: &str) -> Result<(), Refusal> {
@@ -224,6 +225,10 @@ fn change(
     is_to_last: bool,
     mut work: impl FnMut(&mut Row, usize) -> Result<bool, Refusal>,
 ) -> Result<usize, LedgerError> {
+    let touched = Touched {
+        keys: keys.clone().collect(),
+        ..Touched::default()
+    };
     let mut changed = 0;
     let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
         changed = 0;
@@ -233,13 +238,13 @@ fn change(
         }
         Ok(is_to_last)
     };
-    let done = store.change(&keys.clone().collect(), &mut work);
+    let done = store.change(&touched, &mut work);
     done.map_err(|cause| store.error(cause))?;
     Ok(changed)
 }
 
 /// Counts the rows.
-pub(super) fn summary(store: &dyn Store) -> Result<Summary, LedgerError> {
+pub(super) fn summary(store: &mut dyn Store) -> Result<Summary, LedgerError> {
     let header = store.header();
     let mut summary = Summary {
         service: header.service.clone(),

@@ -3,7 +3,7 @@
 //! Everything here may wait for the disk or for other jobs, so only threads that may do that call it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ use super::{
     key_hash::{Hasher, KeyHash},
     owner::{self, Owner},
     state::{Job, Record, Row, State},
-    store::{Changes, Header, Store},
+    store::{Changes, Header, Store, Touched},
 };
 
 /// `deal` in ASCII.
@@ -249,7 +249,7 @@ impl Store for Sqlite {
         LedgerError::of_file(&self.path, self.purpose, cause)
     }
 
-    fn verify(&self) -> Result<(), Cause> {
+    fn verify(&mut self) -> Result<(), Cause> {
         // One transaction, so that the sum belongs to the rows.
         let reading = self.connection.unchecked_transaction()?;
         let noted: i64 = reading.query_row("SELECT sum FROM ledger", [], |row| row.get(0))?;
@@ -266,26 +266,26 @@ impl Store for Sqlite {
         }
     }
 
-    fn is_empty(&self) -> Result<bool, Cause> {
+    fn is_empty(&mut self) -> Result<bool, Cause> {
         Ok(!self
             .connection
             .prepare("SELECT 1 FROM creates")?
             .exists([])?)
     }
 
-    fn read(&self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
         let reading = self.connection.unchecked_transaction()?;
         let found = keys.iter().map(|key| Ok(get(&reading, &self.file, *key)?));
         found.collect()
     }
 
-    fn is_agent_of_another(&self, key: KeyHash, id: &str) -> Result<bool, Cause> {
+    fn is_agent_of_another(&mut self, key: KeyHash, id: &str) -> Result<bool, Cause> {
         let sql = "SELECT 1 FROM creates WHERE agent_id = ? AND key <> ?";
         let mut others = self.connection.prepare_cached(sql)?;
         Ok(others.exists(params![id, key])?)
     }
 
-    fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
+    fn for_each(&mut self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
         Ok(for_each(
             &self.connection,
             &self.file,
@@ -294,10 +294,10 @@ impl Store for Sqlite {
         )?)
     }
 
-    fn change(&mut self, keys: &BTreeSet<KeyHash>, work: Changes<'_>) -> Result<(), Cause> {
+    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
         self.in_transaction(|edit| {
             let row = |key: &KeyHash| Ok((*key, edit.row(*key)?));
-            let rows = keys.iter().map(row);
+            let rows = touched.keys.iter().map(row);
             let mut rows = rows.collect::<Result<BTreeMap<_, _>, Cause>>()?;
             let stored: Vec<_> = rows.values().map(|row| row.current.clone()).collect();
             if work(&mut rows)? {
@@ -414,9 +414,7 @@ impl Table {
 
 impl FromSql for State {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        let state = State::ALL.into_iter().find(|state| state.as_str() == word);
-        state.ok_or(FromSqlError::InvalidType)
+        State::of_word(value.as_str()?).ok_or(FromSqlError::InvalidType)
     }
 }
 
@@ -628,12 +626,6 @@ impl Drop for Counted {
         if OPENED_BY.load(SeqCst) == process::id() {
             OPEN.fetch_sub(1, SeqCst);
         }
-    }
-}
-
-impl From<io::Error> for Cause {
-    fn from(error: io::Error) -> Self {
-        Cause::Io(error)
     }
 }
 

@@ -79,13 +79,17 @@ pub struct Recorded {
 }
 
 impl State {
-    pub(super) const ALL: [Self; 5] = [
+    const ALL: [Self; 5] = [
         Self::Sending,
         Self::Succeeded,
         Self::Rejected,
         Self::Unknown,
         Self::Settled,
     ];
+
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
 
     /// The word for it in a ledger.
     pub(super) fn as_str(self) -> &'static str {
@@ -139,7 +143,7 @@ impl Record {
 
     /// The row as a job claims it, that was this before. If there is only to be asked about it, what is known of how it
     /// was sent stays, for whoever finds it in doubt if the job is killed.
-    fn claimed(old: Option<&Self>, when: WhenInDoubt, job: i64, now: i64) -> Self {
+    pub(super) fn claimed(old: Option<&Self>, when: WhenInDoubt, job: i64, now: i64) -> Self {
         let asked = old.filter(|_| when == WhenInDoubt::Ask);
         Self {
             status: asked.and_then(|old| old.status),
@@ -223,8 +227,10 @@ impl Row {
         }
         // Somebody has changed it meanwhile; or the claim was refused, or given up before it was written.
         let overrules = |noted: &Record| {
+            // What somebody has looked up says nothing about what was sent since.
+            let is_late = noted.state == State::Settled && noted.agent_id.is_none();
             let current = self.current.as_ref();
-            current.is_none_or(|current| current.is_overruled_by(noted))
+            !is_late && current.is_none_or(|current| current.is_overruled_by(noted))
         };
         if let Some(noted) = noted.filter(overrules) {
             self.replace(noted);

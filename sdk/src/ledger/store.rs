@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{
@@ -24,22 +24,31 @@ pub(super) trait Store: Send {
     fn error(&self, cause: Cause) -> LedgerError;
 
     /// Checks that no row was changed by anything but dealkit, and none lost. May read the whole ledger.
-    fn verify(&self) -> Result<(), Cause>;
+    fn verify(&mut self) -> Result<(), Cause>;
 
-    fn is_empty(&self) -> Result<bool, Cause>;
+    fn is_empty(&mut self) -> Result<bool, Cause>;
 
     /// What it has on each of these keys, all at the same time.
-    fn read(&self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
 
     /// Whether another row than this one has the agent with this identifier. May read the whole ledger.
-    fn is_agent_of_another(&self, key: KeyHash, id: &str) -> Result<bool, Cause>;
+    fn is_agent_of_another(&mut self, key: KeyHash, id: &str) -> Result<bool, Cause>;
 
     /// Calls a function with each row.
-    fn for_each(&self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause>;
+    fn for_each(&mut self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause>;
 
     /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
     /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
-    fn change(&mut self, keys: &BTreeSet<KeyHash>, work: Changes<'_>) -> Result<(), Cause>;
+    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause>;
+
+    /// How often a job has to renew that it is alive, if others would otherwise take it for dead.
+    fn renewed_every(&self) -> Option<Duration> {
+        None
+    }
+
+    fn renew(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
 
     /// Changes what it says about itself.
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause>;
@@ -47,6 +56,15 @@ pub(super) trait Store: Send {
 
 /// Changes the rows of the keys that were named.
 pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut BTreeMap<KeyHash, Row>) -> Result<bool, Cause>;
+
+/// The keys of rows that are to be changed.
+#[derive(Default)]
+pub(super) struct Touched {
+    pub(super) keys: BTreeSet<KeyHash>,
+    /// Those that a job wants to claim now.
+    pub(super) claims: BTreeSet<KeyHash>,
+    pub(super) now: i64,
+}
 
 /// What a ledger says about itself.
 pub(super) struct Header {
@@ -92,13 +110,7 @@ impl Header {
 impl dyn Store + '_ {
     /// Refuses a job for another service, or with other keys, and notes the name of the keys.
     pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), LedgerError> {
-        let header = self.header();
-        if !base_url::is_same(&header.service, service) {
-            return Err(self.error(Cause::OtherService {
-                theirs: header.service.clone(),
-                ours: service.to_owned(),
-            }));
-        }
+        self.refuse_other_service(service)?;
         self.refuse_other_keys(keys)?;
         if keys.is_none() || keys == self.header().keys.as_deref() {
             return Ok(());
@@ -108,23 +120,37 @@ impl dyn Store + '_ {
             .map_err(|cause| self.error(cause))
     }
 
+    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), LedgerError> {
+        let theirs = &self.header().service;
+        if base_url::is_same(theirs, service) {
+            return Ok(());
+        }
+        Err(self.error(Cause::OtherService {
+            theirs: theirs.clone(),
+            ours: service.to_owned(),
+        }))
+    }
+
     /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
     /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
-    pub(super) fn refuse_other_keys(&self, keys: Option<&str>) -> Result<(), LedgerError> {
-        let (Some(theirs), Some(ours)) = (self.header().keys.as_deref(), keys) else {
+    pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), LedgerError> {
+        let (Some(theirs), Some(ours)) = (self.header().keys.clone(), keys) else {
             return Ok(());
         };
         if theirs == ours || self.is_empty().map_err(|cause| self.error(cause))? {
             return Ok(());
         }
         Err(self.error(Cause::OtherKeys {
-            theirs: theirs.to_owned(),
+            theirs,
             ours: ours.to_owned(),
         }))
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
-    pub(super) fn look_up(&self, keys: &[KeyHash]) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    pub(super) fn look_up(
+        &mut self,
+        keys: &[KeyHash],
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
         let found = self.read(keys).map_err(|cause| self.error(cause))?;
         let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
         Ok(found.into_iter().map(recorded).collect())
@@ -137,7 +163,14 @@ impl dyn Store + '_ {
         writes: &[&Write],
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
         let (job, now) = (self.job(), now());
-        let touched = writes.iter().map(|write| write.key()).collect();
+        let claims = writes
+            .iter()
+            .filter(|write| matches!(write, Write::Claim { .. }));
+        let touched = Touched {
+            keys: writes.iter().map(|write| write.key()).collect(),
+            claims: claims.map(|write| write.key()).collect(),
+            now,
+        };
         let mut answers = Vec::new();
         let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
             answers.clear();

@@ -1,23 +1,38 @@
-//! The rules of a ledger, under any order of events.
+//! The rules of a ledger, under any order of events and on every database; and what PostgreSQL alone can do.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::HashMap,
+    io::{BufRead as _, BufReader, Write as _},
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
 
-use proptest::{collection::vec, prelude::*, test_runner::Config};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, TestCaseError},
+};
 use tempfile::TempDir;
 
 use super::{
-    Ledger, Purpose, Recorded,
+    Ledger, LedgerError, LedgerErrorKind, Purpose, Recorded,
     key_hash::KeyHash,
-    state::{Record, State, WhenInDoubt},
+    lease::Lease,
+    state::{Job, Record, Row, State, WhenInDoubt},
     store::{Store, Write},
 };
 use crate::value::AgentId;
 
-fn job(path: &Path) -> Box<dyn Store> {
-    let ledger = Ledger::sqlite(path);
-    ledger
-        .open_to_send(Purpose::Job, "https://deals.example.com", Some("email"))
-        .unwrap()
+#[path = "../../tests/cluster/mod.rs"]
+mod cluster;
+use cluster::Cluster;
+
+const SERVICE: &str = "https://deals.example.com";
+
+fn job(ledger: &Ledger) -> Box<dyn Store> {
+    let store = ledger.open_to_send(Purpose::Job, SERVICE, Some("email"), Lease::default());
+    store.unwrap()
 }
 
 fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recorded> {
@@ -28,8 +43,8 @@ fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recor
 #[test]
 fn a_row_that_was_asked_about_when_its_job_was_killed_is_in_doubt_as_before() {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("agents.ledger");
-    let (mut first, mut second) = (job(&path), job(&path));
+    let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
+    let (mut first, mut second) = (job(&ledger), job(&ledger));
     let key = first.header().hash("ada@example.com");
     let noted = Record {
         status: Some(503),
@@ -44,7 +59,7 @@ fn a_row_that_was_asked_about_when_its_job_was_killed_is_in_doubt_as_before() {
     let refused = claim(&mut *first, key, WhenInDoubt::Resend).unwrap();
     assert!(refused.in_flight && refused.sent_at == known.sent_at);
     drop(second);
-    assert_eq!(job(&path).look_up(&[key]).unwrap(), [Some(known)]);
+    assert_eq!(job(&ledger).look_up(&[key]).unwrap(), [Some(known)]);
 }
 
 /// Something that happens to one of a few rows.
@@ -106,83 +121,551 @@ proptest! {
     #[test]
     fn nothing_that_may_exist_is_sent_again(events in events()) {
         let folder = TempDir::new().unwrap();
-        let path = folder.path().join("agents.ledger");
-        let mut jobs = [job(&path), job(&path)];
-        let ledger = Ledger::sqlite(&path);
-        // Which job has claimed a row, and why; whether the service may have created its agent; and what that was before people
-        // said otherwise.
-        let mut claimed: HashMap<usize, (usize, WhenInDoubt)> = HashMap::new();
-        let mut may_exist: HashMap<usize, bool> = HashMap::new();
-        let mut before_people: HashMap<usize, bool> = HashMap::new();
-        for (row, event) in events {
-            let name = row.to_string();
-            let key = jobs[0].header().hash(&name);
-            match event {
-                Event::Claim { job, when } => {
-                    let answer = claim(&mut *jobs[job], key, when);
-                    let is_claimed = claimed.contains_key(&row);
-                    prop_assert_eq!(is_claimed, answer.as_ref().is_some_and(|recorded| recorded.in_flight));
-                    if answer.is_none() {
-                        prop_assert!(!is_claimed);
-                        let reports = when == WhenInDoubt::Report;
-                        prop_assert!(!reports || !may_exist.get(&row).copied().unwrap_or(false));
-                        claimed.insert(row, (job, when));
-                        before_people.remove(&row);
-                    }
-                }
-                Event::Note { job, mut noted } => {
-                    let is_settled = noted.as_ref().is_some_and(|noted| noted.state == State::Settled);
-                    match claimed.get(&row) {
-                        // Nothing is sent before the answer, which is all that there can be to note.
-                        Some((by, WhenInDoubt::Ask)) if *by == job && (is_settled || noted.is_none()) => {}
-                        Some((by, WhenInDoubt::Report | WhenInDoubt::Resend)) if *by == job && !is_settled => {}
-                        _ => continue,
-                    }
-                    let is_created = noted.as_ref().is_some_and(|noted| noted.state == State::Succeeded);
-                    let is_unknown = noted.as_ref().is_some_and(|noted| noted.state == State::Unknown);
-                    if let Some(noted) = noted.as_mut().filter(|_| is_created) {
-                        // Each agent has an identifier of its own.
-                        noted.agent_id = Some(format!("created_{row}"));
-                    }
-                    jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
-                    claimed.remove(&row);
-                    let may_exist = may_exist.entry(row).or_default();
-                    *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
-                }
-                Event::Kill { job: killed } => {
-                    jobs[killed] = job(&path);
-                    claimed.retain(|row, (job, _)| {
-                        if *job == killed {
-                            may_exist.insert(*row, true);
-                        }
-                        *job != killed
-                    });
-                }
-                Event::Settle { has_agent } => {
-                    let id = has_agent.then(|| AgentId::from(format!("settled_{row}")));
-                    let settled = ledger.settle([(&name, id)]);
-                    if claimed.contains_key(&row) {
-                        prop_assert!(settled.is_err());
-                    }
-                    if settled.is_ok_and(|changed| changed == 1) {
-                        before_people.entry(row).or_insert(may_exist.get(&row).copied().unwrap_or(false));
-                        may_exist.insert(row, has_agent);
-                    }
-                }
-                Event::Unsettle => {
-                    if ledger.unsettle([&name]).is_ok_and(|undone| undone == 1) {
-                        // What a job was told counts as said by people.
-                        may_exist.insert(row, before_people.remove(&row).unwrap_or(true));
-                    }
-                }
-            }
-            for store in &jobs {
-                store.verify().unwrap();
-            }
-            let recorded = ledger.look_up(None, [&name]).unwrap().remove(0);
-            if may_exist.get(&row).copied().unwrap_or(false) {
-                prop_assert!(recorded.is_some_and(|recorded| recorded.outcome.may_have_acted()));
-            }
+        check(&Ledger::sqlite(folder.path().join("agents.ledger")), events)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 8, ..Config::default() })]
+
+    /// The same in PostgreSQL, where the rules are the same and the statements are not.
+    #[test]
+    fn nothing_that_may_exist_is_sent_again_by_anyone(events in events()) {
+        if let Some(cluster) = Cluster::shared() {
+            check(&cluster.url().parse().unwrap(), events)?;
         }
     }
+}
+
+fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseError> {
+    let mut jobs = [job(ledger), job(ledger)];
+    // Which job has claimed a row, and why; whether the service may have created its agent; and what that was before people
+    // said otherwise.
+    let mut claimed: HashMap<usize, (usize, WhenInDoubt)> = HashMap::new();
+    let mut may_exist: HashMap<usize, bool> = HashMap::new();
+    let mut before_people: HashMap<usize, bool> = HashMap::new();
+    for (row, event) in events {
+        let name = row.to_string();
+        let key = jobs[0].header().hash(&name);
+        match event {
+            Event::Claim { job, when } => {
+                let answer = claim(&mut *jobs[job], key, when);
+                let is_claimed = claimed.contains_key(&row);
+                prop_assert_eq!(
+                    is_claimed,
+                    answer.as_ref().is_some_and(|recorded| recorded.in_flight)
+                );
+                if answer.is_none() {
+                    prop_assert!(!is_claimed);
+                    let reports = when == WhenInDoubt::Report;
+                    prop_assert!(!reports || !may_exist.get(&row).copied().unwrap_or(false));
+                    claimed.insert(row, (job, when));
+                    before_people.remove(&row);
+                }
+            }
+            Event::Note { job, mut noted } => {
+                let is_settled = noted
+                    .as_ref()
+                    .is_some_and(|noted| noted.state == State::Settled);
+                match claimed.get(&row) {
+                    // Nothing is sent before the answer, which is all that there can be to note.
+                    Some((by, WhenInDoubt::Ask))
+                        if *by == job && (is_settled || noted.is_none()) => {}
+                    Some((by, WhenInDoubt::Report | WhenInDoubt::Resend))
+                        if *by == job && !is_settled => {}
+                    _ => continue,
+                }
+                let is_created = noted
+                    .as_ref()
+                    .is_some_and(|noted| noted.state == State::Succeeded);
+                let is_unknown = noted
+                    .as_ref()
+                    .is_some_and(|noted| noted.state == State::Unknown);
+                if let Some(noted) = noted.as_mut().filter(|_| is_created) {
+                    // Each agent has an identifier of its own.
+                    noted.agent_id = Some(format!("created_{row}"));
+                }
+                jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
+                claimed.remove(&row);
+                let may_exist = may_exist.entry(row).or_default();
+                *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
+            }
+            Event::Kill { job: killed } => {
+                jobs[killed] = job(ledger);
+                claimed.retain(|row, (job, _)| {
+                    if *job == killed {
+                        may_exist.insert(*row, true);
+                    }
+                    *job != killed
+                });
+            }
+            Event::Settle { has_agent } => {
+                let id = has_agent.then(|| AgentId::from(format!("settled_{row}")));
+                let settled = ledger.settle([(&name, id)]);
+                if claimed.contains_key(&row) {
+                    prop_assert!(settled.is_err());
+                }
+                if settled.is_ok_and(|changed| changed == 1) {
+                    before_people
+                        .entry(row)
+                        .or_insert(may_exist.get(&row).copied().unwrap_or(false));
+                    may_exist.insert(row, has_agent);
+                }
+            }
+            Event::Unsettle => {
+                if ledger.unsettle([&name]).is_ok_and(|undone| undone == 1) {
+                    // What a job was told counts as said by people.
+                    may_exist.insert(row, before_people.remove(&row).unwrap_or(true));
+                }
+            }
+        }
+        for store in &mut jobs {
+            store.verify().unwrap();
+        }
+        let recorded = ledger.look_up(None, [&name]).unwrap().remove(0);
+        if may_exist.get(&row).copied().unwrap_or(false) {
+            prop_assert!(recorded.is_some_and(|recorded| recorded.outcome.may_have_acted()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_job_notes_of_a_row_that_is_not_its_own_any_more_sets_nobody_free() {
+    let row = |state, agent: Option<&str>, claimed_by: Option<(i64, bool)>| Record {
+        agent_id: agent.map(str::to_owned),
+        job: claimed_by.map(|(number, is_alive)| Job { number, is_alive }),
+        ..Record::new(state)
+    };
+    // Which notes are kept: that it was created, that nobody knows, that it was rejected.
+    for (found, kept) in [
+        (
+            row(State::Sending, None, Some((2, true))),
+            [true, false, false],
+        ),
+        (
+            row(State::Sending, None, Some((2, false))),
+            [true, true, false],
+        ),
+        (row(State::Unknown, None, None), [true, true, false]),
+        (
+            row(State::Succeeded, Some("a_1"), None),
+            [true, false, false],
+        ),
+        (row(State::Settled, Some("a_1"), None), [true, false, false]),
+        (row(State::Settled, None, None), [true, true, true]),
+        (row(State::Rejected, None, None), [true, true, true]),
+    ] {
+        let notes = [State::Succeeded, State::Unknown, State::Rejected];
+        for (state, is_kept) in notes.into_iter().zip(kept) {
+            let mut changed = Row::new(Some(found.clone()), Vec::new());
+            changed.note(1, 7, Some(row(state, Some("a_2"), None)));
+            let current = changed.current.unwrap();
+            assert_eq!(
+                current.agent_id.as_deref() == Some("a_2"),
+                is_kept,
+                "{found:?} {state:?}"
+            );
+            assert_eq!(changed.history.len(), usize::from(is_kept));
+        }
+        let mut changed = Row::new(Some(found.clone()), Vec::new());
+        changed.note(1, 7, None);
+        assert_eq!(changed.current, Some(found));
+    }
+}
+
+#[test]
+fn a_lease_is_held_until_it_ends() {
+    let (lease, now) = (Lease::default(), Instant::now());
+    let held = |seconds, term| lease.is_held(now + Duration::from_secs(seconds), term);
+    assert!(held(1_000_000, 0));
+    lease.begin(now + Duration::from_secs(20));
+    lease.renew(now + Duration::from_secs(40));
+    assert!(held(39, 1) && !held(40, 1));
+    // What was claimed with a lease that is over is not sent, whatever began since.
+    lease.begin(now + Duration::from_secs(90));
+    assert!(!held(39, 1) && held(39, 2));
+}
+
+fn note(store: &mut dyn Store, key: KeyHash, state: State) -> Result<(), LedgerError> {
+    let noted = Some(Record::new(state));
+    store.write(&[&Write::Note { key, noted }]).map(drop)
+}
+
+fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
+    result.map(drop).unwrap_err().kind()
+}
+
+/// Makes others take every job of a ledger for dead.
+fn expire(cluster: &Cluster, url: &str) {
+    cluster.sql(url, "UPDATE jobs SET lease_until = clock_timestamp()");
+}
+
+#[test]
+fn a_job_whose_lease_has_run_out_claims_nothing_and_what_it_had_is_in_doubt() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    let ledger: Ledger = url.parse().unwrap();
+    let lease = Lease::default();
+    let mut late = ledger
+        .open_to_send(Purpose::Job, SERVICE, None, lease.clone())
+        .unwrap();
+    let seconds =
+        |from: Instant| (1..100).find(|n| !lease.is_held(from + Duration::from_secs(*n), 1));
+    // Long before others take it for dead, which is after 60 s.
+    assert_eq!(seconds(Instant::now()), Some(40));
+    let [one, two, three] = ["1", "2", "3"].map(|key| late.header().hash(key));
+    for key in [one, two] {
+        assert!(claim(&mut *late, key, WhenInDoubt::Report).is_none());
+    }
+    assert_eq!(ledger.summary().unwrap().in_flight, 2);
+    late.renew().unwrap();
+    expire(cluster, &url);
+    assert_eq!(
+        kind(late.write(&[&Write::Claim {
+            key: three,
+            when: WhenInDoubt::Report
+        }])),
+        LedgerErrorKind::Unreachable
+    );
+    late.renew().unwrap_err();
+    let mut next = job(&ledger);
+    let found = claim(&mut *next, one, WhenInDoubt::Report).unwrap();
+    assert!(found.is_in_doubt());
+    // Another sends it again, as it was told to. What the first finds out then is not forgotten.
+    assert!(claim(&mut *next, one, WhenInDoubt::Resend).is_none());
+    note(&mut *late, one, State::Unknown).unwrap();
+    assert!(
+        ledger.look_up(None, ["1"]).unwrap()[0]
+            .as_ref()
+            .unwrap()
+            .in_flight
+    );
+    note(&mut *late, one, State::Succeeded).unwrap();
+    note(&mut *next, one, State::Rejected).unwrap();
+    note(&mut *late, two, State::Succeeded).unwrap();
+    drop((late, next));
+    let summary = ledger.summary().unwrap();
+    assert_eq!(
+        (summary.succeeded, summary.in_flight, summary.in_doubt.len()),
+        (2, 0, 0)
+    );
+    assert_eq!(cluster.sql(&url, "SELECT count(*) FROM jobs"), "0");
+}
+
+#[test]
+fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let url = cluster.url();
+    let ledger: Ledger = url.parse().unwrap();
+    let mut store = job(&ledger);
+    let [one, two, three] = ["1", "2", "3"].map(|key| store.header().hash(key));
+    assert!(claim(&mut *store, one, WhenInDoubt::Report).is_none());
+    // Somebody holds the row, so that the claim waits when the database dies.
+    let number = "(SELECT number FROM ledgers)";
+    let hex: String = two.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut other = cluster
+        .psql(&url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, output) = (other.stdin.take().unwrap(), other.stdout.take().unwrap());
+    writeln!(
+        input,
+        "BEGIN; INSERT INTO creates (ledger, key, state, claimed_at, noted_at)
+        VALUES ({number}, '\\x{hex}', 'sending', 0, 0); SELECT 1;"
+    )
+    .unwrap();
+    BufReader::new(output)
+        .read_line(&mut String::new())
+        .unwrap();
+    let claiming = thread::spawn(move || {
+        let claims = [two, three].map(|key| Write::Claim {
+            key,
+            when: WhenInDoubt::Report,
+        });
+        let claimed = store.write(&claims.each_ref());
+        (store, claimed)
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while cluster.sql(&url, waits) == "0" {}
+    let mut noting = None;
+    cluster.crash(|| {
+        let (mut store, claimed) = claiming.join().unwrap();
+        assert_eq!(kind(claimed), LedgerErrorKind::Unreachable);
+        assert_eq!(kind(ledger.summary()), LedgerErrorKind::Unreachable);
+        assert_eq!(
+            kind(store.write(&[&Write::Claim {
+                key: two,
+                when: WhenInDoubt::Report
+            }])),
+            LedgerErrorKind::Unreachable
+        );
+        // What became of a row waits for the database.
+        noting = Some(thread::spawn(move || {
+            note(&mut *store, one, State::Succeeded)
+        }));
+    });
+    noting.unwrap().join().unwrap().unwrap();
+    drop(input);
+    let _ = other.wait();
+    let summary = ledger.summary().unwrap();
+    assert_eq!(
+        (summary.succeeded, summary.in_flight, summary.in_doubt.len()),
+        (1, 0, 0)
+    );
+    assert_eq!(cluster.sql(&url, "SELECT count(*) FROM creates"), "1");
+}
+
+#[test]
+fn rows_that_many_jobs_claim_at_the_same_time_are_claimed_once() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let ledger: Ledger = cluster.url().parse().unwrap();
+    let claimed = thread::scope(|scope| {
+        let jobs: Vec<_> = (0..4_usize)
+            .map(|job_index| {
+                let ledger = &ledger;
+                scope.spawn(move || {
+                    let mut store = job(ledger);
+                    let mut mine = Vec::new();
+                    for batch in 0..30_usize {
+                        // Overlapping batches, in another order in each job, of which some are withdrawn or noted.
+                        let keys: Vec<_> = (0..20_usize)
+                            .map(|n| (batch * 7 + (n * (job_index * 2 + 3)) % 20) % 200)
+                            .collect();
+                        let writes: Vec<_> = keys
+                            .iter()
+                            .map(|key| Write::Claim {
+                                key: store.header().hash(&key.to_string()),
+                                when: WhenInDoubt::Report,
+                            })
+                            .collect();
+                        let answers = store.write(&writes.iter().collect::<Vec<_>>()).unwrap();
+                        for (key, answer) in keys.into_iter().zip(answers) {
+                            if answer.is_some() {
+                                continue;
+                            }
+                            let hash = store.header().hash(&key.to_string());
+                            if key % 3 == 0 && batch % 2 == 0 {
+                                store
+                                    .write(&[&Write::Note {
+                                        key: hash,
+                                        noted: None,
+                                    }])
+                                    .unwrap();
+                            } else {
+                                note(&mut *store, hash, State::Succeeded).unwrap();
+                                mine.push(key);
+                            }
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        let mut all: Vec<_> = jobs
+            .into_iter()
+            .flat_map(|job| job.join().unwrap())
+            .collect();
+        all.sort_unstable();
+        all
+    });
+    let mut once = claimed.clone();
+    once.dedup();
+    assert_eq!(claimed, once);
+    assert_eq!(ledger.summary().unwrap().succeeded, claimed.len());
+}
+
+#[test]
+fn a_database_that_is_not_as_dealkit_left_it_is_refused() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    for (change, expected, under_a_job) in [
+        (
+            "UPDATE ledgers SET salt = sha256('')",
+            LedgerErrorKind::Broken,
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "DELETE FROM ledgers",
+            LedgerErrorKind::Io,
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "UPDATE creates SET state = 'elsewhere'",
+            LedgerErrorKind::Broken,
+            LedgerErrorKind::Broken,
+        ),
+        (
+            "UPDATE version SET version = 2",
+            LedgerErrorKind::NewerFormat,
+            LedgerErrorKind::NewerFormat,
+        ),
+    ] {
+        let url = cluster.url();
+        let ledger: Ledger = url.parse().unwrap();
+        assert!(ledger.look_up(None, ["1"]).unwrap()[0].is_none());
+        let mut store = job(&ledger);
+        let key = store.header().hash("1");
+        claim(&mut *store, key, WhenInDoubt::Report);
+        cluster.sql(&url, change);
+        assert_eq!(kind(ledger.summary()), expected, "{change}");
+        if under_a_job != LedgerErrorKind::NewerFormat {
+            assert_eq!(
+                kind(note(&mut *store, key, State::Succeeded)),
+                under_a_job,
+                "{change}"
+            );
+        }
+    }
+    let url = cluster.url();
+    cluster.sql(
+        &url,
+        &format!(
+            "CREATE SCHEMA {schema}; CREATE TABLE {schema}.creates ()",
+            schema = url.rsplit_once('=').unwrap().1
+        ),
+    );
+    let ledger: Ledger = url.parse().unwrap();
+    assert_eq!(kind(ledger.init()), LedgerErrorKind::NotALedger);
+}
+
+#[test]
+fn a_user_without_rights_is_refused_and_no_text_has_the_password() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    cluster.sql(&url, "CREATE ROLE guest LOGIN PASSWORD 'open sesame'");
+    let schema = url.rsplit_once('=').unwrap().1;
+    let certificate = cluster.certificate();
+    let guest = |password: &str, host: &str, more: &str| -> Ledger {
+        let url = format!(
+            "postgresql://guest:{password}@{host}:{}/postgres?schema={schema}{more}",
+            cluster.port
+        );
+        url.parse().unwrap()
+    };
+    let trusted = format!("&sslmode=verify-full&sslrootcert={}", certificate.display());
+    let known = guest("open%20sesame", "localhost", &trusted);
+    // The tables are missing, and the guest may make none; then they are there, but not the guest's.
+    let mut errors = vec![known.init().unwrap_err()];
+    let ledger: Ledger = url.parse().unwrap();
+    ledger.init().unwrap();
+    errors.push(known.summary().unwrap_err());
+    errors.push(
+        guest("open%20sesame!", "localhost", &trusted)
+            .init()
+            .unwrap_err(),
+    );
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.kind() == LedgerErrorKind::Io),
+        "{errors:?}"
+    );
+    // Granted, everything works, with and without TLS.
+    drop(job(&ledger));
+    cluster.sql(
+        &url,
+        &format!(
+            "GRANT USAGE ON SCHEMA {schema} TO guest;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO guest"
+        ),
+    );
+    for granted in [&known, &guest("open%20sesame", "127.0.0.1", "")] {
+        drop(job(granted));
+        granted.summary().unwrap();
+    }
+    // The certificate is of another name, of an issuer that nobody knows, or the server is not there.
+    for unreachable in [
+        guest("open%20sesame", "127.0.0.1", &trusted),
+        guest("open%20sesame", "localhost", "&sslmode=require"),
+        format!("postgresql://guest:open%20sesame@127.0.0.1:1/postgres?schema={schema}")
+            .parse()
+            .unwrap(),
+    ] {
+        let error = unreachable.summary().unwrap_err();
+        assert_eq!(error.kind(), LedgerErrorKind::Unreachable, "{error}");
+        errors.push(error);
+    }
+    for refused in [
+        "postgresql://localhost/x?sesame=1",
+        "postgres://:5432/x",
+        "postgresql://localhost/x?sslmode=allow",
+        "postgresql://localhost/?schema=a;b",
+    ] {
+        let error = refused.parse::<Ledger>().unwrap_err();
+        assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
+        errors.push(error);
+    }
+    for error in errors {
+        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
+    }
+    assert!(!format!("{known:?} {known}").contains("sesame"));
+    assert_eq!(
+        known.to_string(),
+        format!(
+            "postgresql://localhost:{}/postgres?schema={schema}",
+            cluster.port
+        )
+    );
+}
+
+#[test]
+fn a_database_has_the_ledgers_that_somebody_wants() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let database: Ledger = cluster.url().parse().unwrap();
+    let open = |service: &str, keys: Option<&str>| {
+        let store = database.open_to_send(Purpose::Job, service, keys, Lease::default());
+        store.map(|mut store| {
+            let key = store.header().hash(service);
+            claim(&mut *store, key, WhenInDoubt::Resend)
+        })
+    };
+    assert_eq!(kind(database.summary()), LedgerErrorKind::Io);
+    open(SERVICE, None).unwrap();
+    // The first name that a job says is that of the keys. Another is most likely a mistake, and so is another address.
+    open(SERVICE, Some("email")).unwrap();
+    assert_eq!(kind(open(SERVICE, Some("id"))), LedgerErrorKind::OtherKeys);
+    assert_eq!(
+        kind(open("https://other.example.com", Some("email"))),
+        LedgerErrorKind::OtherService
+    );
+    let [by_id, other] = [(SERVICE, "id"), ("https://other.example.com/", "email")]
+        .map(|(service, keys)| database.clone().of(service, keys));
+    for wanted in [&by_id, &other, &by_id] {
+        wanted.init().unwrap();
+    }
+    open(SERVICE, Some("id")).unwrap();
+    open("https://other.example.com", None).unwrap();
+    assert_eq!(kind(open(SERVICE, None)), LedgerErrorKind::Several);
+    let error = database.summary().unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::Several);
+    assert!(
+        error
+            .to_string()
+            .contains("https://deals.example.com by email, https://deals.example.com by id"),
+        "{error}"
+    );
+    assert_eq!(by_id.summary().unwrap().keys.as_deref(), Some("id"));
+    assert_eq!(
+        other.summary().unwrap().service,
+        "https://other.example.com"
+    );
+    let by_email = database.clone().of(SERVICE, "email");
+    assert_eq!(
+        kind(by_email.move_to("https://other.example.com")),
+        LedgerErrorKind::Refused
+    );
 }

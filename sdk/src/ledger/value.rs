@@ -1,9 +1,23 @@
 //! A ledger as a value.
 
-use std::{fs, io, path::Path};
+#[cfg(feature = "ledger-postgres")]
+use std::sync::Arc;
+use std::{
+    fmt, fs, io,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    str::FromStr,
+    thread,
+};
 
+#[cfg(feature = "ledger-postgres")]
+use super::{
+    database::Database,
+    postgres::{self, Postgres},
+};
 use super::{
     error::{Cause, LedgerError, Place, Purpose},
+    lease::Lease,
     people::{self, Summary},
     sqlite::Sqlite,
     state::Recorded,
@@ -12,7 +26,7 @@ use super::{
 };
 use crate::{http::base_url, value::AgentId};
 
-/// Where it is recorded what became of each create: an SQLite database.
+/// Where it is recorded what became of each create: an SQLite database, or one in PostgreSQL.
 ///
 /// This is only its name: making one does nothing. It is opened by what uses it, and created by the first job.
 ///
@@ -32,21 +46,88 @@ use crate::{http::base_url, value::AgentId};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
-    place: Place,
+    kind: Kind,
+    /// Which one of several in a database.
+    service: Option<String>,
+    keys: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Sqlite(PathBuf),
+    #[cfg(feature = "ledger-postgres")]
+    Postgres(Arc<Database>),
 }
 
 impl Ledger {
     /// The ledger in this file, which is an SQLite database of its own. The first job creates it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
+        Self::new(Kind::Sqlite(path.as_ref().to_owned()))
+    }
+
+    /// The ledgers in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). A service has one
+    /// for each name of its keys; the first job creates it, and the tables.
+    ///
+    /// The URL is like `postgresql://user:password@host:5432/database`; characters other than letters and digits in a user
+    /// name or password are escaped, such as `%40` for `@`. Without a password in it, that of the environment variable
+    /// `PGPASSWORD` counts. Besides most parameters of libpq it takes `schema`, which has the tables (`dealkit`, unless it
+    /// is given), and `sslrootcert`, a file of certificates to trust as well. Connections to other machines use TLS and
+    /// verify the certificate, unless the URL has `sslmode=disable`. No text shows the user or the password.
+    ///
+    /// # Errors
+    /// If it is not such a URL.
+    #[cfg(feature = "ledger-postgres")]
+    pub fn postgres(url: &str) -> Result<Self, LedgerError> {
+        let database = Database::parse(url)?;
+        Ok(Self::new(Kind::Postgres(Arc::new(database))))
+    }
+
+    fn new(kind: Kind) -> Self {
         Self {
-            place: Place::File(path.as_ref().to_owned()),
+            kind,
+            service: None,
+            keys: None,
+        }
+    }
+
+    /// The ledger of this service, given by its base URL, and of keys with this name: for a database that has several. A
+    /// job finds its own, and needs none of this.
+    pub fn of<'a>(self, base_url: &str, keys: impl Into<Option<&'a str>>) -> Self {
+        Self {
+            service: Some(base_url.to_owned()),
+            keys: keys.into().map(str::to_owned),
+            ..self
         }
     }
 
     /// The path of the file, if it is one.
     pub fn path(&self) -> Option<&Path> {
-        match &self.place {
-            Place::File(path) => Some(path),
+        match &self.kind {
+            Kind::Sqlite(path) => Some(path),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(_) => None,
+        }
+    }
+
+    /// Makes the tables, if they are missing, so that jobs need no right to make any; and the ledger itself, if it is said
+    /// [of which service](Self::of) it is. That is also how a service gets a second ledger, with keys of another name: a
+    /// job does not make one by itself, because that is more often a mistake that creates everybody again.
+    ///
+    /// # Errors
+    /// If the file or the database cannot be reached or written.
+    pub fn init(&self) -> Result<(), LedgerError> {
+        let service = self.service(Purpose::Job)?;
+        let ledger = service
+            .as_deref()
+            .map(|service| (service, self.keys.as_deref()));
+        match &self.kind {
+            Kind::Sqlite(_) => self.apart(|| {
+                let made = ledger
+                    .map(|(service, keys)| self.open_to_send(Purpose::Job, service, keys, Lease::default()));
+                made.transpose().map(drop)
+            }),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => self.apart(|| postgres::init(database, ledger)),
         }
     }
 
@@ -92,13 +173,18 @@ impl Ledger {
         keys: impl Into<Option<&'a str>>,
         rows: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let rows = rows.into_iter();
-        let Some(store) = self.open_if_there(Purpose::Read)? else {
-            return Ok(rows.map(|_| None).collect());
-        };
-        store.refuse_other_keys(keys.into())?;
-        let rows = rows.map(|key| store.header().hash(key.as_ref()));
-        store.look_up(&rows.collect::<Vec<_>>())
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| row.as_ref().to_owned())
+            .collect();
+        let keys = keys.into().or(self.keys.as_deref());
+        self.apart(|| {
+            let Some(mut store) = self.open_if_there(keys, Purpose::Read)? else {
+                return Ok(rows.iter().map(|_| None).collect());
+            };
+            let rows: Vec<_> = rows.iter().map(|key| store.header().hash(key)).collect();
+            store.look_up(&rows)
+        })
     }
 
     /// Counts what the ledger has, and lists the rows in doubt.
@@ -106,7 +192,7 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
     pub fn summary(&self) -> Result<Summary, LedgerError> {
-        people::summary(&*self.open(Purpose::Read)?)
+        self.with(Purpose::Read, people::summary)
     }
 
     /// Records what became of rows, each named by the key that the job gave it: the agent that was found, or `None` if
@@ -128,7 +214,8 @@ impl Ledger {
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        people::settle(&mut *self.open(Purpose::Note)?, owned(found), true)
+        let found = owned(found);
+        self.with(Purpose::Note, |store| people::settle(store, found, true))
     }
 
     /// What [`settle`](Self::settle) would return for the same, without recording anything.
@@ -139,7 +226,8 @@ impl Ledger {
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        people::settle(&mut *self.open(Purpose::Note)?, owned(found), false)
+        let found = owned(found);
+        self.with(Purpose::Note, |store| people::settle(store, found, false))
     }
 
     /// Undoes [`settle`](Self::settle): each of these rows that is settled is again what jobs have recorded of it. Returns
@@ -152,8 +240,11 @@ impl Ledger {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<usize, LedgerError> {
-        let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
-        people::unsettle(&mut *self.open(Purpose::Note)?, keys.collect())
+        let keys: Vec<_> = keys
+            .into_iter()
+            .map(|key| key.as_ref().to_owned())
+            .collect();
+        self.with(Purpose::Note, |store| people::unsettle(store, keys))
     }
 
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
@@ -165,32 +256,86 @@ impl Ledger {
     /// # Errors
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
     pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
-        let mut store = self.open(Purpose::Note)?;
-        let url = base_url::parse(base_url).map_err(|what| store.error(Cause::BaseUrl(what)))?;
-        let service = base_url::normal(&url);
-        let (before, keys) = (&store.header().service, store.header().keys.clone());
-        if base_url::is_same(before, &service) {
-            return Ok(());
-        }
-        let renamed = store.rename(&service, keys.as_deref());
-        renamed.map_err(|cause| store.error(cause))
+        self.with(Purpose::Note, |store| {
+            let url = base_url::parse(base_url);
+            let url = url.map_err(|what| store.error(Cause::BaseUrl(what)))?;
+            let service = base_url::normal(&url);
+            let (before, keys) = (&store.header().service, store.header().keys.clone());
+            if base_url::is_same(before, &service) {
+                return Ok(());
+            }
+            let renamed = store.rename(&service, keys.as_deref());
+            renamed.map_err(|cause| store.error(cause))
+        })
     }
 
-    /// Opens a ledger that exists, and checks that nothing has damaged it.
-    fn open(&self, purpose: Purpose) -> Result<Box<dyn Store>, LedgerError> {
-        let missing = || {
-            let error = io::Error::from(io::ErrorKind::NotFound);
-            LedgerError::new(self.place.clone(), purpose, Cause::Io(error))
+    /// Does something with a ledger that exists, once it is checked that nothing has damaged it.
+    fn with<T: Send>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(&mut dyn Store) -> Result<T, LedgerError> + Send,
+    ) -> Result<T, LedgerError> {
+        self.apart(|| {
+            let store = self.open_if_there(self.keys.as_deref(), purpose)?;
+            let missing = || {
+                let error = io::Error::from(io::ErrorKind::NotFound);
+                LedgerError::new(self.place(), purpose, Cause::Io(error))
+            };
+            let mut store = store.ok_or_else(missing)?;
+            store.verify().map_err(|cause| store.error(cause))?;
+            work(&mut *store)
+        })
+    }
+
+    /// Does something on a thread where nothing else waits for the network: the calling one may belong to a runtime.
+    fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        if self.path().is_some() {
+            return work();
+        }
+        thread::scope(|scope| {
+            let done = scope.spawn(work).join();
+            done.unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    fn place(&self) -> Place {
+        match &self.kind {
+            Kind::Sqlite(path) => Place::File(path.clone()),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => database.place(),
+        }
+    }
+
+    /// The base URL of the service in its normal form, if one was given.
+    fn service(&self, purpose: Purpose) -> Result<Option<String>, LedgerError> {
+        let url = self.service.as_deref().map(base_url::parse).transpose();
+        let url =
+            url.map_err(|what| LedgerError::new(self.place(), purpose, Cause::BaseUrl(what)))?;
+        Ok(url.as_ref().map(base_url::normal))
+    }
+
+    fn open_if_there(
+        &self,
+        keys: Option<&str>,
+        purpose: Purpose,
+    ) -> Result<Option<Box<dyn Store>>, LedgerError> {
+        let service = self.service(purpose)?;
+        let store: Option<Box<dyn Store>> = match &self.kind {
+            Kind::Sqlite(path) => Sqlite::open(path, purpose)?.map(|store| Box::new(store) as _),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => {
+                let store = Postgres::open(database, service.as_deref(), keys, purpose)?;
+                store.map(|store| Box::new(store) as _)
+            }
         };
-        let store = self.open_if_there(purpose)?.ok_or_else(missing)?;
-        store.verify().map_err(|cause| store.error(cause))?;
-        Ok(store)
-    }
-
-    fn open_if_there(&self, purpose: Purpose) -> Result<Option<Box<dyn Store>>, LedgerError> {
-        match &self.place {
-            Place::File(path) => Ok(Sqlite::open(path, purpose)?.map(|store| Box::new(store) as _)),
+        let Some(mut store) = store else {
+            return Ok(None);
+        };
+        if let Some(service) = service {
+            store.refuse_other_service(&service)?;
         }
+        store.refuse_other_keys(keys)?;
+        Ok(Some(store))
     }
 
     /// Opens a ledger to send rows, or creates one.
@@ -199,10 +344,21 @@ impl Ledger {
         purpose: Purpose,
         service: &str,
         keys: Option<&str>,
+        lease: Lease,
     ) -> Result<Box<dyn Store>, LedgerError> {
-        let mut store: Box<dyn Store> = match &self.place {
-            Place::File(path) => Box::new(Sqlite::open_to_send(path, purpose, service, keys)?),
+        let mut store: Box<dyn Store> = match &self.kind {
+            Kind::Sqlite(path) => Box::new(Sqlite::open_to_send(path, purpose, service, keys)?),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => Box::new(Postgres::open_to_send(
+                database,
+                purpose,
+                service,
+                keys,
+                lease.clone(),
+            )?),
         };
+        // Files have no lease: the operating system knows who is alive.
+        drop(lease);
         store.bind(service, keys)?;
         Ok(store)
     }
@@ -215,9 +371,36 @@ impl Ledger {
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
         let this = self.clone();
-        Writer::start(self.place.clone(), purpose, move || {
-            this.open_to_send(purpose, &service, keys.as_deref())
+        Writer::start(self.place(), purpose, move |lease| {
+            this.open_to_send(purpose, &service, keys.as_deref(), lease)
         })
+    }
+}
+
+/// The URL of a PostgreSQL database, which begins with `postgresql://` or `postgres://`, or else the path of a file.
+impl FromStr for Ledger {
+    type Err = LedgerError;
+
+    fn from_str(name: &str) -> Result<Self, LedgerError> {
+        let schemes = ["postgresql://", "postgres://"];
+        if !schemes.iter().any(|scheme| name.starts_with(scheme)) {
+            return Ok(Self::sqlite(name));
+        }
+        #[cfg(feature = "ledger-postgres")]
+        return Self::postgres(name);
+        #[cfg(not(feature = "ledger-postgres"))]
+        Err(LedgerError::of_file(
+            "postgresql://…".as_ref(),
+            Purpose::Read,
+            Cause::NotALedger("this program was built without dealkit's feature ledger-postgres"),
+        ))
+    }
+}
+
+/// The path of the file, or the URL of the database without the user and the password.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place().fmt(f)
     }
 }
 

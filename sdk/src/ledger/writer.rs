@@ -7,10 +7,10 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::Ordering,
-        mpsc::{self, Receiver},
+        mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ use super::{
     error::{Cause, LedgerError, Place, Purpose},
     given_up::{self, GivenUp},
     key_hash::KeyHash,
+    lease::Lease,
     people,
     state::{Record, Recorded, State, WhenInDoubt},
     store::{Store, Write},
@@ -46,6 +47,7 @@ pub(crate) struct Handle {
     /// The rows that were claimed here, until it is noted what became of them. To the database they are all this job's, which
     /// may note something of them: it cannot tell two calls with one key.
     claimed: Arc<Mutex<HashSet<KeyHash>>>,
+    lease: Lease,
 }
 
 /// What a ledger has on a key.
@@ -75,10 +77,12 @@ impl Writer {
     pub(super) fn start(
         place: Place,
         purpose: Purpose,
-        mut open: impl FnMut() -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
+        open: impl Fn(Lease) -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
+        let lease = Lease::default();
         let handle = Handle {
+            lease: lease.clone(),
             place,
             purpose,
             process: process::id(),
@@ -92,14 +96,16 @@ impl Writer {
             .spawn(move || {
                 given_up::go_by(&flag);
                 let mut work = Work {
-                    store: open(),
+                    store: open(lease.clone()),
+                    lease,
+                    renewed: Instant::now(),
                     is_verified: false,
                     is_to_open_again: false,
                     stops: purpose == Purpose::Job,
                     failure: None,
                     unwritten: Vec::new(),
                 };
-                while work.goes_on(&asked, &mut open) {}
+                while work.goes_on(&asked, &open) {}
             })
             .map_err(|error| handle.error(Cause::Io(error)))?;
         Ok(Self {
@@ -222,6 +228,19 @@ impl Handle {
         self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The number of the lease with which a row is claimed.
+    pub(crate) fn term(&self) -> u64 {
+        self.lease.term()
+    }
+
+    /// Refuses to send a row that was claimed with this lease, once others may take that for over.
+    pub(crate) fn may_send(&self, term: u64) -> Result<(), LedgerError> {
+        if self.lease.is_held(Instant::now(), term) {
+            return Ok(());
+        }
+        Err(self.error(Cause::LeaseLost))
+    }
+
     fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
         &self,
         ask: A,
@@ -252,11 +271,14 @@ impl Handle {
     }
 }
 
-type Open = dyn FnMut() -> Result<Box<dyn Store>, LedgerError>;
+type Open = dyn Fn(Lease) -> Result<Box<dyn Store>, LedgerError>;
 
 /// The work of the thread.
 struct Work {
     store: Result<Box<dyn Store>, LedgerError>,
+    lease: Lease,
+    /// When it was last attempted to renew that the job is alive.
+    renewed: Instant,
     is_verified: bool,
     /// Whether the ledger could not be opened, and is tried again when it is next needed. One that was open and is damaged is
     /// not: it may be gone by now, and a new one would know nobody.
@@ -271,9 +293,15 @@ struct Work {
 
 impl Work {
     /// Does whatever has been asked for by now, once there is something; returns whether more may come.
-    fn goes_on(&mut self, asked: &Receiver<Ask>, open: &mut Open) -> bool {
-        let Ok(first) = asked.recv() else {
-            return false;
+    fn goes_on(&mut self, asked: &Receiver<Ask>, open: &Open) -> bool {
+        let first = match self.renew() {
+            None => asked.recv().map_err(RecvTimeoutError::from),
+            Some(left) => asked.recv_timeout(left),
+        };
+        let first = match first {
+            Ok(first) => first,
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
         };
         let (mut look_ups, mut writes) = (Vec::new(), Vec::new());
         let (mut waiting, mut goes_on) = (Vec::new(), true);
@@ -281,8 +309,8 @@ impl Work {
             match ask {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
                 Ask::CheckAgent(key, id, index, answer) => {
-                    let _ = answer.send(match &self.store {
-                        Ok(store) => people::check_agent(&**store, key, &id, index),
+                    let _ = answer.send(match &mut self.store {
+                        Ok(store) => people::check_agent(&mut **store, key, &id, index),
                         Err(error) => Err(error.clone()),
                     });
                 }
@@ -295,12 +323,15 @@ impl Work {
             }
         }
         let is_needed = !look_ups.is_empty() || !writes.is_empty();
-        if is_needed && self.is_to_open_again {
-            self.store = open();
+        // A client that was out of reach goes on as another job.
+        let has_lapsed = !self.stops && !self.lease.is_held(Instant::now(), self.lease.term());
+        if is_needed && (self.is_to_open_again || has_lapsed) {
+            self.store = open(self.lease.clone());
+            self.is_verified &= !has_lapsed;
         }
         if is_needed
             && !self.is_verified
-            && let Ok(store) = &self.store
+            && let Ok(store) = &mut self.store
         {
             // Not before it is needed: this reads the whole ledger.
             self.is_verified = true;
@@ -320,15 +351,31 @@ impl Work {
         goes_on
     }
 
-    fn look_up(&self, asked: Vec<(String, Answer<Found>)>) {
-        let found = self.store.as_ref().map_err(Clone::clone).and_then(|store| {
-            let keys: Vec<_> = asked
-                .iter()
-                .map(|(key, _)| store.header().hash(key))
-                .collect();
-            let found = store.look_up(&keys)?;
-            Ok(keys.into_iter().zip(found))
-        });
+    /// Renews that the job is alive, if it is time; returns how long it is until the next time.
+    fn renew(&mut self) -> Option<Duration> {
+        let store = self.store.as_mut().ok()?;
+        let every = store.renewed_every()?;
+        if self.renewed.elapsed() >= every {
+            self.renewed = Instant::now();
+            // If it fails for so long that the job must stop, `may_send` says so.
+            let _ = store.renew();
+        }
+        Some(every.saturating_sub(self.renewed.elapsed()))
+    }
+
+    fn look_up(&mut self, asked: Vec<(String, Answer<Found>)>) {
+        let found = self
+            .store
+            .as_mut()
+            .map_err(|error| error.clone())
+            .and_then(|store| {
+                let keys: Vec<_> = asked
+                    .iter()
+                    .map(|(key, _)| store.header().hash(key))
+                    .collect();
+                let found = store.look_up(&keys)?;
+                Ok(keys.into_iter().zip(found))
+            });
         match found {
             Ok(found) => {
                 for ((key, recorded), (_, answer)) in found.zip(asked) {

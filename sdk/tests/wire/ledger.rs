@@ -1,5 +1,5 @@
 //! Jobs with a ledger: what a second run sends, and what it reports for the rows that it does not send.
-#![cfg(all(feature = "blocking", feature = "ledger"))]
+#![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
 use std::{
     cell::Cell,
@@ -22,6 +22,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::{
+    cluster::Cluster,
     mock::{AGENT, Service, client},
     peer::{Blackhole, FINE, Peer, builder},
     rows::{email as key, number},
@@ -44,6 +45,49 @@ fn new_ledger() -> (TempDir, Ledger) {
     let folder = TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
     (folder, ledger)
+}
+
+/// Where a test has its ledger, and what is removed after it; `None` where that cannot be.
+type New = fn() -> Option<(Option<TempDir>, Ledger)>;
+
+fn in_a_file() -> Option<(Option<TempDir>, Ledger)> {
+    let (folder, ledger) = new_ledger();
+    Some((Some(folder), ledger))
+}
+
+fn in_postgres() -> Option<(Option<TempDir>, Ledger)> {
+    let url = Cluster::shared()?.url();
+    Some((None, url.parse().unwrap()))
+}
+
+macro_rules! in_both {
+    ($($awaited:ident)* ; $($plain:ident)*) => {
+        mod in_a_file {
+            $(#[tokio::test] async fn $awaited() { super::$awaited(super::in_a_file).await })*
+            $(#[test] fn $plain() { super::$plain(super::in_a_file) })*
+        }
+        mod in_postgres {
+            $(#[tokio::test] async fn $awaited() { super::$awaited(super::in_postgres).await })*
+            $(#[test] fn $plain() { super::$plain(super::in_postgres) })*
+        }
+    };
+}
+
+in_both! {
+    a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others
+    a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails
+    two_rows_with_one_key_and_rows_without_are_refused
+    what_is_given_up_is_recorded_as_far_as_it_has_come
+    what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too
+    what_waits_for_a_connection_is_sent_by_the_next_run
+    rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that
+    a_service_that_has_another_name_keeps_its_ledger
+    a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger
+    two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them
+    what_somebody_has_settled_can_be_undone_and_settled_again
+    ;
+    a_blocking_job_lets_go_of_its_ledger
+    a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent
 }
 
 fn row(number: usize) -> CreateRow {
@@ -117,9 +161,12 @@ fn text(creation: &Creation) -> String {
     creation.result.as_ref().unwrap_err().to_string()
 }
 
-#[tokio::test]
-async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others() {
-    let (_folder, ledger) = new_ledger();
+async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others(
+    new_ledger: New,
+) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let reply = |number| match number {
         1 => Reply::Status(422),
@@ -196,9 +243,12 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
     assert!(sent.is_empty());
 }
 
-#[tokio::test]
-async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails() {
-    let (_folder, ledger) = new_ledger();
+async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails(
+    new_ledger: New,
+) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let rows = || (0..2).map(row).collect();
     run(&mut peer, &ledger, false, rows(), |_| Reply::Lose).await;
@@ -217,9 +267,10 @@ async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_f
     assert_eq!(outcomes(&came), [(Unknown, false)]);
 }
 
-#[tokio::test]
-async fn two_rows_with_one_key_and_rows_without_are_refused() {
-    let (_folder, ledger) = new_ledger();
+async fn two_rows_with_one_key_and_rows_without_are_refused(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let unnamed = CreateAgent::builder()
         .email("ada@example.com")
@@ -294,10 +345,11 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
     assert!(creations.next().await.is_none());
 }
 
-#[tokio::test]
-async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
+async fn what_is_given_up_is_recorded_as_far_as_it_has_come(new_ledger: New) {
     for is_cancelled in [true, false] {
-        let (_folder, ledger) = new_ledger();
+        let Some((_folder, ledger)) = new_ledger() else {
+            return;
+        };
         let mut peer = Peer::by_hand();
         let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
         let waits = std::time::Duration::from_secs(100_000);
@@ -346,9 +398,10 @@ async fn what_is_given_up_is_recorded_as_far_as_it_has_come() {
     }
 }
 
-#[tokio::test]
-async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
-    let (_folder, ledger) = new_ledger();
+async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let client = client(peer.url.as_str());
@@ -366,9 +419,10 @@ async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too() {
     assert!(left[2].result.as_ref().unwrap_err().violations().len() == 1);
 }
 
-#[tokio::test]
-async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
-    let (_folder, ledger) = new_ledger();
+async fn what_waits_for_a_connection_is_sent_by_the_next_run(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let blackhole = Blackhole::start().await;
     let client = client(blackhole.url.as_str());
     let job = |client: &Client| {
@@ -388,9 +442,10 @@ async fn what_waits_for_a_connection_is_sent_by_the_next_run() {
     assert_eq!((summary.in_flight, summary.in_doubt.len()), (0, 0));
 }
 
-#[test]
-fn a_blocking_job_lets_go_of_its_ledger() {
-    let (_folder, ledger) = new_ledger();
+fn a_blocking_job_lets_go_of_its_ledger(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || {
@@ -449,9 +504,10 @@ async fn a_ledger_is_bound_to_its_service() {
     assert_eq!(error.ledger_error().unwrap().path(), ledger.path());
 }
 
-#[tokio::test]
-async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
-    let (_folder, ledger) = new_ledger();
+async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let rows = || (0..4).map(row).collect();
     let reply = |number| match number {
@@ -484,9 +540,10 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that() {
     );
 }
 
-#[test]
-fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent() {
-    let (_folder, ledger) = new_ledger();
+fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = |keys: Option<&str>| {
@@ -506,9 +563,10 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent() {
     assert_eq!(service.arrived().len(), 2);
 }
 
-#[tokio::test]
-async fn a_service_that_has_another_name_keeps_its_ledger() {
-    let (_folder, ledger) = new_ledger();
+async fn a_service_that_has_another_name_keeps_its_ledger(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
@@ -527,9 +585,10 @@ async fn a_service_that_has_another_name_keeps_its_ledger() {
     assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
 }
 
-#[tokio::test]
-async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger() {
-    let (_folder, ledger) = new_ledger();
+async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
     let job = limited.agents().create_many((0..3).map(row));
@@ -554,10 +613,10 @@ async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger() {
     assert!(summary.in_doubt.is_empty());
 }
 
-/// Runs two jobs over the same rows at the same time, and returns what became of them and which rows were sent.
-#[tokio::test]
-async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them() {
-    let (_folder, ledger) = new_ledger();
+async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let job = || {
@@ -839,9 +898,10 @@ fn a_blocking_job_asks_too() {
     assert_eq!(service.arrived().len(), sent);
 }
 
-#[tokio::test]
-async fn what_somebody_has_settled_can_be_undone_and_settled_again() {
-    let (_folder, ledger) = new_ledger();
+async fn what_somebody_has_settled_can_be_undone_and_settled_again(new_ledger: New) {
+    let Some((_folder, ledger)) = new_ledger() else {
+        return;
+    };
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0), row(1)], |_| {
         Reply::Status(503)

@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test fails by panicking, and its helpers too"
 )]
 
@@ -13,6 +14,9 @@ mod blocking;
 mod bounds;
 #[cfg(feature = "rustls")]
 mod child;
+#[cfg(feature = "ledger-postgres")]
+#[path = "../cluster/mod.rs"]
+mod cluster;
 mod configuration;
 mod create_many;
 mod dns;

@@ -1,0 +1,200 @@
+//! A PostgreSQL server of the tests' own: in a folder of its own, on a Unix socket, and on a free port of loopback with TLS.
+//! It is stopped and removed when the process ends, however it ends.
+
+#![allow(dead_code, unreachable_pub, reason = "several programs use it")]
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+pub struct Cluster {
+    programs: PathBuf,
+    folder: PathBuf,
+    pub port: u16,
+    /// Ends the server once its input ends.
+    _watcher: Child,
+}
+
+impl Cluster {
+    /// `None`, and a line that says so, where PostgreSQL is not installed.
+    pub fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            eprintln!("skipped: it needs PostgreSQL (Debian: apt-get install postgresql)");
+            return None;
+        };
+        let folder = tempfile::TempDir::new().unwrap().keep();
+        if rustix::process::geteuid().is_root() {
+            let done = Command::new("chown").arg("postgres").arg(&folder).status();
+            assert!(done.unwrap().success());
+        }
+        let data = folder.join("data");
+        let made = as_server(programs.join("initdb"))
+            .arg("-D")
+            .arg(&data)
+            .args([
+                "--username=postgres",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ])
+            .args(["--auth-local=trust", "--auth-host=scram-sha-256"])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        for (name, pem) in [
+            ("server.crt", key.cert.pem()),
+            ("server.key", key.signing_key.serialize_pem()),
+        ] {
+            // The server reads its key only if nobody else can.
+            let script = "umask 077; cat >\"$0\"";
+            let mut written = as_server("sh")
+                .args(["-c", script])
+                .arg(data.join(name))
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut input = written.stdin.take().unwrap();
+            input.write_all(pem.as_bytes()).unwrap();
+            drop(input);
+            assert!(written.wait().unwrap().success());
+        }
+        fs::write(folder.with_extension("crt"), key.cert.pem()).unwrap();
+        let stop = "read _; \"$0\" -D \"$1\"/data stop -m immediate; rm -rf \"$1\" \"$1\".crt";
+        let watcher = as_server("sh")
+            .args(["-c", stop])
+            .arg(programs.join("pg_ctl"))
+            .arg(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let this = Self {
+            programs,
+            folder,
+            port: port.local_addr().unwrap().port(),
+            _watcher: watcher,
+        };
+        drop(port);
+        this.control(&["start", "-w", "-o", &this.options()]);
+        Some(this)
+    }
+
+    /// The server that tests share which do not stop it.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    fn options(&self) -> String {
+        format!(
+            "-k {} -p {} -c ssl=on -c listen_addresses=127.0.0.1",
+            self.folder.display(),
+            self.port
+        )
+    }
+
+    /// Kills the server, as a crash of its machine would, and does something before it is started again.
+    pub fn crash(&self, meanwhile: impl FnOnce()) {
+        self.control(&["stop", "-m", "immediate"]);
+        meanwhile();
+        self.control(&["start", "-w", "-o", &self.options()]);
+    }
+
+    fn control(&self, arguments: &[&str]) {
+        let done = as_server(self.programs.join("pg_ctl"))
+            .arg("-D")
+            .arg(self.folder.join("data"))
+            .arg("-l")
+            .arg(self.folder.join("data/log"))
+            .args(arguments)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(done.success());
+    }
+
+    /// The URL of a place for one ledger that nothing else uses.
+    pub fn url(&self) -> String {
+        static USED: AtomicUsize = AtomicUsize::new(0);
+        let schema = format!("s{}", USED.fetch_add(1, Relaxed));
+        format!(
+            "postgresql:///postgres?user=postgres&host={}&port={}&schema={schema}",
+            self.folder.display(),
+            self.port
+        )
+    }
+
+    /// The file of the certificate that the server has.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.with_extension("crt")
+    }
+
+    /// Does something in the schema of a URL, with psql, and returns what that says.
+    pub fn sql(&self, url: &str, sql: &str) -> String {
+        let done = self.psql(url).arg("-c").arg(sql).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+
+    pub fn psql(&self, url: &str) -> Command {
+        let (_, schema) = url.split_once("schema=").unwrap();
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args([
+            "-XAtq",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-U",
+            "postgres",
+            "-d",
+            "postgres",
+            "-h",
+        ])
+        .arg(&self.folder)
+        .args(["-p", &self.port.to_string()])
+        .env("PGOPTIONS", format!("-c search_path={schema}"));
+        psql
+    }
+}
+
+/// The folder of the server's programs: Debian has them outside the path.
+fn programs() -> Option<PathBuf> {
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut debian: Vec<_> = debian
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .collect();
+    debian.sort();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut all = debian.into_iter().rev().chain(env::split_paths(&path));
+    all.find(|folder| {
+        ["initdb", "pg_ctl", "psql"]
+            .iter()
+            .all(|name| folder.join(name).exists())
+    })
+}
+
+/// A program that the server needs, which refuses to be run by root.
+fn as_server(program: impl AsRef<OsStr>) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=postgres", "--regid=postgres", "--init-groups"])
+        .arg(program)
+        .current_dir(Path::new("/"));
+    command
+}
