@@ -90,7 +90,8 @@ impl Database {
                 ));
             }
         });
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let is_empty = |host: &Host| matches!(host, Host::Tcp(name) if name.is_empty());
+        if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_empty) {
             return Err(refused("it names no host"));
         }
         if config.get_application_name().is_none() {

@@ -103,6 +103,8 @@ pub(super) enum Cause {
     Several(String),
     /// There is a ledger where one is to be.
     AlreadyThere,
+    /// A job is using what is to be copied.
+    Used,
     /// The entry at this index.
     Refused(usize, Refusal),
     Io(io::Error),
@@ -170,7 +172,7 @@ impl LedgerError {
     /// What kind of failure this is.
     pub fn kind(&self) -> LedgerErrorKind {
         match &self.0.cause {
-            Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
+            Cause::InUse | Cause::Forked | Cause::Used => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
             Cause::NotALedger(_) | Cause::DatabaseUrl(_) => LedgerErrorKind::NotALedger,
@@ -333,6 +335,9 @@ impl Cause {
             Cause::AlreadyThere => {
                 "there is a ledger in its place already, and two cannot become one. Nothing was recorded".to_owned()
             }
+            Cause::Used => "a job is using it. Wait until it has ended, and begin none before the copy is made: what it \
+                            sends would be missing there"
+                .to_owned(),
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);

@@ -4,6 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// Hashes keys.
+#[derive(Clone)]
 pub(super) struct Hasher(Hmac<Sha256>);
 
 /// What is hashed to check a salt.

@@ -12,7 +12,7 @@ use super::{
     error::{Cause, LedgerError, Refusal},
     key_hash::KeyHash,
     state::{LONGEST_ID, Record, Row, State, status_code},
-    store::{Store, Touched, now},
+    store::{Store, Table, Touched, now},
 };
 use crate::value::{AgentId, Json};
 
@@ -166,7 +166,7 @@ pub(super) fn settle(
             owners.extend(agent.map(|index| (*index, key)));
         };
         store
-            .for_each(&mut take)
+            .for_each(Table::Creates, &mut take)
             .map_err(|cause| store.error(cause))?;
     }
     change(
@@ -251,7 +251,7 @@ pub(super) fn summary(store: &mut dyn Store) -> Result<Summary, LedgerError> {
         keys: header.keys.clone(),
         ..Summary::default()
     };
-    let counted = store.for_each(&mut |_, record| summary.count(record));
+    let counted = store.for_each(Table::Creates, &mut |_, record| summary.count(record));
     counted.map_err(|cause| store.error(cause))?;
     summary.in_doubt.sort_by_key(|row| row.sent_at);
     Ok(summary)

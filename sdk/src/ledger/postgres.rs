@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     error::Error as _,
     io::{self, ErrorKind},
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -31,10 +32,10 @@ use tokio_postgres::{
 use super::{
     database::Database,
     error::{Cause, LedgerError, Purpose},
-    key_hash::{Hasher, KeyHash},
+    key_hash::KeyHash,
     lease::Lease,
     state::{Job, Record, Row, State, WhenInDoubt},
-    store::{Changes, Header, Store, Touched},
+    store::{Changes, Copied, Header, Store, Table, Touched},
 };
 use crate::http::base_url;
 
@@ -124,6 +125,9 @@ const REPLACE: &str = "ON CONFLICT (ledger, key) DO UPDATE SET state = excluded.
 /// How long opening and reading may take, and renewing.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(10);
+
+/// How many rows are copied together.
+const AT_ONCE: usize = 5000;
 
 /// How often a transaction is begun again whose rows have vanished.
 const TRIES: usize = 10;
@@ -429,10 +433,7 @@ async fn make_ledger(
     is_wanted: bool,
 ) -> Result<Found, Cause> {
     let begin = format!("{}; {LOCK}", begin(database));
-    let mut salt = [0; 32];
-    getrandom::fill(&mut salt).map_err(io::Error::other)?;
-    let check = Hasher::new(&salt).check();
-    let (salt, check) = (&salt[..], &check[..]);
+    let header = Header::new(service, keys)?;
     in_transaction(client, &begin, async {
         let found = ledgers(client).await?;
         // A service whose address is new here may be one that has a ledger, and its agents would be created again.
@@ -446,19 +447,80 @@ async fn make_ledger(
             let ours = service.to_owned();
             return Err(Cause::OtherService { theirs, ours });
         }
-        let sql = "INSERT INTO ledgers (salt, salt_check, service, keys) VALUES ($1, $2, $3, $4)";
-        let parameters: [Parameter<'_>; 4] = [
-            (&salt, Type::BYTEA),
-            (&check, Type::BYTEA),
-            (&service, Type::TEXT),
-            (&keys, Type::TEXT),
-        ];
-        query(client, sql, &parameters).await?;
-        let found = ledgers(client).await?;
-        let mut made = found.into_iter().filter(|found| found.header.salt == salt);
-        made.next().ok_or(Cause::Moved("deleted"))
+        let number = insert_ledger(client, &header).await?;
+        Ok(Found {
+            number,
+            header,
+            is_empty: true,
+        })
     })
     .await
+}
+
+async fn insert_ledger(client: &Client, header: &Header) -> Result<i64, Cause> {
+    let sql = "INSERT INTO ledgers (salt, salt_check, service, keys) VALUES ($1, $2, $3, $4) RETURNING number";
+    let check = header.check();
+    let (salt, check) = (&header.salt[..], &check[..]);
+    let parameters: [Parameter<'_>; 4] = [
+        (&salt, Type::BYTEA),
+        (&check, Type::BYTEA),
+        (&header.service, Type::TEXT),
+        (&header.keys, Type::TEXT),
+    ];
+    let made = query(client, sql, &parameters).await?;
+    get(made.first().ok_or(Cause::Moved("deleted"))?, 0)
+}
+
+/// Makes a ledger with rows of another, which may take the place of one without rows.
+pub(super) fn create_with(
+    database: &Arc<Database>,
+    header: &Header,
+    rows: Copied,
+) -> Result<(), LedgerError> {
+    let made = Session::new(database).and_then(|mut session| {
+        session.run(Duration::MAX, false, async |client, database| {
+            make_tables(client, database).await?;
+            let begin = format!("{}; {LOCK}", begin(database));
+            in_transaction(client, &begin, async {
+                let is_it = |found: &Found| {
+                    (&found.header.service, &found.header.keys) == (&header.service, &header.keys)
+                };
+                let there = ledgers(client).await?;
+                if let Some(there) = there.into_iter().find(is_it) {
+                    if !there.is_empty {
+                        return Err(Cause::AlreadyThere);
+                    }
+                    let parameters: [Parameter<'_>; 1] = [(&there.number, Type::INT8)];
+                    query(client, "DELETE FROM ledgers WHERE number = $1", &parameters).await?;
+                }
+                let number = insert_ledger(client, header).await?;
+                let mut rows = rows.into_iter().peekable();
+                while rows.peek().is_some() {
+                    let next: Option<Vec<_>> = rows.by_ref().take(AT_ONCE).collect();
+                    let next = next.ok_or(Cause::Used)?;
+                    for table in Table::ALL {
+                        let mut batch = Batch::default();
+                        for (of, key, record) in &next {
+                            if of.name() == table.name() {
+                                batch.push(key, record);
+                            }
+                        }
+                        let sql = Batch::insert(table.name());
+                        query_if(
+                            client,
+                            !batch.keys.is_empty(),
+                            &sql,
+                            &batch.parameters(&number),
+                        )
+                        .await?;
+                    }
+                }
+                Ok(())
+            })
+            .await
+        })
+    });
+    made.map_err(|cause| LedgerError::new(database.place(), Purpose::Note, cause))
 }
 
 async fn ledgers(client: &Client) -> Result<Vec<Found>, Cause> {
@@ -571,16 +633,24 @@ impl Store for Postgres {
         })
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
+    fn for_each(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(KeyHash, Record),
+    ) -> Result<(), Cause> {
         let number = self.number;
+        let (name, order) = match table {
+            Table::Creates => (table.name(), ""),
+            Table::History => (table.name(), "ORDER BY number"),
+        };
+        let sql = format!("SELECT {RECORD}, key FROM {name} WHERE ledger = $1 {order}");
         self.session
             .run(Duration::MAX, false, async |client, database| {
                 let reading = async {
                     let ledger: [Parameter<'_>; 1] = [(&number, Type::INT8)];
                     let alive = alive(client, &ledger).await?;
-                    let sql = format!("SELECT {RECORD}, key FROM creates WHERE ledger = $1");
-                    let rows = client.query_typed_raw(&sql, [(number, Type::INT8)]).await?;
-                    let mut rows = std::pin::pin!(rows);
+                    let rows = client.query_typed_raw(&sql, [(number, Type::INT8)]);
+                    let mut rows = pin!(rows.await?);
                     while let Some(row) = rows.next().await {
                         let row = row?;
                         take(key(&row)?, record(&row, &alive)?);

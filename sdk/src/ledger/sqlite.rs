@@ -23,10 +23,10 @@ use sha2::{Digest as _, Sha256};
 use super::{
     error::{Cause, LedgerError, Purpose},
     given_up::is_given_up,
-    key_hash::{Hasher, KeyHash},
+    key_hash::KeyHash,
     owner::{self, Owner},
     state::{Job, Record, Row, State},
-    store::{Changes, Header, Store, Touched},
+    store::{Changes, Copied, Header, Store, Table, Touched},
 };
 
 /// `deal` in ASCII.
@@ -107,7 +107,8 @@ impl Sqlite {
             let file = found.map_or_else(|| place_of_new(path), Ok)?;
             let owner = Owner::new(&file)?;
             if is_new {
-                create(&file, owner.number, service, keys)?;
+                let header = Header::new(service, keys)?;
+                create(&file, owner.number, &header, None)?;
             }
             // In case the job that created it was killed before it did this.
             sync_folder(&file)?;
@@ -116,6 +117,25 @@ impl Sqlite {
             Ok(this)
         };
         opened().map_err(|cause| LedgerError::of_file(path, purpose, cause))
+    }
+
+    /// Creates a ledger with rows of another.
+    pub(super) fn create_with(
+        path: &Path,
+        header: &Header,
+        rows: Copied,
+    ) -> Result<(), LedgerError> {
+        let created = || -> Result<(), Cause> {
+            let _counted = Counted::new()?;
+            if find(path)?.is_some() {
+                return Err(Cause::AlreadyThere);
+            }
+            let file = place_of_new(path)?;
+            let owner = Owner::new(&file)?;
+            create(&file, owner.number, header, Some(rows))?;
+            Ok(sync_folder(&file)?)
+        };
+        created().map_err(|cause| LedgerError::of_file(path, Purpose::Note, cause))
     }
 
     /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.
@@ -285,13 +305,12 @@ impl Store for Sqlite {
         Ok(others.exists(params![id, key])?)
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause> {
-        Ok(for_each(
-            &self.connection,
-            &self.file,
-            Table::Creates,
-            take,
-        )?)
+    fn for_each(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(KeyHash, Record),
+    ) -> Result<(), Cause> {
+        Ok(for_each(&self.connection, &self.file, table, take)?)
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
@@ -397,21 +416,6 @@ impl Edit<'_> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Table {
-    Creates,
-    History,
-}
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Table::Creates => "creates",
-            Table::History => "history",
-        }
-    }
-}
-
 impl FromSql for State {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         State::of_word(value.as_str()?).ok_or(FromSqlError::InvalidType)
@@ -457,8 +461,13 @@ fn for_each(
     table: Table,
     mut take: impl FnMut(KeyHash, Record),
 ) -> Result<(), rusqlite::Error> {
-    let name = table.name();
-    let mut rows = connection.prepare(&format!("SELECT {RECORD}, key FROM {name}"))?;
+    let (name, order) = match table {
+        Table::Creates => (table.name(), "key"),
+        Table::History => (table.name(), "number"),
+    };
+    let mut rows = connection.prepare(&format!(
+        "SELECT {RECORD}, key FROM {name} ORDER BY {order}"
+    ))?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
         if is_given_up() {
@@ -556,13 +565,20 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Creates a ledger. It appears under its name as a whole, unless somebody else was faster.
-fn create(file: &Path, job: i64, service: &str, keys: Option<&str>) -> Result<(), Cause> {
+/// Creates a ledger, perhaps with rows. It appears under its name as a whole, unless somebody else was faster.
+fn create(file: &Path, job: i64, header: &Header, rows: Option<Copied>) -> Result<(), Cause> {
     let unfinished = owner::unfinished_path(file, job);
-    let made = fill(&unfinished, service, keys).and_then(|()| {
+    let has_rows = rows.is_some();
+    let made = fill(&unfinished, header, rows).and_then(|()| {
         match fs::hard_link(&unfinished, file) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if has_rows {
+                    Err(Cause::AlreadyThere)
+                } else {
+                    Ok(())
+                }
+            }
             // Some file systems have no hard links.
             Err(_) if !file.exists() => Ok(fs::rename(&unfinished, file)?),
             Err(error) => Err(error.into()),
@@ -572,9 +588,7 @@ fn create(file: &Path, job: i64, service: &str, keys: Option<&str>) -> Result<()
     made
 }
 
-fn fill(unfinished: &Path, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-    let mut salt = [0; 32];
-    getrandom::fill(&mut salt).map_err(io::Error::other)?;
+fn fill(unfinished: &Path, header: &Header, rows: Option<Copied>) -> Result<(), Cause> {
     drop(owner::open_new(unfinished)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(unfinished, flags)?;
@@ -582,9 +596,27 @@ fn fill(unfinished: &Path, service: &str, keys: Option<&str>) -> Result<(), Caus
         "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; BEGIN; \
          {SCHEMA}"
     ))?;
+    let mut edit = Edit {
+        connection: &connection,
+        file: unfinished,
+        sum: 0,
+        has_changed: false,
+    };
+    for row in rows.into_iter().flatten() {
+        let (table, key, record) = row.ok_or(Cause::Used)?;
+        edit.put(table, key, &record)?;
+        edit.count(table, key, None, Some(&record));
+    }
+    let sum = edit.sum;
     connection.execute(
-        "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, 0)",
-        params![&salt[..], &Hasher::new(&salt).check()[..], service, keys],
+        "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?)",
+        params![
+            &header.salt[..],
+            &header.check()[..],
+            header.service,
+            header.keys,
+            sum
+        ],
     )?;
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;

@@ -2,6 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
+    panic::resume_unwind,
+    sync::mpsc::{self, Receiver},
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -34,8 +38,12 @@ pub(super) trait Store: Send {
     /// Whether another row than this one has the agent with this identifier. May read the whole ledger.
     fn is_agent_of_another(&mut self, key: KeyHash, id: &str) -> Result<bool, Cause>;
 
-    /// Calls a function with each row.
-    fn for_each(&mut self, take: &mut dyn FnMut(KeyHash, Record)) -> Result<(), Cause>;
+    /// Calls a function with each row of a table, with those of the history in their order.
+    fn for_each(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(KeyHash, Record),
+    ) -> Result<(), Cause>;
 
     /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
     /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
@@ -66,7 +74,18 @@ pub(super) struct Touched {
     pub(super) now: i64,
 }
 
+/// What has rows of a ledger.
+#[derive(Clone, Copy)]
+pub(super) enum Table {
+    Creates,
+    History,
+}
+
+/// Rows that come from another ledger; `None` if not all of them could be read.
+pub(super) type Copied = Receiver<Option<(Table, KeyHash, Record)>>;
+
 /// What a ledger says about itself.
+#[derive(Clone)]
 pub(super) struct Header {
     pub(super) salt: [u8; 32],
     hasher: Hasher,
@@ -82,7 +101,30 @@ pub(super) enum Write {
     Note { key: KeyHash, noted: Option<Record> },
 }
 
+impl Table {
+    pub(super) const ALL: [Self; 2] = [Self::Creates, Self::History];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Creates => "creates",
+            Self::History => "history",
+        }
+    }
+}
+
 impl Header {
+    /// That of a new ledger.
+    pub(super) fn new(service: &str, keys: Option<&str>) -> Result<Self, Cause> {
+        let mut salt = [0; 32];
+        getrandom::fill(&mut salt).map_err(io::Error::other)?;
+        Ok(Self {
+            salt,
+            hasher: Hasher::new(&salt),
+            service: service.to_owned(),
+            keys: keys.map(str::to_owned),
+        })
+    }
+
     /// What was read from a database.
     pub(super) fn read(
         salt: [u8; 32],
@@ -100,6 +142,10 @@ impl Header {
             service,
             keys,
         })
+    }
+
+    pub(super) fn check(&self) -> [u8; 16] {
+        self.hasher.check()
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
@@ -144,6 +190,39 @@ impl dyn Store + '_ {
             theirs,
             ours: ours.to_owned(),
         }))
+    }
+
+    /// Hands all rows over to another ledger, which goes on where this one stops. No job may be using it.
+    pub(super) fn copy_to(
+        &mut self,
+        make: impl FnOnce(&Header, Copied) -> Result<(), LedgerError>,
+    ) -> Result<usize, LedgerError> {
+        let (sender, copied) = mpsc::sync_channel(1024);
+        let header = self.header().clone();
+        thread::scope(|scope| {
+            let read = scope.spawn(move || {
+                let (mut rows, mut is_used) = (0, false);
+                let mut read = || -> Result<(), Cause> {
+                    for table in Table::ALL {
+                        self.for_each(table, &mut |key, record| {
+                            rows += usize::from(matches!(table, Table::Creates));
+                            is_used |= record.is_in_flight();
+                            // If it cannot be taken, whoever does not take it says why.
+                            let _ = sender.send(Some((table, key, record)));
+                        })?;
+                    }
+                    if is_used { Err(Cause::Used) } else { Ok(()) }
+                };
+                read().map_err(|cause| {
+                    let _ = sender.send(None);
+                    self.error(cause)
+                })?;
+                Ok(rows)
+            });
+            let made = make(&header, copied);
+            let read = read.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            made.map(|()| read)
+        })
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.

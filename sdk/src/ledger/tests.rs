@@ -160,7 +160,6 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                     let reports = when == WhenInDoubt::Report;
                     prop_assert!(!reports || !may_exist.get(&row).copied().unwrap_or(false));
                     claimed.insert(row, (job, when));
-                    before_people.remove(&row);
                 }
             }
             Event::Note { job, mut noted } => {
@@ -175,6 +174,7 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                         if *by == job && !is_settled => {}
                     _ => continue,
                 }
+                let is_withdrawn = noted.is_none();
                 let is_created = noted
                     .as_ref()
                     .is_some_and(|noted| noted.state == State::Succeeded);
@@ -188,6 +188,11 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
                 claimed.remove(&row);
                 let may_exist = may_exist.entry(row).or_default();
+                if is_settled {
+                    before_people.entry(row).or_insert(*may_exist);
+                } else if !is_withdrawn {
+                    before_people.remove(&row);
+                }
                 *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
             }
             Event::Kill { job: killed } => {
@@ -195,6 +200,7 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 claimed.retain(|row, (job, _)| {
                     if *job == killed {
                         may_exist.insert(*row, true);
+                        before_people.remove(row);
                     }
                     *job != killed
                 });
@@ -668,4 +674,43 @@ fn a_database_has_the_ledgers_that_somebody_wants() {
         kind(by_email.move_to("https://other.example.com")),
         LedgerErrorKind::Refused
     );
+}
+
+#[test]
+fn a_ledger_is_copied_with_its_history_and_only_where_none_is() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| Ledger::sqlite(folder.path().join(name));
+    let database = || cluster.url().parse::<Ledger>().unwrap();
+    let (first, copy, back) = (file("first"), database(), file("back"));
+    let mut store = job(&first);
+    let key = |store: &dyn Store, n: usize| store.header().hash(&n.to_string());
+    for n in 0..3000 {
+        let key = key(&*store, n);
+        assert!(claim(&mut *store, key, WhenInDoubt::Report).is_none());
+        if n % 500 != 0 {
+            note(&mut *store, key, State::Unknown).unwrap();
+        }
+    }
+    assert_eq!(kind(first.copy_to(&copy)), LedgerErrorKind::InUse);
+    drop(store);
+    first
+        .settle([("7", Some(AgentId::from("a_7"))), ("8", None)])
+        .unwrap();
+    assert_eq!(first.copy_to(&copy).unwrap(), 3000);
+    assert_eq!(copy.copy_to(&back).unwrap(), 3000);
+    // A database that has this ledger already; a file that has anything.
+    assert_eq!(kind(first.copy_to(&copy)), LedgerErrorKind::Refused);
+    assert_eq!(kind(copy.copy_to(&back)), LedgerErrorKind::Refused);
+    assert_eq!(copy.copy_to(&database()).unwrap(), 3000);
+    let rows: Vec<_> = (0..3001).map(|n| n.to_string()).collect();
+    let found = first.look_up("email", &rows).unwrap();
+    for ledger in [&copy, &back] {
+        assert_eq!(ledger.summary().unwrap(), first.summary().unwrap());
+        assert_eq!(ledger.look_up("email", &rows).unwrap(), found);
+        assert_eq!(ledger.unsettle(["7", "8"]).unwrap(), 2);
+        assert_eq!(ledger.summary().unwrap().in_doubt.len(), 3000);
+    }
 }

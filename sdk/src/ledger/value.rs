@@ -92,9 +92,13 @@ impl Ledger {
 
     /// The ledger of this service, given by its base URL, and of keys with this name: for a database that has several. A
     /// job finds its own, and needs none of this.
-    pub fn of<'a>(self, base_url: &str, keys: impl Into<Option<&'a str>>) -> Self {
+    pub fn of<'a, 'b>(
+        self,
+        base_url: impl Into<Option<&'a str>>,
+        keys: impl Into<Option<&'b str>>,
+    ) -> Self {
         Self {
-            service: Some(base_url.to_owned()),
+            service: base_url.into().map(str::to_owned),
             keys: keys.into().map(str::to_owned),
             ..self
         }
@@ -122,8 +126,9 @@ impl Ledger {
             .map(|service| (service, self.keys.as_deref()));
         match &self.kind {
             Kind::Sqlite(_) => self.apart(|| {
-                let made = ledger
-                    .map(|(service, keys)| self.open_to_send(Purpose::Job, service, keys, Lease::default()));
+                let made = ledger.map(|(service, keys)| {
+                    self.open_to_send(Purpose::Job, service, keys, Lease::default())
+                });
                 made.transpose().map(drop)
             }),
             #[cfg(feature = "ledger-postgres")]
@@ -266,6 +271,25 @@ impl Ledger {
             }
             let renamed = store.rename(&service, keys.as_deref());
             renamed.map_err(|cause| store.error(cause))
+        })
+    }
+
+    /// Copies all rows and their history into another ledger, which goes on where this one stops: from a file into a
+    /// database, for example. Returns the number of rows. Use only the copy from then on: what is sent with one of the two,
+    /// the other does not know.
+    ///
+    /// # Errors
+    /// If the other ledger has rows, or, as a file, exists at all; if a job is using this one; or if one of them cannot be
+    /// read or written. Then nothing is copied.
+    pub fn copy_to(&self, other: &Self) -> Result<usize, LedgerError> {
+        self.with(Purpose::Read, |store| {
+            store.copy_to(|header, rows| match &other.kind {
+                Kind::Sqlite(path) => Sqlite::create_with(path, header, rows),
+                #[cfg(feature = "ledger-postgres")]
+                Kind::Postgres(database) => {
+                    other.apart(|| postgres::create_with(database, header, rows))
+                }
+            })
         })
     }
 
