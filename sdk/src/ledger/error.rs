@@ -28,7 +28,6 @@ struct Facts {
 pub(super) enum Place {
     File(PathBuf),
     /// The URL of a database, without a password.
-    #[cfg_attr(not(feature = "ledger-postgres"), expect(dead_code))]
     Database(Arc<str>),
 }
 

@@ -15,10 +15,10 @@
 #[cfg(feature = "ledger-postgres")]
 mod database;
 #[cfg_attr(
-    not(feature = "ledger"),
+    not(feature = "ledger-postgres"),
     expect(
         dead_code,
-        reason = "without the feature there are no ledgers, and so no errors"
+        reason = "without the features there are no ledgers or no databases, and so not every error"
     )
 )]
 mod error;
