@@ -264,6 +264,7 @@ impl Cause {
             Purpose::Once => "call again with the same ledger and key",
             Purpose::Note | Purpose::Read => "try again",
         };
+        let what = if is_database { "it" } else { "the file" };
         let text = match self {
             Cause::InUse => format!(
                 "another program has kept it locked for half a minute; end that program, then {again}"
@@ -293,7 +294,7 @@ impl Cause {
                 } else {
                     "name the ledger of a job"
                 };
-                format!("it is not a ledger ({why}), and was left unchanged; {advice}")
+                format!("{what} is not a ledger ({why}), and was left unchanged; {advice}")
             }
             Cause::NewerFormat(version) => format!(
                 "its format, {version}, is newer than this version of dealkit supports; update dealkit"
@@ -309,7 +310,7 @@ impl Cause {
                     _ => "before you run the job again",
                 };
                 format!(
-                    "it was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
+                    "{what} was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
                      everybody would be created again"
                 )
             }
