@@ -267,7 +267,9 @@ class LedgerError(DealkitError, kind="ledger"):
     those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a newer version
     of dealkit. ``broken``: something other than dealkit has changed it, or the disk has. ``moved``: the file was moved,
     deleted or replaced while it was open. ``refused``: an entry that ``dealkit.ledger`` was to record in it cannot be
-    right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it."""
+    right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it, or the
+    database refuses its user. ``unreachable``: the database cannot be reached, or was out of reach for too long.
+    ``several``: the database has several ledgers, and none was named."""
 
 
 class RecordedError(DealkitError, kind="recorded", outcome="unknown"):

@@ -1,6 +1,9 @@
 """The ledgers of ``create_many`` jobs, between two runs: look up what they have, and record what you have found out.
 Nothing is sent.
 
+A ledger is named by the path of its file, or by the URL of its PostgreSQL database (``"postgresql://…"``), a ``str``. If
+the database has several, ``service``, a base URL, and ``key``, the name of the keys, say which one is meant.
+
 >>> from dealkit import ledger
 >>> ledger.show("agents.ledger").in_doubt
 [InDoubt(sent_at=datetime.datetime(2026, 11, 22, 9, 30, tzinfo=datetime.timezone.utc), status_code=503, request_id='r-1')]
@@ -35,7 +38,9 @@ __all__ = [
     "Recorded",
     "RowInDoubt",
     "Summary",
+    "copy",
     "in_folder",
+    "init",
     "look_up",
     "move",
     "settle",
@@ -111,22 +116,33 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
     return [Path(path) for path in unwrap(_native.ledgers_in_folder(file_path("folder", folder)))]
 
 
-def show(path: str | PathLike[str]) -> Summary:
+def show(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> Summary:
     """Counts what a ledger has, and lists the rows in doubt.
 
     Args:
         path: The ledger. A job may have it open.
+        service: The base URL of its service, if the database has several.
+        key: The name of its keys, if the database has several.
 
     Raises:
-        LedgerError: The file cannot be read, is not a ledger, or is damaged.
+        LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    service, key, numbers, in_doubt = unwrap(_native.show_ledger(file_path("path", path)))
+    given = {"path": path, "service": service, "key": key}
+    del path
+    return _show(given)
+
+
+@private
+def _show(given: dict[str, Any]) -> Summary:
+    service, key, numbers, in_doubt = unwrap(_native.show_ledger(_named(given)))
     rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
     succeeded, rejected, with_agent, without_agent, in_flight = numbers
     return Summary(service, key, succeeded, rejected, with_agent, without_agent, in_flight, rows)
 
 
-def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None) -> list[Recorded | None]:
+def look_up(
+    path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None, service: str | None = None
+) -> list[Recorded | None]:
     """Looks up rows in the ledger by the keys that the job gave them; the results are in the order of the keys.
 
     None stands for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger that
@@ -139,25 +155,30 @@ def look_up(path: str | PathLike[str], keys: Iterable[str], *, key: str | None =
         path: The ledger.
         keys: The keys of the rows.
         key: The name of the keys, as in the job: ``"email"``.
+        service: The base URL of its service, if the database has several.
 
     Raises:
         LedgerError: The file cannot be read or is not a ledger, or its keys have another name.
     """
-    given = {"path": path, "keys": keys, "key": key}
+    given = {"path": path, "keys": keys, "key": key, "service": service}
     del path, keys
     return _look_up(given)
 
 
 @private
 def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
-    path, name = file_path("path", given["path"]), given["key"]
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"key must be the name of a field, not {type(name).__name__}")
-    found = unwrap(_native.look_up_in_ledger(path, name, _keys(given["keys"])))
+    found = unwrap(_native.look_up_in_ledger(_named(given), _keys(given["keys"])))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
-def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
+def settle(
+    path: str | PathLike[str],
+    found: Mapping[str, str | None],
+    *,
+    dry_run: bool = False,
+    service: str | None = None,
+    key: str | None = None,
+) -> int:
     """Records what became of rows, each identified by the key that the job gave it, and returns how many rows that
     changes.
 
@@ -173,6 +194,8 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_ru
         path: The ledger.
         found: For each key the agent's identifier, or None if there is no agent.
         dry_run: Only check the entries, and record nothing.
+        service: The base URL of its service, if the database has several.
+        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: The ledger does not have a key, or the service itself has said that it created the agent, or a job
@@ -180,14 +203,14 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_ru
             word for nobody, such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was
             recorded. Or the file cannot be read or written, or is not a ledger.
     """
-    given = {"path": path, "found": found, "dry_run": dry_run}
+    given = {"path": path, "found": found, "dry_run": dry_run, "service": service, "key": key}
     del path, found
     return _settle(given)
 
 
 @private
 def _settle(given: dict[str, Any]) -> int:
-    path, found, dry_run = file_path("path", given["path"]), given["found"], given["dry_run"]
+    named, found, dry_run = _named(given), given["found"], given["dry_run"]
     if not isinstance(found, Mapping):
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
     if not isinstance(dry_run, bool):
@@ -196,10 +219,12 @@ def _settle(given: dict[str, Any]) -> int:
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    return unwrap(_native.settle_ledger(path, pairs, dry_run))
+    return unwrap(_native.settle_ledger(named, pairs, dry_run))
 
 
-def unsettle(path: str | PathLike[str], keys: Iterable[str]) -> int:
+def unsettle(
+    path: str | PathLike[str], keys: Iterable[str], *, service: str | None = None, key: str | None = None
+) -> int:
     """Undoes ``settle``: each of these rows that is settled is again what jobs have recorded of it. Returns how many
     there were.
 
@@ -209,23 +234,24 @@ def unsettle(path: str | PathLike[str], keys: Iterable[str]) -> int:
     Args:
         path: The ledger.
         keys: The keys of the rows.
+        service: The base URL of its service, if the database has several.
+        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
             cannot be read or written, or is not a ledger.
     """
-    given = {"path": path, "keys": keys}
+    given = {"path": path, "keys": keys, "service": service, "key": key}
     del path, keys
     return _unsettle(given)
 
 
 @private
 def _unsettle(given: dict[str, Any]) -> int:
-    path = file_path("path", given["path"])
-    return unwrap(_native.unsettle_ledger(path, _keys(given["keys"])))
+    return unwrap(_native.unsettle_ledger(_named(given), _keys(given["keys"])))
 
 
-def move(path: str | PathLike[str], base_url: str) -> None:
+def move(path: str | PathLike[str], base_url: str, *, service: str | None = None, key: str | None = None) -> None:
     """Records that the service has another base URL from now on, for example because its host was renamed.
 
     From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
@@ -236,14 +262,89 @@ def move(path: str | PathLike[str], base_url: str) -> None:
     Args:
         path: The ledger.
         base_url: The new base URL, as ``Client`` takes it.
+        service: The base URL that it has so far, if the database has several.
+        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: That is not a base URL, or the file cannot be read or written or is not a ledger.
     """
-    file = file_path("path", path)
+    given = {"path": path, "base_url": base_url, "service": service, "key": key}
+    del path
+    _move(given)
+
+
+@private
+def _move(given: dict[str, Any]) -> None:
+    named, base_url = _named(given), given["base_url"]
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
-    unwrap(_native.move_ledger(file, base_url))
+    unwrap(_native.move_ledger(named, base_url))
+
+
+def init(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> None:
+    """Makes the tables in a database, so that jobs need no right to make any, and a ledger, if ``service`` is given.
+
+    The first job makes both by itself. A further ledger, for another service or for keys with another name, is made only
+    here: a job whose base URL or keys are new is more often a mistake, which creates everybody again.
+
+    >>> ledger.init("postgresql://deals@db.example.com/deals", service="https://deals.example.com", key="email")
+
+    Args:
+        path: The ledger.
+        service: The base URL of its service.
+        key: The name of its keys.
+
+    Raises:
+        LedgerError: The database cannot be reached, or its user may not make tables.
+    """
+    given = {"path": path, "service": service, "key": key}
+    del path
+    _init(given)
+
+
+@private
+def _init(given: dict[str, Any]) -> None:
+    unwrap(_native.init_ledger(_named(given)))
+
+
+def copy(
+    path: str | PathLike[str], target: str | PathLike[str], *, service: str | None = None, key: str | None = None
+) -> int:
+    """Copies all rows of a ledger, and their history, into another: from a file into a database, for example. Returns
+    the number of rows.
+
+    Use only the copy from then on: what is sent with one of the two, the other does not know.
+
+    >>> ledger.copy("agents.ledger", "postgresql://deals@db.example.com/deals")
+    500
+
+    Args:
+        path: The ledger. No job may have it open.
+        target: The other ledger, which has no rows, or, as a file, does not exist.
+        service: The base URL of its service, if the database has several.
+        key: The name of its keys, if the database has several.
+
+    Raises:
+        LedgerError: One of them cannot be read or written, a job is using the ledger, or the target has rows. Then
+            nothing is copied.
+    """
+    given = {"path": path, "target": target, "service": service, "key": key}
+    del path, target
+    return _copy(given)
+
+
+@private
+def _copy(given: dict[str, Any]) -> int:
+    return unwrap(_native.copy_ledger(_named(given), file_path("target", given["target"])))
+
+
+def _named(given: dict[str, Any]) -> tuple[str, str | None, str | None]:
+    """The ledger that is meant."""
+    name = file_path("path", given["path"])
+    for what, kind in (("service", "a base URL"), ("key", "the name of a field")):
+        if given[what] is not None and not isinstance(given[what], str):
+            raise TypeError(f"{what} must be {kind}, not {type(given[what]).__name__}")
+    return name, given["service"], given["key"]
 
 
 def _keys(keys: Any) -> list[str]:

@@ -11,13 +11,21 @@ use crate::python::{
     gil,
 };
 
-/// Does something with a ledger, which may wait for the disk.
+/// A ledger: its path, or the URL of its database, and if that has several, the service and the name of the keys.
+type Named = (String, Option<String>, Option<String>);
+
+fn opened((name, service, keys): &Named) -> Result<Ledger, LedgerError> {
+    let ledger: Ledger = name.parse()?;
+    Ok(ledger.of(service.as_deref(), keys.as_deref()))
+}
+
+/// Does something with a ledger, which may wait for the disk or the network.
 fn with_ledger<T: Send>(
     py: Python<'_>,
-    path: &str,
+    named: &Named,
     work: impl FnOnce(Ledger) -> Result<T, LedgerError> + Send,
 ) -> Outcome<T> {
-    gil::release(py, || work(Ledger::sqlite(path))).map_err(Failure::Note)
+    gil::release(py, || work(opened(named)?)).map_err(Failure::Note)
 }
 
 fn texts(list: &Bound<'_, PyList>) -> Outcome<Vec<String>> {
@@ -30,7 +38,7 @@ fn texts(list: &Bound<'_, PyList>) -> Outcome<Vec<String>> {
 /// rows that changes; a dry run changes none.
 #[pyfunction]
 pub(crate) fn settle_ledger<'py>(
-    path: String,
+    named: Named,
     found: &Bound<'py, PyList>,
     dry_run: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -41,7 +49,7 @@ pub(crate) fn settle_ledger<'py>(
     });
     let pairs: Outcome<Vec<_>> = pairs.collect();
     let settled = pairs.and_then(|pairs| {
-        with_ledger(py, &path, |ledger| {
+        with_ledger(py, &named, |ledger| {
             if dry_run {
                 ledger.check_settle(pairs)
             } else {
@@ -55,26 +63,25 @@ pub(crate) fn settle_ledger<'py>(
 /// Undoes what was settled of the rows with these keys, and returns their number.
 #[pyfunction]
 pub(crate) fn unsettle_ledger<'py>(
-    path: String,
+    named: Named,
     rows: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = rows.py();
     let undone =
-        texts(rows).and_then(|keys| with_ledger(py, &path, |ledger| ledger.unsettle(keys)));
+        texts(rows).and_then(|keys| with_ledger(py, &named, |ledger| ledger.unsettle(keys)));
     entry(py, || undone)
 }
 
-/// Looks up rows in a ledger by their keys, which may have a name: for each row that the next run does not send again,
+/// Looks up rows in a ledger by their keys: for each row that the next run does not send again,
 /// its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None.
 #[pyfunction]
 pub(crate) fn look_up_in_ledger<'py>(
-    path: String,
-    keys: Option<String>,
+    named: Named,
     rows: &Bound<'py, PyList>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = rows.py();
-    let found = texts(rows)
-        .and_then(|rows| with_ledger(py, &path, |ledger| ledger.look_up(keys.as_deref(), rows)));
+    let found =
+        texts(rows).and_then(|rows| with_ledger(py, &named, |ledger| ledger.look_up(None, rows)));
     entry(py, || {
         let told = found?.into_iter().map(|recorded| {
             let recorded = recorded?;
@@ -95,8 +102,8 @@ pub(crate) fn look_up_in_ledger<'py>(
 /// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
 /// request).
 #[pyfunction]
-pub(crate) fn show_ledger(py: Python<'_>, path: String) -> PyResult<Bound<'_, PyAny>> {
-    let summary = with_ledger(py, &path, |ledger| ledger.summary());
+pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> PyResult<Bound<'_, PyAny>> {
+    let summary = with_ledger(py, &named, |ledger| ledger.summary());
     entry(py, || {
         let summary = summary?;
         let numbers = [
@@ -135,9 +142,27 @@ pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Boun
 #[pyfunction]
 pub(crate) fn move_ledger(
     py: Python<'_>,
-    path: String,
+    named: Named,
     base_url: String,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let moved = with_ledger(py, &path, |ledger| ledger.move_to(&base_url));
+    let moved = with_ledger(py, &named, |ledger| ledger.move_to(&base_url));
     entry(py, || moved)
+}
+
+/// Makes the tables of a database, and a ledger, if it is said of which service.
+#[pyfunction]
+pub(crate) fn init_ledger(py: Python<'_>, named: Named) -> PyResult<Bound<'_, PyAny>> {
+    let made = with_ledger(py, &named, |ledger| ledger.init());
+    entry(py, || made)
+}
+
+/// Copies all rows of a ledger into another, and returns their number.
+#[pyfunction]
+pub(crate) fn copy_ledger(
+    py: Python<'_>,
+    named: Named,
+    target: String,
+) -> PyResult<Bound<'_, PyAny>> {
+    let copied = with_ledger(py, &named, |ledger| ledger.copy_to(&target.parse()?));
+    entry(py, || copied)
 }

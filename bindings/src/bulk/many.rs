@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, iter, sync::Arc};
 
-use dealkit::{Bulk, CreateRow, InFlight, Work, ledger::Ledger};
+use dealkit::{Bulk, CreateRow, InFlight, Work};
 use pyo3::{prelude::*, types::PyList};
 
 use super::{
@@ -41,7 +41,7 @@ pub(crate) struct Many {
     has_reader: bool,
 }
 
-/// The path of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
+/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
 /// in flight elsewhere are waited for.
 pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
 
@@ -81,8 +81,8 @@ impl Many {
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
-        if let Some((path, keys, in_doubt, waits_in_flight)) = ledger {
-            many = many.ledger(&Ledger::sqlite(path), keys.as_deref());
+        if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
+            many = many.ledger(&name.parse()?, keys.as_deref());
             match in_doubt.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {

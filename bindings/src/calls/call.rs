@@ -225,7 +225,7 @@ pub(crate) fn create_once<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     entry(call.py(), || {
         let key = Key {
-            ledger: Ledger::sqlite(ledger),
+            ledger: ledger.parse()?,
             key: text("key", key)?,
             keys,
             resends_unknown: resend_unknown,

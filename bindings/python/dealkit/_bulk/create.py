@@ -16,7 +16,7 @@ from dealkit._calls.service import native_options
 from dealkit._core.arguments import file_path
 from dealkit._core.failure import exception, unwrap
 from dealkit._core.keywords import close_match
-from dealkit._core.private import clear_frames
+from dealkit._core.private import clear_frames, private
 from dealkit._models.agent_request import agent_row
 from dealkit._native import Failure
 from dealkit.exceptions import (
@@ -29,7 +29,6 @@ from dealkit.exceptions import (
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable
-    from os import PathLike
 
     from dealkit._bulk.progress import Progress
     from dealkit._bulk.resolve import Resolve
@@ -68,7 +67,6 @@ class _Creations(Window[Creation[T]]):
         on_error: str,
         progress: Progress,
         validate: bool,
-        ledger: str | PathLike[str] | None,
         key: str | Callable[[Any], str] | None,
         resend_unknown: bool,
         resolve: Resolve | None,
@@ -91,12 +89,16 @@ class _Creations(Window[Creation[T]]):
         check_arguments(concurrency, ordered, on_error)
         if not isinstance(validate, bool):
             raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-        path = _checked_path(ledger, key, resend_unknown, resolve, wait_in_flight)
         self._key, self._key_name = named(key)
         engine = service.open()
         when_in_doubt = "resend" if resend_unknown else "report" if resolve is None else "ask"
-        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
-        many = unwrap(engine.create_many(ordered, native_options(options), raw, opening))
+
+        def begin(path: str | None) -> Any:
+            opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
+            return engine.create_many(ordered, native_options(options), raw, opening)
+
+        has_ledger = given.get("ledger") is not None
+        many = unwrap(_begun(given, begin, key, resend_unknown, resolve, wait_in_flight))
         call: Any = agent_row({}, False)
         super().__init__(source, many, engine.describe(call), concurrency, on_error)
         self._validate = validate
@@ -107,7 +109,7 @@ class _Creations(Window[Creation[T]]):
         # The results of `cancel`.
         self._left: dict[int, Creation[T]] = {}
         # Whether the ledger is open, if there is one.
-        self._is_open = path is None
+        self._is_open = not has_ledger
         self._resolve = resolve
         # The rows in flight about which somebody may be asked, by key, each with its index.
         self._rows: dict[str, tuple[int, Any]] = {}
@@ -362,6 +364,12 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
             raise
         finally:
             del self._asking[number]
+
+
+@private
+def _begun(given: dict[str, Any], begin: Callable[[str | None], Any], *checked: Any) -> Any:
+    """A job with the ledger that is given, whose URL may have a password."""
+    return begin(_checked_path(given["ledger"], *checked))
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:

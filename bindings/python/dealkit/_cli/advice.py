@@ -99,6 +99,8 @@ def _hint(error: DealkitError) -> str | None:
             return "The connection broke. Try again."
         case LedgerError(reason="other_keys"):
             return "--key says which column holds the keys. If it is still the same column, give it its old name."
+        case LedgerError(reason="several"):
+            return "--base-url and --key say which one."
         case DecodeError():
             return "This is not what the service should send. Is the base URL right? Is there a login page in between?"
     return None
@@ -107,7 +109,7 @@ def _hint(error: DealkitError) -> str | None:
 def code_of(error: DealkitError) -> int:
     """The exit code of a command that an error has ended."""
     match error:
-        case LedgerError(reason="io"):
+        case LedgerError(reason="io" | "unreachable"):
             return UNWRITABLE
         case ConfigError() | ValidationError() | LedgerError():
             return WRONG

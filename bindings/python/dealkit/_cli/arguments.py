@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ environment:
   DEALKIT_SERVICE_KEY_FILE
                         a file with the key instead
   DEALKIT_BASE_URL      the address of the service, unless --base-url is given
+  DEALKIT_LEDGER        the ledger of imports, unless --ledger is given
+  PGPASSWORD            the password of a ledger's database, which has no place in
+                        an option either
   HTTPS_PROXY           the proxy to go through, if there is one
   NO_COLOR              no colours, if set to anything
 """
@@ -107,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "ledger.show",
         calls=False,
     )
-    show.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    _add_ledger(show)
     show.add_argument("--json", action="store_true", help="print JSON")
     settle = _command(
         ledger,
@@ -120,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         "ledger.settle",
         calls=False,
     )
-    settle.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    _add_ledger(settle)
     settle.add_argument(
         "file", metavar="FILE", help="a CSV file with the columns key and agent_id: the report of the import"
     )
@@ -137,8 +141,32 @@ def _parser() -> argparse.ArgumentParser:
         "ledger.move",
         calls=False,
     )
-    move.add_argument("ledger", metavar="LEDGER", help="the ledger of the import")
+    _add_ledger(move)
     move.add_argument("url", metavar="URL", help="the new address, as --base-url takes it")
+    init = _command(
+        ledger,
+        "init",
+        "LEDGER",
+        "make the tables in a database, and a ledger",
+        "Makes the tables in a PostgreSQL database, so that imports need no right to make any, and with --base-url the ledger "
+        "of a service. The first import does both by itself; a second service, or keys from another column, need this "
+        "command, because they are more often a mistake, which creates everybody again.",
+        "ledger.init",
+        calls=False,
+    )
+    _add_ledger(init)
+    copy = _command(
+        ledger,
+        "copy",
+        "LEDGER TARGET",
+        "copy a ledger into a database, or into a file",
+        "Copies all rows of a ledger, and their history, into another that has none: from a file into a database, or back. "
+        "Use only the copy from then on.",
+        "ledger.copy",
+        calls=False,
+    )
+    _add_ledger(copy)
+    copy.add_argument("target", metavar="TARGET", help="the new ledger: a file, or the URL of a database")
 
     _command(
         commands,
@@ -186,8 +214,10 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ledger",
         metavar="FILE",
-        help="where to record what was sent and its outcome, so that a second run creates no agent twice "
-        "(default: agents-SERVICE.ledger beside the table, whatever the table is called)",
+        default=os.environ.get("DEALKIT_LEDGER"),
+        help="where to record what was sent and its outcome, so that a second run creates no agent twice: a file, or the "
+        "URL of a PostgreSQL database, postgresql://… (default: what DEALKIT_LEDGER names, or else agents-SERVICE.ledger "
+        "beside the table, whatever the table is called)",
     )
     parser.add_argument(
         "--key",
@@ -217,6 +247,20 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="NAME", help="the encoding of the file, such as cp1252 (default: UTF-8)")
     parser.add_argument("--delimiter", metavar="CHARACTER", help="the character between columns (default: detected)")
+
+
+def _add_ledger(parser: argparse.ArgumentParser) -> None:
+    ledger = os.environ.get("DEALKIT_LEDGER")
+    parser.add_argument(
+        "ledger",
+        metavar="LEDGER",
+        nargs="?" if ledger else None,
+        default=ledger,
+        help="the ledger of the import: a file, or the URL of a PostgreSQL database; may be left out if DEALKIT_LEDGER names it",
+    )
+    which = parser.add_argument_group("which ledger, if a database has several")
+    which.add_argument("--base-url", metavar="URL", help="the address of its service")
+    which.add_argument("--key", metavar="NAME", help="the name of its keys, such as email")
 
 
 def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> None:

@@ -36,7 +36,7 @@ _NOT_REACHED = "stopped before its turn"
 class Creates:
     """The creates for some rows."""
 
-    def __init__(self, client: Client, plan: Plan, path: Path, options: Namespace) -> None:
+    def __init__(self, client: Client, plan: Plan, path: str | Path, options: Namespace) -> None:
         self._lines = lines = plan.lines
         self._came_to: list[Result | None] = [None] * len(lines)
         self._in_a_row = 0

@@ -18,7 +18,7 @@ from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.known import Elsewhere, earlier, elsewhere, in_words, ledger_of, outcomes, verify
 from dealkit._cli.plan import Plan, plan_of
 from dealkit._cli.report import Report, Result
-from dealkit._cli.screen import ask, bold, command_line, counted, safe, say, table
+from dealkit._cli.screen import ask, bold, command_line, counted, masked, safe, say, table
 from dealkit._cli.table_file import Table, read_table
 
 _RUNNING = (
@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
     say(f"{counted(len(plan.lines), 'row')} can be sent, {len(invalid):,} cannot")
     own = ledger_of(options)
     verify(own)
-    known = earlier(own, plan, resend_unknown=options.resend_unknown)
+    known = earlier(own, plan, address(options), resend_unknown=options.resend_unknown)
     if known and own is not None:
         _show_known(known, own)
     to_send = [line for line in plan.lines if line.number not in known]
@@ -95,10 +95,11 @@ def _report_of(options: Namespace) -> Path:
 def _refuse_inputs(path: Path, options: Namespace) -> None:
     """Refuses files to be written that are read, or that are one and the same."""
     own, written = ledger_of(options), _report_of(options)
-    refuse_inputs([written, *([own] if own else [])], [path, options.ca_file, options.client_cert])
-    refuse_inputs([written], [own])
-    if own and written.name.startswith(f"{own.name}-") and written.parent.resolve() == own.parent.resolve():
-        raise Failed(f"{named(written)} would be one of the files of the ledger {named(own)}: name another file")
+    file = own if isinstance(own, Path) else None
+    refuse_inputs([written, *([file] if file else [])], [path, options.ca_file, options.client_cert])
+    refuse_inputs([written], [file])
+    if file and written.name.startswith(f"{file.name}-") and written.parent.resolve() == file.parent.resolve():
+        raise Failed(f"{named(written)} would be one of the files of the ledger {named(file)}: name another file")
 
 
 def _show_table(path: Path, rows: Table, columns: Columns) -> None:
@@ -111,11 +112,11 @@ def _show_table(path: Path, rows: Table, columns: Columns) -> None:
     say()
 
 
-def _show_known(known: dict[int, Result], ledger: Path) -> None:
+def _show_known(known: dict[int, Result], ledger: str | Path) -> None:
     """Says how many rows are not sent because an earlier run has sent them."""
     verb = "is" if len(known) == 1 else "are"
     words = outcomes(result.came_to for result in known.values())
-    say(f"{named(ledger)} already has {len(known):,} of them, which {verb} not sent again: {words}")
+    say(f"{safe(masked(ledger))} already has {len(known):,} of them, which {verb} not sent again: {words}")
 
 
 def _refuse_unasked(others: list[Elsewhere], lost: int, options: Namespace) -> None:
@@ -147,12 +148,12 @@ def _see_whether_it_can_work(client: Client) -> None:
 
 
 def _import(
-    client: Client, plan: Plan, known: dict[int, Result], path: Path, options: Namespace, written: Report
+    client: Client, plan: Plan, known: dict[int, Result], path: str | Path, options: Namespace, written: Report
 ) -> int:
     try:
         creates = Creates(client, plan, path, options)
     except LedgerError as error:
-        if error.reason != "other_service":
+        if error.reason != "other_service" or not isinstance(path, Path):
             raise
         move = command_line(["ledger", "move", str(path), address(options)])
         raise Failed(
@@ -181,7 +182,7 @@ def _import(
         say(f"{safe(str(written.path))} says what became of each row.")
     if stopped_by is not None and not can_go_on:
         raise Failed(f"{unwritten or ''}\n{explanation(stopped_by)}".lstrip(), code_of(stopped_by))
-    say(f"{safe(str(path))} records it: the same command creates no agent twice.")
+    say(f"{safe(masked(path))} records it: the same command creates no agent twice.")
     again = f"  {command_line(options.arguments)}"
     if any(result.came_to in ("unknown", "rejected") for result in results):
         say()
@@ -197,7 +198,7 @@ def _import(
     return DONE if all(result.came_to == "created" for result in results) else INCOMPLETE
 
 
-def _how_to_settle(ledger: Path, written: Path, results: list[Result]) -> str:
+def _how_to_settle(ledger: str | Path, written: Path, results: list[Result]) -> str:
     """What to do about rows that running the same command again would leave as they are."""
     parts = []
     if any(result.came_to == "unknown" for result in results):

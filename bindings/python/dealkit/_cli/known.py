@@ -16,6 +16,7 @@ from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
 from dealkit._cli.plan import Line, Plan
 from dealkit._cli.report import WORDS, Result
+from dealkit._cli.screen import DATABASES
 from dealkit.ledger import Recorded
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -30,13 +31,13 @@ class Elsewhere(NamedTuple):
     outcomes: str
 
 
-def ledger_of(options: Namespace) -> Path | None:
-    """The file that records what was sent and its outcome: by default, there is one for a service and a folder, whatever
+def ledger_of(options: Namespace) -> str | Path | None:
+    """The file or the URL of the database that records what was sent and its outcome: by default, there is one for a service and a folder, whatever
     the table is called. None if nobody has said which service it is."""
     if options.ledger is not None:
         if not options.ledger:
-            raise Failed("--ledger needs the name of a file")
-        return Path(options.ledger)
+            raise Failed("--ledger needs the name of a file, or the URL of a database")
+        return options.ledger if options.ledger.startswith(DATABASES) else Path(options.ledger)
     if not (service := _in_a_name(address(options))):
         return None
     return Path(options.file).parent / f"agents-{service}.ledger"
@@ -55,11 +56,12 @@ def _in_a_name(url: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", f"{where}{parts.path.lower()}").strip("-.")[:100]
 
 
-def earlier(path: Path | None, plan: Plan, *, resend_unknown: bool) -> dict[int, Result]:
+def earlier(path: str | Path | None, plan: Plan, service: str, *, resend_unknown: bool) -> dict[int, Result]:
     """The results of earlier runs, by row number, for the rows that the next run does not send."""
     if path is None:
         return {}
-    recorded = ledger.look_up(path, [line.key for line in plan.lines], key=plan.key_name)
+    keys = [line.key for line in plan.lines]
+    recorded = ledger.look_up(path, keys, key=plan.key_name, service=_service(path, service))
     return {
         line.number: Result(
             row=line.number,
@@ -74,20 +76,25 @@ def earlier(path: Path | None, plan: Plan, *, resend_unknown: bool) -> dict[int,
     }
 
 
-def verify(path: Path | None) -> None:
+def _service(path: str | Path, service: str) -> str | None:
+    """A file belongs to one service, and says itself if that is another one."""
+    return None if isinstance(path, Path) else service or None
+
+
+def verify(path: str | Path | None) -> None:
     """Refuses a ledger that is damaged, before anything that it says is shown or written. Reads all of it."""
-    if path is not None and path.exists():
+    if isinstance(path, Path) and path.exists():
         ledger.show(path)
 
 
-def elsewhere(own: Path | None, lines: Sequence[Line], options: Namespace) -> list[Elsewhere]:
+def elsewhere(own: str | Path | None, lines: Sequence[Line], options: Namespace) -> list[Elsewhere]:
     """What other ledgers know of these rows: those in the folders of the table and of the import's own ledger."""
     folders = [Path(options.file).parent]
-    if own is not None and own.parent not in folders:
+    if isinstance(own, Path) and own.parent not in folders:
         folders.append(own.parent)
     found: list[Elsewhere] = []
     for path in (path for folder in folders for path in ledger.in_folder(folder)):
-        if own is not None and own.exists() and own.samefile(path):
+        if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
         try:
             known = [one for one in map(_first, _look_up(path, lines)) if one is not None]
@@ -117,7 +124,7 @@ def outcomes(words: Iterable[str]) -> str:
     return ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
 
 
-def in_words(found: Elsewhere, own: Path | None) -> str:
+def in_words(found: Elsewhere, own: str | Path | None) -> str:
     """What another ledger knows, and what follows from that."""
     rows = f"{found.rows:,} of these rows" if found.rows > 1 else "1 of these rows"
     if own is None:

@@ -7,13 +7,14 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict
 
 from dealkit import LedgerError, ledger
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
 from dealkit._cli.exits import DONE, Failed
 from dealkit._cli.report import Entry
-from dealkit._cli.screen import ask, counted, safe, say, say_table
+from dealkit._cli.screen import DATABASES, ask, counted, masked, safe, say, say_table
 
 _NO_AGENT = "none"
 # How many rows of a preview are shown, and how many rows in doubt.
@@ -24,7 +25,7 @@ def show(options: Namespace) -> int:
     """Shows how many rows there are of each kind, and those in doubt."""
     _refuse_missing(options.ledger)
     with _failures():
-        summary = ledger.show(options.ledger)
+        summary = ledger.show(options.ledger, **_which(options))
     numbers = {
         "created": summary.succeeded,
         "settled with an agent": summary.settled_with_agent,
@@ -47,7 +48,7 @@ def show(options: Namespace) -> int:
         say(json.dumps(shown, indent=2))
         return DONE
     say(
-        f"{safe(str(options.ledger))}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}"
+        f"{safe(masked(options.ledger))}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}"
     )
     say()
     say_table([(f"{number:,}", name) for name, number in numbers.items()], indent="  ", right=frozenset({0}))
@@ -76,7 +77,7 @@ def settle(options: Namespace) -> int:
     if options.undo:
         return _undo(options, path, filled)
     with _failures():
-        known = ledger.look_up(options.ledger, [entry.key for entry in filled])
+        known = ledger.look_up(options.ledger, [entry.key for entry in filled], **_which(options))
         # The report has the agents of created rows from the beginning.
         pairs = [
             (entry, one)
@@ -86,16 +87,18 @@ def settle(options: Namespace) -> int:
     news = [entry for entry, _ in pairs]
     found = {entry.key: _found(entry) for entry in news}
     with _failures(path, news):
-        changed = ledger.settle(options.ledger, found, dry_run=True)
+        changed = ledger.settle(options.ledger, found, dry_run=True, **_which(options))
         if changed:
             _preview(pairs)
-            _ask(f"Record this in {safe(str(options.ledger))}?", options)
-            ledger.settle(options.ledger, found)
+            _ask(f"Record this in {safe(masked(options.ledger))}?", options)
+            ledger.settle(options.ledger, found, **_which(options))
     none = sum(agent_id is None for agent_id in found.values())
     if changed:
-        say(f"{safe(options.ledger)} updated: {counted(len(news) - none, 'row')} with an agent, {none:,} without.")
+        say(
+            f"{safe(masked(options.ledger))} updated: {counted(len(news) - none, 'row')} with an agent, {none:,} without."
+        )
     else:
-        say(f"{safe(options.ledger)} is up to date: agent_id contains nothing new.")
+        say(f"{safe(masked(options.ledger))} is up to date: agent_id contains nothing new.")
     if left := len(entries) - len(filled):
         say(f"{counted(left, 'row')} had nothing in agent_id and did not change.")
     if none:
@@ -131,8 +134,8 @@ def _undo(options: Namespace, path: Path, filled: list[Entry]) -> int:
     """Makes rows again what imports have recorded of them."""
     with _failures(path, filled):
         _ask(f"Undo what was settled of {counted(len(filled), 'row')} of {safe(str(path))}?", options)
-        undone = ledger.unsettle(options.ledger, [entry.key for entry in filled])
-    say(f"{safe(options.ledger)} updated: {counted(undone, 'row')} as recorded by imports again.")
+        undone = ledger.unsettle(options.ledger, [entry.key for entry in filled], **_which(options))
+    say(f"{safe(masked(options.ledger))} updated: {counted(undone, 'row')} as recorded by imports again.")
     if left := len(filled) - undone:
         say(f"{counted(left, 'row')} had not been settled and did not change.")
     return DONE
@@ -148,13 +151,44 @@ def move(options: Namespace) -> int:
     """Records that the service has another address from now on."""
     _refuse_missing(options.ledger)
     with _failures():
-        ledger.move(options.ledger, options.url)
-    say(f"{safe(options.ledger)} is the ledger of {safe(options.url)} from now on.")
+        ledger.move(options.ledger, options.url, **_which(options))
+    say(f"{safe(masked(options.ledger))} is the ledger of {safe(options.url)} from now on.")
     return DONE
 
 
+def init(options: Namespace) -> int:
+    """Makes the tables in a database, and perhaps a ledger."""
+    with _failures():
+        ledger.init(options.ledger, **_which(options))
+    of = f" It has a ledger of {safe(options.base_url)}." if options.base_url else ""
+    say(f"{safe(masked(options.ledger))} is ready.{of}")
+    return DONE
+
+
+def copy(options: Namespace) -> int:
+    """Copies a ledger into another."""
+    _refuse_missing(options.ledger)
+    with _failures():
+        rows = ledger.copy(options.ledger, options.target, **_which(options))
+    say(
+        f"{counted(rows, 'row')} copied. From now on, use {safe(masked(options.target))} only: what is sent with one of the"
+    )
+    say("two ledgers, the other does not know.")
+    return DONE
+
+
+class _Which(TypedDict):
+    service: str | None
+    key: str | None
+
+
+def _which(options: Namespace) -> _Which:
+    """Which ledger is meant, if a database has several."""
+    return {"service": options.base_url, "key": options.key}
+
+
 def _refuse_missing(path: str) -> None:
-    if not Path(path).exists():
+    if not path.startswith(DATABASES) and not Path(path).exists():
         raise Failed(
             f"there is no ledger {safe(path)}: an import prints the name of its ledger when it ends; its --ledger option "
             "sets another"

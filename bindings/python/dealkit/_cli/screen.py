@@ -10,9 +10,13 @@ import sys
 import time
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 from dealkit._cli.exits import INCOMPLETE, Failed
+
+DATABASES = ("postgresql://", "postgres://")
+"""What the name of a ledger begins with that is a database."""
 
 # Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -141,8 +145,21 @@ def counted(number: int, noun: str) -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """A command of dealkit, as it is typed."""
-    return f"dealkit {shlex.join(arguments)}"
+    """A command of dealkit, as it is typed, without a password."""
+    return f"dealkit {shlex.join(map(masked, arguments))}"
+
+
+def masked(ledger: str | Path) -> str:
+    """The name of a ledger: a path as it is, and the URL of a database without a password, which then comes from
+    ``PGPASSWORD``."""
+    text = str(ledger)
+    if not text.startswith(DATABASES):
+        return text
+    scheme, _, rest = text.partition("://")
+    user, at, host = rest.rpartition("@")
+    base, _, query = host.partition("?")
+    kept = [part for part in query.split("&") if part and not part.startswith("password=")]
+    return f"{scheme}://{user.partition(':')[0]}{at}{base}{'?' * bool(kept)}{'&'.join(kept)}"
 
 
 class Progress:

@@ -254,7 +254,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
-            ledger: The file of the job's ledger, an SQLite database of its own; it is created if it does not exist.
+            ledger: The file of the job's ledger, an SQLite database of its own, or, for jobs on many machines, the URL
+                of a PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
             key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
                 ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
                 every run, and different for each row. Name the field if you can, or give the function a name with
@@ -275,8 +276,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 most ``timeout``, instead of returning it at once as ``in_flight``.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
-        given: dict[str, object] = {"rows": rows}
-        del rows
+        given: dict[str, object] = {"rows": rows, "ledger": ledger}
+        del rows, ledger
         return self._form.creations(  # type: ignore[no-any-return]
             self._service,
             given,
@@ -285,7 +286,6 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             on_error,
             progress,
             validate,
-            ledger,
             key,
             resend_unknown,
             resolve,

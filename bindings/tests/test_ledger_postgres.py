@@ -1,0 +1,119 @@
+"""Ledgers in PostgreSQL, by a server of the tests' own. The rules are tested in Rust; here is what Python and the command
+add: names, errors, and no password in any text."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import dealkit
+from conftest import email, rows
+
+from dealkit import Client, LedgerError, ledger
+from dealkit._cli.screen import masked
+from dealkit.testing import Sandbox
+
+PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
+pytestmark = pytest.mark.skipif(
+    not (PROGRAMS / "initdb").exists(), reason="needs PostgreSQL (Debian: apt-get install postgresql)"
+)
+
+
+def as_server(*command: str | Path) -> None:
+    """Runs a program of the server, which refuses to be run by root."""
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"] if os.geteuid() == 0 else []
+    subprocess.run([*user, *map(str, command)], cwd="/", check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database on a Unix socket, whose path must be short."""
+    folder = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    data = folder / "data"
+    as_server(PROGRAMS / "initdb", "-D", data, "--username=postgres", "--auth=trust", "--no-sync", "--locale=C")
+    options = f"-k {folder} -c listen_addresses=''"
+    as_server(PROGRAMS / "pg_ctl", "-D", data, "-w", "-l", data / "log", "-o", options, "start")
+    try:
+        yield f"postgresql://postgres:sesame@/postgres?host={folder}"
+    finally:
+        as_server(PROGRAMS / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
+    done = dealkit(*arguments, url=sandbox.url, key=sandbox.service_key, env=env)
+    assert "sesame" not in done.shown + done.told
+    return done.shown + done.told
+
+
+def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) -> None:
+    name = f"{database}&schema=shared"
+    create_many = client.agents.create_many
+    assert ledger.look_up(name, [email(rows(1)[0])], key="email") == [None]
+    assert all(creation.agent for creation in create_many(rows(20), ledger=name, key="email"))
+    again = [*create_many(rows(25), ledger=name, key="email")]
+    assert [creation.recorded for creation in again] == [True] * 20 + [False] * 5
+    assert len(sandbox.agents) == 25
+    summary = ledger.show(name, service=sandbox.url, key="email")
+    assert (summary.service, summary.key, summary.succeeded, summary.in_flight) == (sandbox.url, "email", 25, 0)
+    # Other keys, and another service, are more likely a mistake than meant; if they are meant, somebody says so.
+    for service, key, reason in [
+        (sandbox.url, "last_name", "other_keys"),
+        ("http://127.0.0.1:9", "email", "other_service"),
+    ]:
+        other = Client(base_url=service, service_key="sandbox-key")
+        with pytest.raises(LedgerError) as caught:
+            other.agents.create_many(rows(1), ledger=name, key=key)
+        assert caught.value.reason == reason
+        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
+        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
+        ledger.init(name, service=service, key=key)
+        other.agents.create_many([], ledger=name, key=key).close()
+    with pytest.raises(LedgerError, match="has several ledgers") as caught:
+        ledger.show(name)
+    assert caught.value.reason == "several"
+
+
+def test_what_is_wrong_is_said_without_the_password(database: str) -> None:
+    for name, reason in [
+        ("postgresql://guest:sesame@127.0.0.1:1/none", "unreachable"),
+        ("postgresql://guest:sesame@127.0.0.1:1/none?sesame=1", "not_a_ledger"),
+        (f"{database}&schema=nothing", "io"),
+    ]:
+        with pytest.raises(LedgerError) as caught:
+            ledger.show(name)
+        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
+        assert caught.value.reason == reason
+        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
+
+
+def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: str, tmp_path: Path) -> None:
+    table, file, name = tmp_path / "a.csv", tmp_path / "old.ledger", f"{database}&schema=moved"
+    lines = (f"{email(row)},Ada,Lovelace" for row in rows(3))
+    table.write_text("\n".join(["email,first_name,last_name", *lines]))
+    told("agents", "import", table, "--yes", "--ledger", file, sandbox=sandbox)
+    assert "3 rows copied" in told("ledger", "copy", file, name, sandbox=sandbox)
+    assert "there is a ledger in its place" in told("ledger", "copy", file, name, sandbox=sandbox)
+    file.unlink()
+    said = told("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
+    assert "already has 3 of them" in said
+    assert len(sandbox.agents) == 3
+    assert re.search(r"3 +created", told("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
+    assert told("ledger", "init", f"{database}&schema=empty", sandbox=sandbox).endswith("is ready.\n")
+
+
+def test_a_command_is_shown_without_the_password() -> None:
+    for given, shown in [
+        ("postgresql://ada:sesame@db/x?a=1&password=sesame", "postgresql://ada@db/x?a=1"),
+        ("postgres://db/x?password=sesame", "postgres://db/x"),
+        ("agents.ledger", "agents.ledger"),
+    ]:
+        assert masked(given) == shown
