@@ -156,8 +156,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         >>> print(creation.result, creation.agent_id)
         created a_1
 
-        The ledger has what became of each key, for all processes of one machine, and jobs of ``create_many`` may share
-        it. If the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
+        The ledger has what became of each key, for all processes that use it, and jobs of ``create_many`` may share it. If the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
         ``agent_id`` and ``sent_at`` say which and when. Otherwise the key goes to the ledger before the request leaves,
         and the outcome before you receive it, so no crash makes a second agent.
 
@@ -172,7 +171,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         Args:
             key: The key: any str that is the same whenever the agent is meant, and that no other agent has.
-            ledger: The file of the ledger, an SQLite database of its own; it is created if it does not exist.
+            ledger: The file of the ledger, an SQLite database of its own, for the processes of one machine; or the URL of a
+                PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
             keys: What the keys are called, such as ``"email"``: a ledger whose keys have another name is refused, because
                 it would know none of them.
             resend_unknown: Whether to send it even if nobody knows what became of the key. If the agent was created,
