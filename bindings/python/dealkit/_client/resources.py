@@ -156,9 +156,10 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         >>> print(creation.result, creation.agent_id)
         created a_1
 
-        The ledger has what became of each key, for all processes that use it, and jobs of ``create_many`` may share it. If the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
-        ``agent_id`` and ``sent_at`` say which and when. Otherwise the key goes to the ledger before the request leaves,
-        and the outcome before you receive it, so no crash makes a second agent.
+        The ledger has what became of each key, for all processes that use it, and jobs of ``create_many`` may share it. If
+        the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and ``agent_id``
+        and ``sent_at`` say which and when. Otherwise the key goes to the ledger before the request leaves, and the
+        outcome before you receive it, so no crash makes a second agent.
 
         A ``RecordedError`` says that nothing was sent because nobody knows what became of the key (``outcome`` is
         ``"unknown"``: find out, and ``dealkit.ledger.settle`` it), because another call or job is sending it
