@@ -308,7 +308,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// What provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.
     ///
-    /// It is asked when a call needs a key. Its answer is kept until the time that it [told](ServiceKey::expires_in) is over,
+    /// It is asked when a call needs a key. Its answer is kept until the time that it [told](crate::ServiceKey::expires_in) is over,
     /// or until the service responds with a 401: if the provider then has another key, the call is sent again with that one,
     /// a create too (see [`RetryPolicy`]). Calls in flight share one answer. It is asked within the call's time; if
     /// it fails, or does not answer in that time, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
