@@ -45,11 +45,12 @@ autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
-# Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere.
+# Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere, and
+# RowInDoubt under its public name.
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),
-    ("py:class", r"dealkit\..*\.(T(_co)?|Created|Creations|Requested|Retrieved)"),
+    ("py:class", r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|Requested|Retrieved|RowInDoubt)"),
 ]
 
 html_theme = "pydata_sphinx_theme"

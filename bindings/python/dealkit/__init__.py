@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from dealkit._client.operations import AsyncOperations, Operations
     from dealkit._core.headers import Headers
     from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Retry, Timeout
-    from dealkit._models.fields import Field, UnreadableField, fields
+    from dealkit._models.fields import Field, fields
+    from dealkit._models.unreadable import UnreadableField
     from dealkit._native import (
         Address,
         Agent,
@@ -149,6 +150,7 @@ _MODULES = (
     "_client.client",
     "_client.operations",
     "_models.fields",
+    "_models.unreadable",
 )
 
 

@@ -6,7 +6,7 @@ from decimal import Context, Decimal
 from typing import Any, Final, Generic, Literal, Self, TypeVar, final
 
 from dealkit._core.headers import Headers
-from dealkit._models.fields import UnreadableField
+from dealkit._models.unreadable import UnreadableField
 from dealkit.enums import Role
 from dealkit.exceptions import Outcome
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Literal
 
-    from dealkit._models.fields import UnreadableField
+    from dealkit._models.unreadable import UnreadableField
 
 MODELS: tuple[type[Any], ...] = tuple(_Model.__subclasses__())
 
@@ -162,7 +162,7 @@ class _ModelMethods:
         found = unwrap(self._unreadable())
         if not found:
             return ()
-        from dealkit._models.fields import UnreadableField
+        from dealkit._models.unreadable import UnreadableField
 
         return tuple(UnreadableField(*field) for field in found)
 

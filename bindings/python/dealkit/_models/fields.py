@@ -1,4 +1,4 @@
-"""The fields of a model as data, for exports, and those that could not be read."""
+"""The fields of a model as data, for exports."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from dealkit._models.classes import MODELS
 from dealkit._models.types import NAMES, read_type
-from dealkit._native import RawJson
 
-__all__ = ["Field", "UnreadableField", "fields"]
+__all__ = ["Field", "fields"]
 
 
 class Field(NamedTuple):
@@ -26,17 +25,6 @@ class Field(NamedTuple):
     """Whether its value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
     """A description."""
-
-
-class UnreadableField(NamedTuple):
-    """An optional field that could not be read; the ``unreadable`` of a model lists them."""
-
-    pointer: str
-    """Where it is in the model, as a JSON pointer (RFC 6901). It holds names of documented fields and indexes only."""
-    expected: str
-    """What was expected there, in words, such as ``a date YYYY-MM-DD``."""
-    json: RawJson
-    """What was there instead; ``json.text`` is the exact text, which ``repr`` does not show."""
 
 
 def fields(model: Any, /) -> tuple[Field, ...]:
