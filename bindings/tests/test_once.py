@@ -92,8 +92,9 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
+            # What is known of it is recorded a moment later.
             with pytest.raises(RecordedError, match="its outcome is unknown"):
-                await client.agents.create_once(key="cancelled", ledger=path, **ADA)
+                await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
 
     asyncio.run(awaited())
     assert ledger.show(path).succeeded == 3

@@ -207,6 +207,7 @@ impl Recording {
         course.may_send.store(true, Ordering::Relaxed);
         let claim = Arc::new(Claim {
             handle: self.handle,
+            text: self.key,
             key,
             when: match self.rules.in_doubt {
                 InDoubt::Resend => WhenInDoubt::Resend,
@@ -353,6 +354,8 @@ impl Patience {
 /// The claim of a row that is sent. If it is still open when it is dropped, the row was given up.
 struct Claim {
     handle: Handle,
+    /// The key, and its hash.
+    text: String,
     key: KeyHash,
     when: WhenInDoubt,
     patience: Patience,
@@ -386,6 +389,11 @@ impl Claim {
                     };
                     this.is_open.store(false, Ordering::Relaxed);
                     if !recorded.in_flight || !patience.wait().await {
+                        break recorded;
+                    }
+                    // Those that wait look first: their claims would keep each other waiting.
+                    let found = this.handle.look_up(this.text.clone()).await?;
+                    if let Some(recorded) = found.recorded.filter(Recorded::is_known) {
                         break recorded;
                     }
                 };
