@@ -70,15 +70,7 @@ CREATE TABLE creates (
 );
 CREATE TABLE history (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    ledger bigint NOT NULL,
-    key bytea NOT NULL,
-    state text NOT NULL,
-    agent_id text,
-    status integer,
-    request_id text,
-    job bigint,
-    claimed_at bigint NOT NULL,
-    noted_at bigint NOT NULL
+    LIKE creates
 );
 CREATE INDEX history_of_key ON history (ledger, key, number);
 INSERT INTO version VALUES (1);
