@@ -269,17 +269,27 @@ async fn ask<T>(
 ) -> Option<Creation<T>> {
     let in_doubt =
         |error: LedgerError| Creation::not_sent(index, Error::from(error).with_earlier_doubt(true));
-    let _asked = Asked { handle, key };
+    let mut asked = Asked {
+        handle,
+        key,
+        is_open: true,
+    };
     match handle.claim(key, WhenInDoubt::Ask).await {
         Ok(None) => {}
-        Ok(Some(faster)) => return Some(Creation::of_record(index, faster)),
+        Ok(Some(faster)) => {
+            asked.is_open = false;
+            return Some(Creation::of_record(index, faster));
+        }
         Err(error) => return Some(in_doubt(error)),
     }
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     let answer = answer.unwrap_or_else(|_| Err("it has panicked".into()));
     let why = match answer {
         Ok(Resolution::NoAgent) => match handle.settle(key, index, None).await {
-            Ok(()) => return None,
+            Ok(()) => {
+                asked.is_open = false;
+                return None;
+            }
             Err(error) => return Some(in_doubt(error)),
         },
         Ok(Resolution::Agent(id)) => {
@@ -287,6 +297,7 @@ async fn ask<T>(
             match settled.err() {
                 Some(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
                 ledger_error => {
+                    asked.is_open = ledger_error.is_some();
                     let known = Recorded {
                         outcome: Outcome::Succeeded,
                         agent_id: Some(id),
@@ -302,6 +313,7 @@ async fn ask<T>(
         Ok(Resolution::Unknown) => None,
         Err(error) => Some(error),
     };
+    asked.is_open = false;
     // If this cannot be written, the row is in doubt all the same.
     let _ = handle.note(key, None).await;
     Some(match why {
@@ -314,12 +326,15 @@ async fn ask<T>(
 struct Asked<'a> {
     handle: &'a Handle,
     key: KeyHash,
+    /// Whether it may be claimed, and nothing was noted since.
+    is_open: bool,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        // What is not claimed by this job is left as it is.
-        drop(self.handle.note(self.key, None));
+        if self.is_open {
+            drop(self.handle.note(self.key, None));
+        }
     }
 }
 
