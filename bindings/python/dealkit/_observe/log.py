@@ -7,12 +7,14 @@ INFO one for each response of which fields could not be read and were skipped, a
 from __future__ import annotations
 
 import sys
+from functools import wraps
 from os import environ
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Callable
     from typing import Any
 
 DEBUG = 10
@@ -33,6 +35,26 @@ def level() -> int:
     return next(level for level in (DEBUG, INFO, WARNING) if logger.isEnabledFor(level))
 
 
+def guarded(observe: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that hands something to the program's own code, such as a filter or a processor: if that raises, this is
+    reported in the way that logging does, the result is None, and the outcome of the call is not lost.
+    """
+
+    @wraps(observe)
+    def call(*given: Any) -> Any:
+        try:
+            return observe(*given)
+        except Exception:
+            if getattr(sys.modules.get("logging"), "raiseExceptions", True) and sys.stderr is not None:
+                import traceback
+
+                traceback.print_exc()
+            return None
+
+    return call
+
+
+@guarded
 def write(level: int, fields: dict[str, Any]) -> None:
     """Logs what the native half has traced; its names become attributes of the record, with underscores for dots."""
     logger = _logger()
@@ -49,20 +71,7 @@ def write(level: int, fields: dict[str, Any]) -> None:
     else:
         what = f"{_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
     extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
-    try:
-        logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
-    except Exception:
-        # If a filter or handler of the program raises, the outcome of the call must not be lost.
-        report()
-
-
-def report() -> None:
-    """Reports that an observer of the program has raised the current exception, in the way that logging does."""
-    import traceback
-
-    logging = sys.modules.get("logging")
-    if getattr(logging, "raiseExceptions", True) and sys.stderr is not None:
-        traceback.print_exc()
+    logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
 
 
 def _logger() -> logging.Logger | None:

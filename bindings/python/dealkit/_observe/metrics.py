@@ -6,9 +6,10 @@ No part of it is imported before the program imports it.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 
 from dealkit import __version__
-from dealkit._observe.log import report
+from dealkit._observe.log import guarded
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
@@ -47,21 +48,12 @@ class _Instruments:
         )
 
 
-class _Known:
-    """The instruments, cached with the provider that they came from; None if it has none for us."""
-
-    provider: Any = None
-    instruments: _Instruments | None = None
-
-
-def _instruments(metrics: Any) -> _Instruments | None:
-    provider = metrics.get_meter_provider()
-    if _Known.provider is not provider:
-        _Known.provider, _Known.instruments = provider, None
-        # The API's own providers measure nothing.
-        if not type(provider).__module__.startswith("opentelemetry.metrics"):
-            _Known.instruments = _Instruments(provider.get_meter("dealkit", __version__))
-    return _Known.instruments
+@lru_cache(1)
+@guarded
+def _instruments(provider: Any) -> _Instruments | None:
+    # The API's own providers measure nothing.
+    is_own = type(provider).__module__.startswith("opentelemetry.metrics")
+    return None if is_own else _Instruments(provider.get_meter("dealkit", __version__))
 
 
 class Meter:
@@ -75,42 +67,32 @@ class Meter:
         self._server: dict[str, Any] = {"server.address": address, "server.port": port}
         self._of = {"http.request.method": method, "url.template": template, **self._server}
 
+    @guarded
     def count(self, calls: int) -> None:
         """Adds to the calls in flight."""
-        try:
-            self._instruments.in_flight.add(calls, self._of)
-        except Exception:
-            report()
+        self._instruments.in_flight.add(calls, self._of)
 
+    @guarded
     def add(self, fields: dict[str, Any]) -> None:
         """Adds what was traced when an attempt or a call ended, or a response was read."""
         to = self._instruments
         error = {} if fields.get("error.type") is None else {"error.type": fields["error.type"]}
-        try:
-            if "dealkit.unreadable" in fields:
-                to.unreadable.add(fields["dealkit.unreadable"], self._of)
-            elif "dealkit.outcome" in fields:
-                to.waited.add(fields["dealkit.wait"] or 0, self._of)
-                to.calls.add(1, self._of | error | {"dealkit.outcome": fields["dealkit.outcome"]})
-                if (left := fields["dealkit.retries_left"]) is not None:
-                    to.retries_left.set(left, self._server)
-            elif "dealkit.attempt" in fields:
-                to.attempts.add(1, self._of | {"http.request.resend_count": fields["dealkit.attempt"] - 1})
-                status = fields["http.response.status_code"]
-                answer = {} if status is None else {"http.response.status_code": status}
-                to.duration.record(fields["dealkit.duration"], self._of | error | answer)
-        except Exception:
-            report()
+        if "dealkit.unreadable" in fields:
+            to.unreadable.add(fields["dealkit.unreadable"], self._of)
+        elif "dealkit.outcome" in fields:
+            to.waited.add(fields["dealkit.wait"] or 0, self._of)
+            to.calls.add(1, self._of | error | {"dealkit.outcome": fields["dealkit.outcome"]})
+            if (left := fields["dealkit.retries_left"]) is not None:
+                to.retries_left.set(left, self._server)
+        elif "dealkit.attempt" in fields:
+            to.attempts.add(1, self._of | {"http.request.resend_count": fields["dealkit.attempt"] - 1})
+            status = fields["http.response.status_code"]
+            answer = {} if status is None else {"http.response.status_code": status}
+            to.duration.record(fields["dealkit.duration"], self._of | error | answer)
 
 
 def of(description: Description) -> Meter | None:
     """What measures the calls of an operation; None if nobody wants to know."""
     metrics = sys.modules.get("opentelemetry.metrics")
-    if metrics is None:
-        return None
-    try:
-        instruments = _instruments(metrics)
-    except Exception:
-        report()
-        return None
+    instruments = None if metrics is None else _instruments(metrics.get_meter_provider())
     return None if instruments is None else Meter(instruments, description)

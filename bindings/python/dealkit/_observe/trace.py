@@ -6,9 +6,10 @@ No part of it is imported before the program imports it: until then, nobody can 
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 
 from dealkit import __version__
-from dealkit._observe.log import report
+from dealkit._observe.log import guarded
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
@@ -32,69 +33,47 @@ def _attributes(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and name not in _OF_SPAN}
 
 
-class _Known:
-    """The tracer, cached with the provider that it came from."""
-
-    provider: Any = None
-    tracer: Any = None
+@lru_cache(1)
+def _tracer(provider: Any) -> Any:
+    return provider.get_tracer("dealkit", __version__)
 
 
-def _tracer(trace: Any) -> Any:
-    provider = trace.get_tracer_provider()
-    if _Known.provider is not provider:
-        _Known.tracer = provider.get_tracer("dealkit", __version__)
-        _Known.provider = provider
-    return _Known.tracer
-
-
-def start(description: Description) -> tuple[Any, list[tuple[str, str]]]:
+@guarded
+def start(description: Description) -> tuple[Any, list[tuple[str, str]]] | None:
     """A span for a call, and the headers that identify it; None if nobody traces."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
-        return None, []
-    method, template, address, port = description
-    try:
-        attributes = {
-            "http.request.method": method,
-            "url.template": template,
-            "server.address": address,
-            "server.port": port,
-        }
-        kind = trace.SpanKind.CLIENT
-        span = _tracer(trace).start_span(f"{method} {template}", kind=kind, attributes=attributes)
-        if not span.get_span_context().is_valid:
-            return None, []
-        from opentelemetry.propagate import inject
+        return None
+    method, template, *_ = description
+    names = ("http.request.method", "url.template", "server.address", "server.port")
+    span = _tracer(trace.get_tracer_provider()).start_span(
+        f"{method} {template}", kind=trace.SpanKind.CLIENT, attributes=dict(zip(names, description, strict=True))
+    )
+    if not span.get_span_context().is_valid:
+        return None
+    from opentelemetry.propagate import inject
 
-        headers: dict[str, str] = {}
-        inject(headers, trace.set_span_in_context(span))
-        return span, [*headers.items()]
-    except Exception:
-        # If a sampler or processor of the program raises, the call must not fail.
-        report()
-        return None, []
+    headers: dict[str, str] = {}
+    inject(headers, trace.set_span_in_context(span))
+    return span, [*headers.items()]
 
 
+@guarded
 def add(span: Any, at: int, fields: dict[str, Any]) -> None:
     """Adds what was traced at this time, in nanoseconds since 1970, to the span of a call."""
-    try:
-        span.add_event(fields["message"], _attributes(fields), timestamp=at)
-        if "dealkit.unreadable" in fields:
-            span.set_attribute("dealkit.unreadable", fields["dealkit.unreadable"])
-    except Exception:
-        report()
+    span.add_event(fields["message"], _attributes(fields), timestamp=at)
+    if "dealkit.unreadable" in fields:
+        span.set_attribute("dealkit.unreadable", fields["dealkit.unreadable"])
 
 
+@guarded
 def end(span: Any, fields: dict[str, Any]) -> None:
     """Ends the span of a call with the fields that were traced when the call ended."""
-    try:
-        attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
-        span.set_attributes({name: value for name, value in _attributes(fields).items() if name in _AT_THE_END})
-        if attempts > 1:
-            span.set_attribute("http.request.resend_count", attempts - 1)
-        if error is not None:
-            code = sys.modules["opentelemetry.trace"].StatusCode.ERROR
-            span.set_status(code, f"{error}, outcome {fields['dealkit.outcome']}")
-        span.end()
-    except Exception:
-        report()
+    attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
+    span.set_attributes({name: value for name, value in _attributes(fields).items() if name in _AT_THE_END})
+    if attempts > 1:
+        span.set_attribute("http.request.resend_count", attempts - 1)
+    if error is not None:
+        code = sys.modules["opentelemetry.trace"].StatusCode.ERROR
+        span.set_status(code, f"{error}, outcome {fields['dealkit.outcome']}")
+    span.end()

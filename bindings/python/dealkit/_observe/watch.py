@@ -144,7 +144,7 @@ def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
         return _UNWATCHED
     description = unwrap(describe(*given))
     meter = metrics.of(description)
-    span, headers = trace.start(description)
+    span, headers = trace.start(description) or (None, [])
     if span is None and meter is None and level == log.NEVER:
         return _UNWATCHED
     return Watched(level, description, meter, span, headers)
