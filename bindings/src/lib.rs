@@ -52,7 +52,7 @@ mod _native {
             many::Many,
         },
         calls::{
-            call::{Call, Options, call_options, create_agent, create_once, raw_request, retrieve},
+            call::{Call, Options, call_options, create_agent, create_once, raw_request, retrieve_deal},
             key::{KeyAnswer, KeySource, key_source},
             mailbox::{Mailbox, open_mailbox},
             pending::Pending,
@@ -75,7 +75,6 @@ mod _native {
         python::failure::NativeFailure,
         testing::{
             cli::run_server,
-            made_error::made_error,
             sandbox::{NativeSandbox, start_sandbox},
         },
     };

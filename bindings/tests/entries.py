@@ -137,11 +137,10 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
                 native.create_once, native.create_agent(FIELDS, None, True, False), "\ud800", "l", None, False, True
             ),
         ],
-        "Call.id": [partial(attrgetter("id"), native.retrieve(native.Deal, "d"))],
-        "retrieve": [
-            partial(native.retrieve, native.Deal, "d"),
-            partial(native.retrieve, native.Deal, 5),
-            partial(native.retrieve, native.Offer, "o"),
+        "Call.id": [partial(attrgetter("id"), native.retrieve_deal("d"))],
+        "retrieve_deal": [
+            partial(native.retrieve_deal, "d"),
+            partial(native.retrieve_deal, 5),
         ],
         "raw_request": [
             partial(
@@ -152,19 +151,6 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         "json_text": [partial(native.json_text, "deal", {"id": "d"}), partial(native.json_text, "deal", {"id": {1}})],
         "violation_texts": [partial(native.violation_texts, "/profile/x", "required", "must be there")],
-        "made_error": [
-            partial(
-                native.made_error,
-                "status",
-                {"status_code": 422, "body": b"{}", "headers": [("a", "b")], "request_id": "r", "retry_after": 1.5},
-            ),
-            partial(
-                native.made_error, "timeout", {"seconds": 60, "outcome": "unknown", "operation": "GET /", "attempts": 2}
-            ),
-            partial(native.made_error, "deal", {"status_code": 200, "body": b"[]"}),
-            partial(native.made_error, "deal", {"body": b'{"id": "d"}'}),
-            partial(native.made_error, "connect", {"outcome": "no"}),
-        ],
         "key_source": [partial(native.key_source, print)],
         "call_options": [
             partial(native.call_options, {"timeout": 5, "max_retries": 2, "extra_headers": [("a", "b")]}),
@@ -234,7 +220,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._native
     native_server: Any = server
-    call, missing = native.retrieve(native.Deal, "d_1"), native.retrieve(native.Deal, "nothing")
+    call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
@@ -352,8 +338,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     """The entry points of a call in flight, to a server that does not answer."""
     client: Any = Client(base_url=url, service_key="k")
-    waiting = client._service.engine.send(native.retrieve(native.Deal, "d_1"), None, False, None)
-    other = client._service.engine.send(native.retrieve(native.Deal, "d_1"), None, False, None)
+    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
+    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
@@ -385,7 +371,7 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
         box: Any = native.open_mailbox(ref(loop), lambda box: None)
         for _ in range(2):
-            pending = client._service.engine.start(native.retrieve(native.Deal, "d_1"), None, False, None)
+            pending = client._service.engine.start(native.retrieve_deal("d_1"), None, False, None)
             pending.tell(box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
@@ -398,7 +384,7 @@ def _ended(client: Any) -> Callable[[], object]:
     """What takes the outcome of a call that has ended."""
 
     async def fetch() -> Callable[[], object]:
-        pending: Any = client._service.engine.start(native.retrieve(native.Deal, "d_1"), None, False, None)
+        pending: Any = client._service.engine.start(native.retrieve_deal("d_1"), None, False, None)
         await event_loop.news(pending.tell, None)
         return partial(pending.take)
 

@@ -20,6 +20,8 @@ from processes import ended, interrupt, python
 from dealkit import (
     OMITTED,
     Agent,
+    APIConnectionError,
+    APITimeoutError,
     AsyncClient,
     AuthenticationError,
     Client,
@@ -33,7 +35,7 @@ from dealkit import (
     UnprocessableEntityError,
     ValidationError,
 )
-from dealkit.testing import Sandbox, connection_error, timeout_error
+from dealkit.testing import Sandbox
 
 PERSON = "Canary Lovelace"
 
@@ -484,11 +486,11 @@ def test_a_creation_is_a_value(client: Client) -> None:
     assert creation == copy.copy(creation) == pickle.loads(pickle.dumps(creation))
     assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
     assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, outcome='succeeded')"
-    failed: Creation[Agent] = Creation(index=3, error=timeout_error(operation="POST /v1/agents"))
+    failed: Creation[Agent] = Creation(index=3, error=APITimeoutError("POST /v1/agents: timed out"))
     assert repr(failed) == "Creation(index=3, agent_id=None, outcome='unknown')"
     again = pickle.loads(pickle.dumps(failed))
     assert (again.index, again.outcome, str(again.error)) == (3, "unknown", str(failed.error))
-    assert Creation[Agent](index=0, error=connection_error()).outcome == "not_sent"
+    assert Creation[Agent](index=0, error=APIConnectionError(outcome="not_sent")).outcome == "not_sent"
     assert Creation[Agent](index=0, agent_id="a_1").outcome == "succeeded"
 
 

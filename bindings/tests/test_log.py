@@ -253,7 +253,7 @@ def test_no_attribute_is_one_that_every_record_has() -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
     client: Any = Client(base_url="http://127.0.0.1:9", service_key="k", max_retries=1)
     watch: Any = _native.watch(20, [])
-    client._service.engine.send(_native.retrieve(_native.Deal, "d_1"), None, False, watch)
+    client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
     while len(fields := watch.take()) == 0:
         pass
     names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}

@@ -166,16 +166,9 @@ def test_agents_show_what_was_sent() -> None:
             **given,
             "profile": {"onboardingComplete": True, "clientMetadata": {"rate": Decimal("1.10")}},
         }
-        with pytest.raises(TypeError):
-            created.sent["phone"] = "+1"  # type: ignore[index]
         assert (created.email, created.role_assignments[0].role) == ("ada@example.com", "AGENT")
-        assert "first_name" in dir(created) and hash(created) == hash(agent)
-        with pytest.raises(AttributeError, match="nothing"):
-            getattr(created, "nothing")  # noqa: B009
         assert "ada@" not in repr(created) and "555" not in repr(created) and repr(agent) in repr(created)
-        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            assert pickle.loads(pickle.dumps(created, protocol)) == created
-        assert created != CreatedAgent(agent, {}) and created != 5
+        assert pickle.loads(pickle.dumps(created)) == created != CreatedAgent(agent, {})
 
 
 def test_requests_are_shown() -> None:

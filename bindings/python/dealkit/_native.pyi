@@ -6,9 +6,15 @@ from decimal import Context, Decimal
 from typing import Any, Final, Generic, Literal, Self, TypeVar, final
 
 from dealkit._core.headers import Headers
-from dealkit._models.unreadable import UnreadableField
 from dealkit.enums import Role
 from dealkit.exceptions import Outcome
+
+@final
+class Failure:
+    def parts(self) -> tuple[str, str, dict[str, Any]]: ...
+
+# It needs the class above, where this file stands in for the module.
+from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
@@ -71,15 +77,11 @@ class RawResponse(Generic[_T_co]):
     def _json(self) -> Any: ...
 
 @final
-class Failure:
-    def parts(self) -> tuple[str, str, dict[str, Any]]: ...
-
-@final
 class Call(Generic[_T_co]):
     @property
     def id(self) -> str | None: ...
 
-def retrieve(model: type[_T_co], id: str) -> Call[_T_co] | Failure: ...
+def retrieve_deal(id: str) -> Call[Deal] | Failure: ...
 def create_agent(
     given: dict[str, Any], omitted: object, validate: bool, is_converted: bool
 ) -> Call[Agent] | Failure | None: ...
@@ -96,7 +98,6 @@ def raw_request(
 def json_text(name: str, value: object) -> str | Failure: ...
 def raw_json(text: str) -> RawJson | Failure: ...
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]: ...
-def made_error(kind: str, settings: dict[str, Any]) -> tuple[Failure] | Failure: ...
 def prepare(decimal: type[Decimal], context: Context, roles: dict[str, Role], gc: object) -> None: ...
 def end() -> None: ...
 def watch(level: int, headers: list[tuple[str, str]]) -> Watch | Failure: ...
@@ -276,10 +277,8 @@ class NativeSandbox:
 
 def run_server(arguments: list[str]) -> int: ...
 
-class _Model:
+class _Model(ModelMethods):
     """The base class of all models."""
-
-    __dealkit_fields__: Final[tuple[tuple[str, str, str, str, str, str], ...]]
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -287,104 +286,7 @@ class _Model:
         and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it
         still finds the field when a later version knows it."""
 
-    @property
-    def unreadable(self) -> tuple[UnreadableField, ...]:
-        """The optional fields that could not be read, here and at any depth: there are some only where
-        ``on_unreadable="none"`` was asked for.
-
-        Such a field is None, or empty, and its JSON is kept as that of an undocumented field is: ``extra``, ``get`` and
-        ``to_json`` have it."""
-
-    @classmethod
-    def from_json(
-        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> Self:
-        """Reads a model from a JSON document, bytes or str.
-
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document.
-
-        Args:
-            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
-                reads it as None, or as empty, and lists it in ``unreadable``."""
-
-    @classmethod
-    def list_from_json(
-        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``.
-
-        Args:
-            on_unreadable: As in ``from_json``."""
-
-    @classmethod
-    def from_json_lines(
-        cls, lines: Iterable[str | bytes], /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable.
-            on_unreadable: As in ``from_json``."""
-
-    @classmethod
-    def _read(cls, document: str | bytes | bytearray, line: int | None = None, skips: bool = False) -> Any: ...
-    @classmethod
-    def _read_list(cls, document: str | bytes | bytearray, skips: bool = False) -> Any: ...
-    @classmethod
-    def _build(cls, given: dict[str, Any]) -> Any: ...
-    def _replace(self, changes: dict[str, Any], skips: bool = False) -> Self | Failure: ...
-    def _unreadable(self) -> list[tuple[str, str, RawJson]] | Failure: ...
     def _attribute(self, at: int) -> Any: ...
-    def _to_json(self) -> str: ...
-    def _get(self, name: str) -> Any: ...
-    def get(self, name: str, /) -> Any:
-        """A field as JSON by its name on the wire, documented or not; None if there is none, or null.
-
-        A documented list or mapping that was absent is empty. A program that reads an undocumented field in this way survives
-        the day on which it is documented. The value is what ``json.loads`` would give, with exact numbers: a date is a str,
-        and a nested model is a dict."""
-
-    @classmethod
-    def from_dict(
-        cls, attributes: Mapping[str, Any], /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
-
-        Args:
-            on_unreadable: What becomes of a documented field in ``extra`` that cannot be read, as in ``from_json``."""
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
-
-        It holds every value, every undocumented field, and what was in place of those that could not be read, but not whether the service sent null, an empty list or
-        nothing at all.
-
-        Args:
-            indent: How many spaces each level is indented by; None writes one line."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model."""
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-
-    def _repr_html_(self) -> str: ...
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None: ...
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any: ...
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any: ...
-    def __replace__(self, /, **changes: Any) -> Self: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

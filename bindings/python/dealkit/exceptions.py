@@ -4,8 +4,8 @@
 responded, its status, title, detail and request id. It never contains the service key, and dealkit's own words in it
 never contain a value that was given or read.
 
-Every class can be constructed by hand, with its attributes as keywords; in tests, the functions of
-``dealkit.testing`` (``status_error``, ``timeout_error`` and so on) make the errors that a call would raise.
+Every class can be constructed by hand, with its attributes as keywords, as tests do:
+``APITimeoutError("timed out", attempts=3)`` has the outcome ``unknown``, as that of a call has.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A server of the Agent and Deal interface to test against, stand-ins for clients, and errors made by hand.
+"""A server of the Agent and Deal interface to test against, and stand-ins for clients.
 
 >>> from dealkit import Client
 >>> from dealkit.testing import Sandbox
@@ -18,28 +18,20 @@ With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_
 any setup.
 
 A stub takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns what a test
-wants, or raises an error made by hand, the same as a call would raise:
+wants, or raises an exception, which can be made by hand:
 
->>> from dealkit import Deal, Operations
->>> from dealkit.testing import Stub, timeout_error
+>>> from dealkit import APITimeoutError, Deal, Operations
+>>> from dealkit.testing import Stub
 >>> def is_won(client: Operations, id: str) -> bool:
 ...     return client.deals.retrieve(id).status == "CLOSED"
 >>> is_won(Stub(retrieve=lambda id: Deal(id=id, status="CLOSED")), "d_1")
 True
->>> is_won(Stub(retrieve=lambda id: timeout_error()), "d_1")
+>>> is_won(Stub(retrieve=lambda id: APITimeoutError("timed out")), "d_1")
 Traceback (most recent call last):
 ...
-dealkit.exceptions.APITimeoutError: timed out after 60 s
+dealkit.exceptions.APITimeoutError: timed out
 """
 
-from dealkit._testing.made_errors import (
-    ErrorOptions,
-    connection_error,
-    decode_error,
-    status_error,
-    throttled_error,
-    timeout_error,
-)
 from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest
 from dealkit._testing.sandbox import READINGS, Sandbox
 from dealkit._testing.stub import AsyncStub, Stub
@@ -48,14 +40,8 @@ __all__ = [
     "READINGS",
     "AsyncStub",
     "CreatedAgent",
-    "ErrorOptions",
     "PendingFault",
     "RecordedRequest",
     "Sandbox",
     "Stub",
-    "connection_error",
-    "decode_error",
-    "status_error",
-    "throttled_error",
-    "timeout_error",
 ]

@@ -9,14 +9,13 @@ use dealkit::{
 use futures_util::FutureExt as _;
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyList, PyTuple, PyType},
+    types::{PyDict, PyList, PyTuple},
 };
 
 use crate::{
     calls::watch::{Observer, Sent},
     models::{
         agent_body,
-        classes::Deal,
         item::Reply,
         response::ReadAs,
         write::{Place, Writer},
@@ -165,30 +164,15 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound
     })
 }
 
-/// Makes the call that retrieves something by its identifier.
-type Retrieve = fn(&dealkit::Client, &str) -> dealkit::Call<RawResponse>;
-
-/// How a class of models is retrieved, and read.
-fn retrieval(model: &Bound<'_, PyType>) -> Outcome<(ReadAs, Retrieve)> {
-    if model.is(model.py().get_type::<Deal>()) {
-        return Ok((Some(dealkit::Deal::SCHEMA), |client, id| {
-            client.deals().retrieve(id).raw_response()
-        }));
-    }
-    Err(Failure::Type("model cannot be retrieved".to_owned()))
-}
-
-/// The call that retrieves what a class is a model of.
+/// The call that retrieves a deal.
 #[pyfunction]
-pub(crate) fn retrieve<'py>(
-    model: &Bound<'py, PyType>,
-    id: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     entry(id.py(), || {
-        let (read_as, retrieve) = retrieval(model)?;
         let id = text("id", id)?;
         let given = id.clone();
-        let call = Call::new(read_as, move |client| retrieve(client, &given));
+        let call = Call::new(Some(dealkit::Deal::SCHEMA), move |client| {
+            client.deals().retrieve(&*given).raw_response()
+        });
         Ok(Call {
             id: Some(id),
             ..call

@@ -99,12 +99,6 @@ pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
 #[pyclass(frozen, name = "Failure", module = "dealkit._native")]
 pub(crate) struct NativeFailure(Failure);
 
-impl From<Failure> for NativeFailure {
-    fn from(failure: Failure) -> Self {
-        Self(failure)
-    }
-}
-
 #[pymethods]
 impl NativeFailure {
     /// The parts of the exception: its kind, its text, and its attributes by name.

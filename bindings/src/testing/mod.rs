@@ -1,5 +1,4 @@
-//! The sandbox, and errors made for tests.
+//! The sandbox.
 
 pub(crate) mod cli;
-pub(crate) mod made_error;
 pub(crate) mod sandbox;

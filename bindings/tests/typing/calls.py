@@ -10,6 +10,7 @@ from dealkit import (
     AgentProfileParams,
     APIConnectionError,
     APIStatusError,
+    APITimeoutError,
     AsyncClient,
     AsyncCreationIterator,
     AsyncDealIterator,
@@ -34,7 +35,7 @@ from dealkit import (
 )
 from dealkit.arrow import AsyncDealTable, DealTable, Table, deals_to_arrow
 from dealkit.params import RoleName, untyped_profile
-from dealkit.testing import AsyncStub, CreatedAgent, RecordedRequest, Sandbox, Stub, timeout_error
+from dealkit.testing import AsyncStub, CreatedAgent, RecordedRequest, Sandbox, Stub
 
 
 def ids() -> Iterator[str]:
@@ -258,7 +259,7 @@ class Own:
 
 
 def refused(**agent: Unpack[CreateAgentParams]) -> DealkitError:
-    return timeout_error()
+    return APITimeoutError()
 
 
 async def stand_in(client: Client, async_client: AsyncClient) -> None:

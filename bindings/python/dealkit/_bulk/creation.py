@@ -21,7 +21,7 @@ class Creation(Generic[T]):
     """What became of one row of ``client.agents.create_many``, or of the key of ``create_once``.
 
     Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
-    ``Creation(index=1, error=timeout_error())``.
+    ``Creation(index=1, error=APITimeoutError())``.
 
     >>> match creation.result:
     ...     case "created":

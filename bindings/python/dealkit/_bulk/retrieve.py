@@ -58,7 +58,7 @@ class _Deals(Window[T], Generic[T, A]):
         self._ordered = ordered
         self._options = native_options(options)
         many = unwrap(engine.many(ordered, self._options, raw))
-        description = engine.describe(unwrap(_native.retrieve(_native.Deal, "id")))
+        description = engine.describe(unwrap(_native.retrieve_deal("id")))
         super().__init__(source, many, description, concurrency, on_error)
         self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from dealkit import _native
-from dealkit._core.failure import exception, unwrap
+from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, pairs
 from dealkit._core.plain import plain
 from dealkit._core.private import private
-
-T = TypeVar("T")
-
-
-def retrieve(model: type[T], id: str) -> _native.Call[T]:
-    """The call that retrieves what a class is a model of."""
-    call = _native.retrieve(model, id)
-    if isinstance(call, _native.Failure):
-        raise exception(call)
-    return call
 
 
 @private

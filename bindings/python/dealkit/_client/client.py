@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from copy import copy
 from os import environ
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, Unpack
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
 from dealkit._calls.requests import raw_request
-from dealkit._calls.service import Service, open_service, restored_service
+from dealkit._calls.service import Service, open_service
 from dealkit._client.resources import (
     Agents,
     AsyncAgents,
@@ -21,7 +22,7 @@ from dealkit._client.resources import (
     RawDeals,
 )
 from dealkit._core.keywords import awaited, keywords
-from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, pairs
+from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Key, Pairs, Path, Retry, Timeout, pairs
 from dealkit._core.private import private
 
 # What `request` returns: the response, or its coroutine.
@@ -30,8 +31,6 @@ Requested = TypeVar("Requested")
 
 class _Requests(Generic[Requested]):
     """Calls of undocumented operations."""
-
-    __slots__ = ()
 
     _service: Service
     _send: ClassVar[Any]
@@ -59,28 +58,47 @@ class _Requests(Generic[Requested]):
 class BaseClient:
     """What both clients have in common."""
 
-    __slots__ = ("_service",)
-
     _service: Service
     _awaits: ClassVar[bool]
 
     @keywords
-    def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        """Sets up the client, and checks its options.
+    def __init__(
+        self,
+        *,
+        base_url: str | None = None,
+        service_key: str | Callable[[], Key | Awaitable[Key]] | None = None,
+        service_key_file: Path | None = None,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        retry: Retry | None = None,
+        rate_limit: float | None = None,
+        headers: Pairs | None = None,
+        proxy: str | None = None,
+        ca_file: Path | None = None,
+        client_cert: Path | tuple[Path, Path] | None = None,
+        max_idle_connections: int | None = None,
+        max_response_bytes: int | None = None,
+        allow_http: bool | None = None,
+        user_agent: str | None = None,
+        on_unreadable: Literal["raise", "none"] | None = None,
+    ) -> None:
+        """Sets up the client, and checks its options; None is the default of each.
 
         Args:
             base_url: The service's address, without ``/v1``. Default: the environment variable
                 ``DEALKIT_BASE_URL``.
-            service_key: The key issued to the caller, or a function that returns it, called when one is needed; for
-                ``AsyncClient`` also a coroutine function. Default: ``DEALKIT_SERVICE_KEY``.
-            service_key_file: A file with the key, read again once it has changed. Default:
-                ``DEALKIT_SERVICE_KEY_FILE``.
+            service_key: The key issued to the caller, or a function that returns it, such as one that asks a vault: it is
+                called when a key is needed, and its answer is kept until the service responds with a 401, or for the
+                seconds that it told by returning ``(key, seconds)``. It runs in a thread of its own; a coroutine function,
+                which only ``AsyncClient`` takes, runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
+            service_key_file: A file with the key, such as a mounted secret. It is read again once it has changed.
+                Default: ``DEALKIT_SERVICE_KEY_FILE``.
             timeout: The time limit of a call in seconds, all attempts included (60), or a ``Timeout``.
             max_retries: How many times a request is retried after the first attempt (2).
-            retry: What is retried, and when: a ``Retry``.
-            rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts
-                (no limit). Calls wait for their turn, first come, first served; a call whose turn would come too late
-                raises ``ThrottledError`` at once.
+            retry: What is retried, and when: a ``Retry``. If there is a ``max_retries`` too, that is the number.
+            rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts;
+                0.5 is one every two seconds (no limit). Calls wait for their turn, first come, first served; a call whose
+                turn would come too late raises ``ThrottledError`` at once.
             headers: Headers to send on every request.
             proxy: A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment
                 names. A service on a loopback address is always called directly.
@@ -97,12 +115,12 @@ class BaseClient:
             on_unreadable: What becomes of an optional field of a response that cannot be read, such as a date in another
                 format: ``"raise"`` (the default) raises DecodeError, ``"none"`` reads it as None and lists it in the
                 model's ``unreadable``.
-            options: ``ClientOptions`` lists them all.
 
         Raises:
             ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
         """
-        given: Any = options
+        given = {name: value for name, value in locals().items() if value is not None and name != "self"}
+        del service_key, headers, proxy
         self._service = open_service(given, None, self._awaits)
 
     @classmethod
@@ -156,34 +174,12 @@ class BaseClient:
         """
         return _with_options(options, self)  # type: ignore[return-value, arg-type]
 
-    def _own_state(self) -> dict[str, Any]:
-        """The attributes that a subclass has added."""
-        state: Any = object.__getstate__(self)
-        by_dict, by_slots = state if isinstance(state, tuple) else (state, None)
-        attributes = {**(by_dict or {}), **(by_slots or {})}
-        return {name: value for name, value in attributes.items() if name not in BaseClient.__slots__}
-
-    def __setstate__(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
     def __repr__(self) -> str:
         # Works also for a client that could not be set up: an error tracker may want to show it.
         service = getattr(self, "_service", None)
         given = {} if service is None else service.given
         closed = ", closed" if service is None or service.engine is None else ""
         return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the options, since they are cleared once they are used.
-        return (_restore, (type(self), {**self._service.given}, self.is_closed), self._own_state())
-
-
-def _restore(of_class: type[BaseClient], given: dict[str, Any], is_closed: bool) -> BaseClient:
-    # Not by calling the class: the constructor of a subclass may take other arguments.
-    client = object.__new__(of_class)
-    client._service = restored_service(given, is_closed, of_class._awaits)
-    return client
 
 
 _REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
@@ -192,12 +188,11 @@ _REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key
 @private
 def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
     service = client._service
-    other = object.__new__(type(client))
+    other = copy(client)  # A subclass may have attributes of its own.
     # What is given replaces what says the same in another way.
     replaced = {_REPLACED[name] for name in given.keys() & _REPLACED.keys() if given[name] is not None}
     kept = {name: value for name, value in service.given.items() if name not in replaced}
     other._service = open_service({**kept, **given}, service, client._awaits)
-    other.__setstate__(client._own_state())
     return other
 
 
@@ -233,7 +228,6 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     worker process; ``Client.shared`` is for worker processes that have the key in their environment.
     """
 
-    __slots__ = ()
     _awaits = False
     _send: ClassVar[Any] = staticmethod(Service.send)
 
@@ -274,7 +268,6 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     its request.
     """
 
-    __slots__ = ()
     _awaits = True
     _send: ClassVar[Any] = staticmethod(Service.send_async)
     if not TYPE_CHECKING:

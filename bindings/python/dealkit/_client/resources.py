@@ -11,14 +11,15 @@ from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
+from dealkit import _native
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.creation import Creation
 from dealkit._bulk.once import create_once, create_once_async
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
-from dealkit._calls.requests import retrieve
 from dealkit._calls.service import Service
+from dealkit._core.failure import unwrap
 from dealkit._core.keywords import awaited, keywords
 from dealkit._core.options import OMITTED, CallOptions, Omitted
 from dealkit._models.agent_request import agent_violations, create_agent
@@ -333,7 +334,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
             NotFoundError: The service knows no such deal.
             DealkitError: See its subclasses.
         """
-        return self._form.send(self._service, retrieve(Deal, id), options, self._form.is_raw)  # type: ignore[no-any-return]
+        return self._form.send(self._service, unwrap(_native.retrieve_deal(id)), options, self._form.is_raw)  # type: ignore[no-any-return]
 
     @overload
     def retrieve_many(

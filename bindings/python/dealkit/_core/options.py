@@ -95,50 +95,24 @@ class Retry(_Values):
 
 
 class ClientOptions(TypedDict, total=False):
-    """The options of a client, all keywords of its constructor and of ``with_options``. None is the default."""
+    """The options of a client, all keywords of its constructor, which says what they mean, and of ``with_options``."""
 
     base_url: str | None
-    """The service's address, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``."""
     service_key: str | Callable[[], Key | Awaitable[Key]] | None
-    """The key issued to the caller, or a function that returns it, such as one that asks a vault: it is called when a key
-    is needed, and its answer is kept until the service responds with a 401, or for the seconds that it told by returning
-    ``(key, seconds)``. It runs in a thread of its own; a coroutine function, which only ``AsyncClient`` takes, runs on the
-    event loop. Default: ``DEALKIT_SERVICE_KEY``."""
     service_key_file: Path | None
-    """A file with the key, such as a mounted secret. It is read again once it has changed. Default:
-    ``DEALKIT_SERVICE_KEY_FILE``."""
     timeout: float | Timeout | None
-    """The time limit of a call in seconds, all attempts included (60), or a ``Timeout``."""
     max_retries: int | None
-    """How many times a request is retried after the first attempt (2)."""
     retry: Retry | None
-    """What is retried, and when. If there is a ``max_retries`` too, that is the number."""
     rate_limit: float | None
-    """The maximum number of requests per second, over all calls of the client and all their attempts; 0.5 is one
-    every two seconds. Calls wait for their turn, first come, first served, within their time limit. Default: no
-    limit."""
     headers: Pairs | None
-    """Headers to send on every request."""
     proxy: str | None
-    """A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment names. A
-    service on a loopback address is always called directly."""
     ca_file: Path | None
-    """A file of certificates (PEM) whose issuers are trusted, in addition to those that the system trusts."""
     client_cert: Path | tuple[Path, Path] | None
-    """The certificate to present to a service that asks for one (mutual TLS): a file that holds it and its private
-    key (PEM, without a password), or the two files ``(certificate, key)``. They are read again for a new connection."""
     max_idle_connections: int | None
-    """How many idle connections are kept for the next call (64)."""
     max_response_bytes: int | None
-    """The largest response body that is read, in bytes (16 MiB)."""
     allow_http: bool | None
-    """Allows plain ``http`` to a host other than this machine. Anyone on the network path can then read the service
-    key."""
     user_agent: str | None
-    """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
     on_unreadable: Literal["raise", "none"] | None
-    """What becomes of an optional field of a response that cannot be read, such as a date in another format: ``"raise"``
-    (the default) raises DecodeError, ``"none"`` reads it as None and lists it in the model's ``unreadable``."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -171,13 +145,6 @@ class Omitted:
 
 OMITTED: Final = Omitted()
 """The default of an argument that is not sent. Omitting an argument is not the same as None, which is sent as null."""
-
-
-def check_names(what: str, options: Mapping[str, Any], known: type[Any]) -> None:
-    """Refuses an unknown option, in Python's own words."""
-    for name in options:
-        if name not in known.__annotations__:
-            raise TypeError(f"{what} got an unexpected keyword argument {name!r}")
 
 
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:

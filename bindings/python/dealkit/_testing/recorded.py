@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 from dealkit import Agent
@@ -71,6 +70,7 @@ def pending(fields: dict[str, Any]) -> PendingFault:
     return PendingFault(**own, arguments=fields)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class CreatedAgent:
     """An agent that was created. It has the attributes of the ``Agent`` in the response, and compares equal to it.
 
@@ -87,40 +87,23 @@ class CreatedAgent:
     '+15555550100'
     """
 
-    __slots__ = ("_agent", "_sent")
-
-    def __init__(self, agent: Agent, sent: Mapping[str, Any]) -> None:
-        self._agent = agent
-        self._sent = MappingProxyType({**sent})
-
-    @property
-    def agent(self) -> Agent:
-        """The agent, as the response showed it."""
-        return self._agent
-
-    @property
-    def sent(self) -> Mapping[str, Any]:
-        """What was sent, with the service's names; also what no response shows, such as ``phone`` and ``image_url``."""
-        return self._sent
+    agent: Agent
+    """The agent, as the response showed it."""
+    sent: Mapping[str, Any]
+    """What was sent, with the service's names; also what no response shows, such as ``phone`` and ``image_url``."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # Not there yet while it is unpickled.
+        if name.startswith("_") or name == "agent":  # Not there yet while it is unpickled.
             raise AttributeError(name)
-        return getattr(self._agent, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._agent)})
+        return getattr(self.agent, name)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CreatedAgent):
-            return self._agent == other._agent and self._sent == other._sent
-        return self._agent == other if isinstance(other, Agent) else NotImplemented
+            return self.agent == other.agent and self.sent == other.sent
+        return self.agent == other if isinstance(other, Agent) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._agent)
-
-    def __reduce__(self) -> tuple[type[CreatedAgent], tuple[Agent, dict[str, Any]]]:
-        return (CreatedAgent, (self._agent, {**self._sent}))
+        return hash(self.agent)
 
     def __repr__(self) -> str:
-        return f"CreatedAgent({self._agent!r}, sent=<{len(self._sent)} hidden>)"
+        return f"CreatedAgent({self.agent!r}, sent=<{len(self.sent)} hidden>)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dealkit import Agent, ConfigError, Deal, DealkitError
 from dealkit._core.keywords import keywords
@@ -14,73 +14,8 @@ if TYPE_CHECKING:
     from dealkit import CreateAgentParams
 
 T = TypeVar("T")
-
-
-class _Stub:
-    """What both stubs have in common."""
-
-    __slots__ = ("_create", "_retrieve")
-
-    @keywords
-    def __init__(
-        self,
-        *,
-        create: Callable[..., Agent | DealkitError] | None = None,
-        retrieve: Callable[[str], Deal | DealkitError] | None = None,
-    ) -> None:
-        """Sets up the stub. A call without a function raises ``ConfigError``.
-
-        Args:
-            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
-            retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
-        """
-        self._create = create
-        self._retrieve = retrieve
-
-
-class Stub(_Stub):
-    """A stand-in for a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
-
-    >>> from dealkit import Deal, Operations
-    >>> def is_won(client: Operations, id: str) -> bool:
-    ...     return client.deals.retrieve(id).status == "CLOSED"
-    >>> deals = {"d_1": Deal(id="d_1", status="CLOSED")}
-    >>> stub = Stub(retrieve=lambda id: deals.get(id) or status_error(404))
-    >>> is_won(stub, "d_1")
-    True
-    >>> is_won(stub, "d_2")
-    Traceback (most recent call last):
-    ...
-    dealkit.exceptions.NotFoundError: 404 Not Found
-    """
-
-    __slots__ = ()
-
-    @property
-    def agents(self) -> StubAgents:
-        """Calls on agents."""
-        return StubAgents(self._create)
-
-    @property
-    def deals(self) -> StubDeals:
-        """Calls on deals."""
-        return StubDeals(self._retrieve)
-
-
-class AsyncStub(_Stub):
-    """A stand-in for an ``AsyncClient``, as ``Stub`` is for a ``Client``: for ``dealkit.AsyncOperations``."""
-
-    __slots__ = ()
-
-    @property
-    def agents(self) -> AsyncStubAgents:
-        """Calls on agents."""
-        return AsyncStubAgents(self._create)
-
-    @property
-    def deals(self) -> AsyncStubDeals:
-        """Calls on deals."""
-        return AsyncStubDeals(self._retrieve)
+Agents = TypeVar("Agents")
+Deals = TypeVar("Deals")
 
 
 class StubAgents:
@@ -125,6 +60,58 @@ class AsyncStubDeals:
     async def retrieve(self, id: str) -> Deal:
         """Returns or raises what the stub's function returns for this identifier."""
         return _outcome("retrieve", self._retrieve, id)
+
+
+class _Stub(Generic[Agents, Deals]):
+    """What both stubs have in common."""
+
+    _of: ClassVar[tuple[Any, Any]]
+
+    agents: Agents
+    """Calls on agents."""
+    deals: Deals
+    """Calls on deals."""
+
+    @keywords
+    def __init__(
+        self,
+        *,
+        create: Callable[..., Agent | DealkitError] | None = None,
+        retrieve: Callable[[str], Deal | DealkitError] | None = None,
+    ) -> None:
+        """Sets up the stub. A call without a function raises ``ConfigError``.
+
+        Args:
+            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
+            retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
+        """
+        agents, deals = self._of
+        self.agents, self.deals = agents(create), deals(retrieve)
+
+
+class Stub(_Stub[StubAgents, StubDeals]):
+    """A stand-in for a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
+
+    >>> from dealkit import Deal, Operations
+    >>> def is_won(client: Operations, id: str) -> bool:
+    ...     return client.deals.retrieve(id).status == "CLOSED"
+    >>> deals = {"d_1": Deal(id="d_1", status="CLOSED")}
+    >>> stub = Stub(retrieve=lambda id: deals.get(id) or NotFoundError("404 Not Found"))
+    >>> is_won(stub, "d_1")
+    True
+    >>> is_won(stub, "d_2")
+    Traceback (most recent call last):
+    ...
+    dealkit.exceptions.NotFoundError: 404 Not Found
+    """
+
+    _of = (StubAgents, StubDeals)
+
+
+class AsyncStub(_Stub[AsyncStubAgents, AsyncStubDeals]):
+    """A stand-in for an ``AsyncClient``, as ``Stub`` is for a ``Client``: for ``dealkit.AsyncOperations``."""
+
+    _of = (AsyncStubAgents, AsyncStubDeals)
 
 
 def _outcome(name: str, function: Callable[..., T | DealkitError] | None, *given: Any, **named: Any) -> T:
