@@ -35,6 +35,12 @@ fn prepare(
     Ok(())
 }
 
+/// The contract, as openapi.json states it.
+#[pyfunction]
+fn openapi() -> &'static str {
+    dealkit::wire::OPENAPI
+}
+
 /// The native half of dealkit; its public names are those of the package `dealkit`.
 #[pymodule(gil_used = false)]
 mod _native {
@@ -71,7 +77,7 @@ mod _native {
             response::RawResponse,
             texts::{json_text, raw_json, violation_texts},
         },
-        prepare,
+        openapi, prepare,
         python::failure::NativeFailure,
         testing::{
             cli::run_server,

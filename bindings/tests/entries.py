@@ -182,6 +182,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "ledgers_in_folder": [partial(native.ledgers_in_folder, "/none")],
         "move_ledger": [partial(native.move_ledger, ("/none/agents.ledger", None, None), "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],
+        "openapi": [native.openapi],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
     }
 

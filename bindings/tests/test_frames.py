@@ -80,7 +80,7 @@ OF_SETTINGS: dict[str, Any] = {
     "a dict": lambda url: Agent.from_dict({**PERSONAL, "last_name": 5}),
     "a dict in a dict": lambda url: Agent.from_dict({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}}),
     "what pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
-        Deal.from_json('{"id": "d", "new": {"%s": [0.12345678901234567890]}}' % PERSON)
+        Deal.from_json('{"id": "d", "new": {"%s": [%s]}}' % (PERSON, "9" * 5000))
     ),
     "a document": lambda url: Agent.from_json('{"id": "%s"}' % PERSON),
     "a sandbox": lambda url: Sandbox([{"id": "d", "external_id": PERSON, "a": {1}}], service_key=KEY),

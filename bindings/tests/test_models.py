@@ -31,6 +31,7 @@ from dealkit import (
     RoleAssignment,
     Side,
 )
+from dealkit._models.show import tree
 
 # The same module, for arguments that a type checker would reject.
 untyped: Any = dealkit
@@ -371,11 +372,18 @@ def test_repr_and_html_show_nothing_personal(deal: Deal) -> None:
 
 def test_a_model_in_ipython(deal: Deal) -> None:
     shown: list[str] = []
-    deal._repr_pretty_(SimpleNamespace(text=shown.append, max_width=79), False)
+    deal._repr_pretty_(SimpleNamespace(text=shown.append), False)
     [text] = shown
-    assert text.startswith("Deal(id='d_1', ") and "application=<Application>" in text and "quotes=<1>" in text
-    assert "crm-1" not in text and len(lines := text.splitlines()) <= 6
-    assert all(len(line) <= 79 for line in lines)
+    lines = text.splitlines()
+    assert lines[:2] == ["Deal", "    id: 'd_1'"] and "        requested_amount: 12500.50" in lines
+    assert "crm-1" not in text and len(lines) <= 25 and "        offers: 1 …" in lines
+    assert "…" not in tree(deal.quotes[0]) and "<details>" not in deal.quotes[0]._repr_html_()
+    # A longer one is folded more, and can be unfolded in a notebook.
+    long = deal.replace(quotes=[Quote(id=f"q_{number}") for number in range(100)])
+    long._repr_pretty_(SimpleNamespace(text=shown.append), False)
+    assert "    quotes: 100 …" in shown[1].splitlines() and len(shown[1].splitlines()) <= 25
+    assert ">id: &#x27;q_99&#x27;<" in long._repr_html_()
+    assert "<details><summary>quotes: 100</summary>" in long._repr_html_()
 
 
 def test_repr_shows_what_there_is() -> None:

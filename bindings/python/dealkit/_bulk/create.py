@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
+from dealkit._bulk.frames import rows_of
 from dealkit._bulk.keys import FIELDS, key_of, named
 from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -82,7 +83,7 @@ class _Creations(Window[Creation[T]]):
                 raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
             if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
                 raise TypeError(f"rows must be an iterable of mappings, not {kind}")
-            source, total = iter(rows), len(rows) if isinstance(rows, Sized) else None
+            source, total = iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None
         finally:
             # No frame may hold them when an exception leaves.
             del rows

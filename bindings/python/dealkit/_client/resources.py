@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 from dealkit import _native
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.creation import Creation
+from dealkit._bulk.frames import Frame
 from dealkit._bulk.once import create_once, create_once_async
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
@@ -197,7 +198,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     @keywords
     def create_many(
         self,
-        rows: Iterable[CreateAgentParams],
+        rows: Iterable[CreateAgentParams] | Frame,
         *,
         concurrency: int = 8,
         ordered: bool = True,
@@ -248,7 +249,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         Args:
             rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
-                fields.
+                fields. Or a ``DataFrame`` of pandas or polars, whose columns are these fields, and ``profile.tier`` and so on
+                for those of the profile; a cell without a value is left out.
             concurrency: How many creates are in flight at the same time.
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``

@@ -199,14 +199,14 @@ class ModelMethods:
         return line(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None:
-        from dealkit._models.show import lines
+        from dealkit._models.show import tree
 
-        printer.text(lines(self, printer.max_width))
+        printer.text(tree(self))
 
     def _repr_html_(self) -> str:
-        from dealkit._models.show import table
+        from dealkit._models.show import html
 
-        return table(self)
+        return html(self)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any:

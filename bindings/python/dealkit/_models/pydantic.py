@@ -23,8 +23,6 @@ from dealkit._models.agent_request import agent_violations
 
 Location = tuple[str | int, ...]
 
-_EXACTLY = "the text of to_json(), which is exact"
-
 # The number of digits up to which any decimal number survives conversion to a binary float and back.
 _CERTAIN_DIGITS = 15
 
@@ -189,68 +187,32 @@ def _is_certain(number: float) -> bool:
     return isfinite(number) and len(digits) <= _CERTAIN_DIGITS
 
 
-def _serialized(model: Any, info: core_schema.SerializationInfo[Any]) -> dict[str, Any]:
+def _serialized(model: Any, info: core_schema.SerializationInfo[Any]) -> Any:
     if not info.mode_is_json():
-        return _python_form(model)
+        return model
     try:
-        return _json_form(model, json.loads(model.to_json(), parse_float=_Digits))
+        return _json_form(model, json.loads(model.to_json(), parse_float=str))
     except RecursionError:
-        reason = f"an undocumented field is nested too deep for pydantic: send {_EXACTLY}"
+        reason = "an undocumented field is nested too deep for pydantic: send the text of to_json()"
     except ValueError as error:
         reason = str(error)
     # Raised here, so that no frame that the error leaves holds the document in a variable.
     raise ValueError(reason)
 
 
-def _python_form(model: Any) -> dict[str, Any]:
-    """The document with Python's values: undocumented fields next to the others, as in pydantic's own models."""
-    form = dict(model.extra)
-    for name, wire, kind, *_ in model.__dealkit_fields__:
-        if wire in form:
-            continue  # It could not be read, and is as it was.
-        value = getattr(model, name)
-        if kind.startswith("["):
-            form[wire] = [_python_form(item) for item in value]
-        elif isinstance(value, Mapping):
-            form[wire] = dict(value)
-        else:
-            form[wire] = _python_form(value) if kind[0].isupper() and value is not None else value
-    return form
-
-
-class _Digits(str):
-    """The text of a number that is not an integer."""
-
-
 def _json_form(model: Any, document: dict[str, Any]) -> dict[str, Any]:
     """The document with its decimal numbers as strings, which no reader rounds."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
-    return {wire: _json_safe(kinds.get(wire, "object"), value) for wire, value in document.items()}
+    return {wire: _written(kinds.get(wire, "object"), value) for wire, value in document.items()}
 
 
-def _json_safe(kind: str, value: Any) -> Any:
+def _written(kind: str, value: Any) -> Any:
     # A field that could not be read may hold anything.
-    if kind == "decimal" and isinstance(value, int | _Digits) and not isinstance(value, bool):
+    if kind == "decimal" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if kind.startswith("[") and isinstance(value, list):
-        return [_json_safe(kind[1:-1], item) for item in value]
-    if kind[0].isupper() and isinstance(value, dict):
-        return _json_form(getattr(_native, kind), value)
-    return _undocumented(value)
-
-
-def _undocumented(value: Any) -> Any:
-    """A value with its numbers as numbers, as the service has them. A number that no float can represent is refused."""
-    if isinstance(value, dict):
-        return {name: _undocumented(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_undocumented(item) for item in value]
-    if not isinstance(value, _Digits):
-        return value
-    number = float(value)
-    if not isfinite(number) or Decimal(repr(number)) != Decimal(value):
-        raise ValueError(f"an undocumented number has more digits than pydantic writes: send {_EXACTLY}")
-    return number
+        return [_written(kind[1:-1], item) for item in value]
+    return _json_form(getattr(_native, kind), value) if kind[0].isupper() and isinstance(value, dict) else value
 
 
 def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -264,6 +226,23 @@ def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandl
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
         ref=_reference(typed_dict),
     )
+
+
+def describe_params(
+    typed_dict: Any, is_request: bool, schema: JsonSchemaValue, handler: GetJsonSchemaHandler
+) -> JsonSchemaValue:
+    """The JSON schema of these arguments, with the rules, descriptions and examples of the contract."""
+    components = json.loads(_native.openapi())["components"]["schemas"]
+    stated = components["CreateAgent" if is_request else "AgentProfile"]
+    described = handler.resolve_ref_schema(schema)
+    described["description"] = stated["description"].partition(". ")[0]
+    wire_names = {} if is_request else dict(_native.PROFILE_FIELDS)
+    for name, field in described["properties"].items():
+        rule = stated["properties"].get(wire_names.get(name, name))
+        if rule is not None and "$ref" not in field:  # The profile has a schema of its own.
+            referred = components.get(rule.pop("$ref", "").rpartition("/")[2], {})
+            described["properties"][name] = {**referred, **rule}
+    return schema
 
 
 def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Models for people: as one line, and as tables for notebooks. Both get passed on, so personal data is not shown."""
+"""Models for people: as one line, and as trees for notebooks. Both get passed on, so personal data is not shown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from dealkit._native import _Model
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-_CELL = 'style="text-align: left; vertical-align: top"'
+    # A line, and what is below it.
+    Node = tuple[str, list["Node"]]
+
+# A tree of more lines is folded: what is nested deepest first.
+_MOST = 25
 
 
 def line(model: Any) -> str:
@@ -23,31 +27,16 @@ def line(model: Any) -> str:
     return f"{type(model).__name__}({attributes})"
 
 
-def lines(model: Any, width: int) -> str:
-    """A few lines of this width at most, for IPython: what a model holds is folded."""
-    parts = [
-        f"{name}={_folded(value) if is_shown else _hidden(value)}, " for name, value, is_shown in _attributes(model)
-    ]
-    text = f"{type(model).__name__}("
-    indent = len(text)
-    room = width - indent
-    for part in parts:
-        if len(part) > room < width - indent:
-            text = f"{text.rstrip()}\n{' ' * indent}"
-            room = width - indent
-        text += part
-        room -= len(part)
-    return f"{text.removesuffix(', ')})"
+def tree(model: Any) -> str:
+    """The attributes that have a value, one a line, for IPython."""
+    root = _of_model(model)
+    return "\n".join(_lines(root, _unfolded(root), ""))
 
 
-def table(model: Any) -> str:
-    """The attributes that have a value, as an HTML table."""
-    rows = "".join(
-        f"<tr><th {_CELL}>{escape(name)}</th>"
-        f"<td {_CELL}>{_in_table(value) if is_shown else escape(_hidden(value))}</td></tr>"
-        for name, value, is_shown in _attributes(model)
-    )
-    return f"<table><caption>{escape(type(model).__name__)}</caption><tbody>{rows}</tbody></table>"
+def html(model: Any) -> str:
+    """The same for notebooks, which can unfold the rest."""
+    root = _of_model(model)
+    return _details(root, _unfolded(root))
 
 
 def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
@@ -75,21 +64,46 @@ def _in_line(value: Any) -> str:
     return repr(str(value)) if isinstance(value, str) else repr(value)
 
 
-def _folded(value: Any) -> str:
+def _of_model(model: Any) -> Node:
+    return type(model).__name__, [_node(*attribute) for attribute in _attributes(model)]
+
+
+def _node(name: str, value: Any, is_shown: bool) -> Node:
+    if not is_shown:
+        return f"{name}: {_hidden(value)}", []
     if isinstance(value, tuple):
-        return f"<{len(value)}>"
-    if hasattr(value, "isoformat"):
-        return value.isoformat()  # type: ignore[no-any-return]
-    return f"<{type(value).__name__}>" if isinstance(value, _Model) else _in_line(value)
+        return f"{name}: {len(value)}", [_of_model(one) for one in value]
+    if isinstance(value, _Model):
+        kind, children = _of_model(value)
+        return f"{name}: {kind}", children
+    return f"{name}: {_in_line(value) if isinstance(value, str | list) else value}", []
 
 
-def _in_table(value: Any) -> str:
-    if isinstance(value, tuple):
-        return _many(value)
-    return table(value) if isinstance(value, _Model) else escape(str(value))
+def _unfolded(root: Node) -> int:
+    """How many levels below the root are unfolded, at least one."""
+    levels, count = 1, _count(root, 1)
+    while count < (more := _count(root, levels + 1)) <= _MOST:
+        levels, count = levels + 1, more
+    return levels
 
 
-def _many(models: Iterable[Any]) -> str:
-    models = tuple(models)
-    tables = "".join(table(model) for model in models)
-    return f"<details><summary>{len(models)}</summary>{tables}</details>"
+def _count(node: Node, levels: int) -> int:
+    return 1 + (sum(_count(child, levels - 1) for child in node[1]) if levels else 0)
+
+
+def _lines(node: Node, levels: int, indent: str) -> Iterator[str]:
+    label, children = node
+    yield f"{indent}{label}{' …' if children and not levels else ''}"
+    for child in children if levels else ():
+        yield from _lines(child, levels - 1, f"{indent}    ")
+
+
+def _details(node: Node, levels: int) -> str:
+    label, children = node
+    if not children:
+        return f"<div>{escape(label)}</div>"
+    below = "".join(_details(child, max(levels - 1, 0)) for child in children)
+    return (
+        f"<details{' open' if levels else ''}><summary>{escape(label)}</summary>"
+        f'<div style="margin-left: 2em">{below}</div></details>'
+    )

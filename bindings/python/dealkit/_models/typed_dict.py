@@ -19,4 +19,10 @@ def known_to_pydantic(typed_dict: Any, is_request: bool) -> None:
 
         return params_schema(cls, is_request, handler)
 
+    def json_schema(cls: Any, schema: Any, handler: Any, /) -> Any:
+        from dealkit._models.pydantic import describe_params
+
+        return describe_params(cls, is_request, handler(schema), handler)
+
     typed_dict.__get_pydantic_core_schema__ = classmethod(schema)
+    typed_dict.__get_pydantic_json_schema__ = classmethod(json_schema)
