@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
-from processes import ended, python
+from processes import Tarpit, ended, python
 
+from dealkit import AsyncClient
 from dealkit.testing import Sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
@@ -65,6 +69,28 @@ def test_the_example_of_a_test() -> None:
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", "--rootdir", str(EXAMPLES)]
     shown = ended(python(run_pytest, str(EXAMPLES / "test_reward.py"), *options, flags=()))
     assert "1 passed" in shown
+
+
+def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> None:
+    app = runpy.run_path(str(EXAMPLES / "fastapi_service.py"))["app"]
+    messages: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    async def main(tarpit: Tarpit) -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.to_thread(tarpit.wait_for_requests, 1)
+            return {"type": "http.disconnect"}
+
+        app.state.client = AsyncClient(base_url=tarpit.url, service_key="k")
+        scope = {"type": "http", "method": "GET", "path": "/deals/d_1", "query_string": b"", "headers": []}
+        await app(scope, receive, send)
+        await asyncio.to_thread(tarpit.wait_for_ends, 1)
+
+    with Tarpit() as tarpit:
+        asyncio.run(main(tarpit))
+    assert messages[0]["status"] == 499
 
 
 def test_fastapi_service(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:

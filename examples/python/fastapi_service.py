@@ -5,11 +5,13 @@ service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY, and the
 all processes of the service share, from DEALKIT_LEDGER.
 """
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from os import environ
+from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 
 from dealkit import (
@@ -25,6 +27,8 @@ from dealkit import (
     ThrottledError,
     ValidationError,
 )
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -61,7 +65,26 @@ async def create_agent_once(
 async def retrieve_deal(id: str, request: Request) -> Deal:
     """A deal. Its decimal numbers are strings, so that no reader rounds them."""
     client: AsyncClient = request.app.state.client
-    return await client.deals.retrieve(id)
+    return await unless_gone(request, client.deals.retrieve(id))
+
+
+async def unless_gone(request: Request, call: Coroutine[Any, Any, T]) -> T:
+    """What a read returns, which is cancelled if the caller hangs up. A create is better left to end: what is given up in the
+    middle may have made an agent."""
+
+    async def hung_up() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task, gone = asyncio.ensure_future(call), asyncio.ensure_future(hung_up())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise HTTPException(499)  # Nobody sees it.
+    finally:
+        task.cancel()
+        gone.cancel()
 
 
 @app.exception_handler(DealkitError)
