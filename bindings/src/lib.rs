@@ -58,7 +58,9 @@ mod _native {
             many::Many,
         },
         calls::{
-            call::{Call, Options, call_options, create_agent, create_once, raw_request, retrieve_deal},
+            call::{
+                Call, Options, call_options, create_agent, create_once, raw_request, retrieve_deal,
+            },
             key::{KeyAnswer, KeySource, key_source},
             mailbox::{Mailbox, open_mailbox},
             pending::Pending,

@@ -15,7 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 DEBUG = 10
 INFO = 20
@@ -35,7 +37,7 @@ def level() -> int:
     return next(level for level in (DEBUG, INFO, WARNING) if logger.isEnabledFor(level))
 
 
-def guarded(observe: Callable[..., Any]) -> Callable[..., Any]:
+def guarded(observe: F) -> F:
     """A function that hands something to the program's own code, such as a filter or a processor: if that raises, this is
     reported in the way that logging does, the result is None, and the outcome of the call is not lost.
     """
@@ -51,7 +53,7 @@ def guarded(observe: Callable[..., Any]) -> Callable[..., Any]:
                 traceback.print_exc()
             return None
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 @guarded
