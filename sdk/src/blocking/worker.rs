@@ -1,9 +1,9 @@
 //! Many calls, on a background thread, as an iterator.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::{Future, poll_fn},
+    panic::resume_unwind,
     pin::pin,
     sync::{
         Arc,
@@ -16,16 +16,17 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, task::AtomicWaker};
-use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    time::timeout_at,
-};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
     blocking::Blocking,
     bulk::many::{Bulk, InFlight, Inputs, Job, Work},
 };
 
+/// Starts the thread that makes the calls.
+///
+/// # Panics
+/// If the operating system refuses a thread. Nothing was taken or sent then.
 impl<I, W> IntoIterator for Bulk<I, W, Blocking>
 where
     I: Iterator<Item: Into<W::Input>>,
@@ -37,9 +38,18 @@ where
     fn into_iter(self) -> Iter<I, W> {
         let mode = self.mode.clone();
         let (inputs, in_flight) = self.into_queue();
+        let cancel = CancelHandle::new(in_flight.job());
+        let (push, pushed) = unbounded_channel();
+        let (tell, news) = channel();
+        let handle = cancel.clone();
+        let work = move || drop(mode.run(make(in_flight, pushed, tell, handle)));
         Iter {
             inputs,
-            worker: Worker::new(in_flight, mode),
+            out: 0,
+            cancel,
+            push: Some(push),
+            news,
+            thread: Some(thread::spawn(work)),
         }
     }
 }
@@ -50,7 +60,22 @@ where
 /// with the iterator. A [`CancelHandle`] ends it from elsewhere.
 pub struct Iter<I, W: Work> {
     inputs: Inputs<I>,
-    worker: Worker<W>,
+    /// How many calls were pushed but not handed over.
+    out: usize,
+    cancel: CancelHandle,
+    /// `None` only while it is dropped.
+    push: Option<UnboundedSender<W::Input>>,
+    news: Receiver<News<W::Item>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread tells about the calls in flight.
+enum News<T> {
+    Item(T),
+    /// There is room for more calls before the next result.
+    Room,
+    /// The job was given up, and nothing is known of this many calls.
+    GivenUp(usize),
 }
 
 impl<I, W: Work> Iter<I, W> {
@@ -61,17 +86,47 @@ impl<I, W: Work> Iter<I, W> {
 
     /// See [`dealkit::BulkStream::cancel`](crate::BulkStream::cancel).
     pub fn cancel(mut self) -> Vec<W::Item> {
-        self.worker.cancel.cancel();
-        std::iter::from_fn(|| match self.worker.next(None) {
-            News::Item(item) => Some(item),
-            _ => None,
-        })
-        .collect()
+        self.cancel.cancel();
+        let mut items = Vec::new();
+        while self.out > 0 {
+            if let Poll::Ready(item) = self.wait(None) {
+                items.extend(item);
+            }
+        }
+        items
     }
 
     /// A handle that gives the job up from another thread, while this one waits for the next result.
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.worker.cancel.clone()
+        self.cancel.clone()
+    }
+
+    /// Waits for the next result; `None` if there is room for more calls, or there will be no result.
+    fn wait(&mut self, end: Option<Instant>) -> Poll<Option<W::Item>> {
+        let news = match end {
+            Some(end) => self
+                .news
+                .recv_timeout(end.saturating_duration_since(Instant::now())),
+            None => self.news.recv().map_err(Into::into),
+        };
+        match news {
+            Ok(News::Item(item)) => {
+                self.out -= 1;
+                return Poll::Ready(Some(item));
+            }
+            Ok(News::Room) => {}
+            Ok(News::GivenUp(calls)) => self.out -= calls,
+            Err(RecvTimeoutError::Timeout) => return Poll::Pending,
+            // It has panicked.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.inputs.end();
+                self.out = 0;
+                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+                    resume_unwind(panic);
+                }
+            }
+        }
+        Poll::Ready(None)
     }
 }
 
@@ -107,14 +162,17 @@ where
 
     fn next_until(&mut self, end: Option<Instant>) -> Poll<Option<W::Item>> {
         loop {
-            while let Some(input) = self.inputs.next(self.worker.out) {
-                self.worker.push(input.into());
+            while let Some(input) = self.inputs.next(self.out) {
+                self.out += 1;
+                // Only a thread that has panicked does not take it.
+                let _ = self.push.as_ref().map(|push| push.send(input.into()));
             }
-            match self.worker.next(end) {
-                News::Item(item) => return Poll::Ready(Some(item)),
-                News::Room => {}
-                News::Late => return Poll::Pending,
-                News::End => return Poll::Ready(None),
+            if self.out == 0 {
+                return Poll::Ready(None);
+            }
+            match self.wait(end) {
+                Poll::Ready(None) => {}
+                next => return next,
             }
         }
     }
@@ -135,10 +193,20 @@ where
     }
 }
 
+/// Gives up the calls in flight, and closes a ledger, before it returns.
+impl<I, W: Work> Drop for Iter<I, W> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.push = None;
+        // A thread that has panicked must not make this panic as well.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 impl<I, W: Work> fmt::Debug for Iter<I, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Iter")
-            .field("in_flight", &self.worker.out)
+            .field("in_flight", &self.out)
             .finish_non_exhaustive()
     }
 }
@@ -215,191 +283,13 @@ impl fmt::Debug for CancelHandle {
     }
 }
 
-/// Drives the calls in flight of an iterator.
-struct Worker<W: Work> {
-    /// How many calls were pushed but not handed over.
-    out: usize,
-    /// Results that have come, and are handed over first.
-    left: VecDeque<W::Item>,
-    cancel: CancelHandle,
-    state: WorkerState<W>,
-}
-
-enum WorkerState<W: Work> {
-    /// On the calling thread: as long as nothing is in flight, if the operating system refuses a thread, or once the job
-    /// was given up.
-    Caller(InFlight<W>, Blocking),
-    /// On a thread of its own.
-    Background {
-        inputs: UnboundedSender<W::Input>,
-        /// The results; `None` whenever there is room for more calls before the next one.
-        items: Receiver<Option<W::Item>>,
-        /// Returns the calls once the job was given up.
-        thread: JoinHandle<Option<(InFlight<W>, Blocking)>>,
-    },
-    /// The thread has panicked.
-    Gone,
-}
-
-/// What a worker has been waited for.
-enum News<T> {
-    Item(T),
-    /// There is room for more calls.
-    Room,
-    /// The time is over.
-    Late,
-    /// Nothing is in flight.
-    End,
-}
-
-impl<W: Work> Worker<W> {
-    fn new(calls: InFlight<W>, mode: Blocking) -> Self {
-        Self {
-            out: 0,
-            left: VecDeque::new(),
-            cancel: CancelHandle::new(calls.job()),
-            state: WorkerState::Caller(calls, mode),
-        }
-    }
-
-    /// Adds a call to those in flight.
-    fn push(&mut self, input: W::Input) {
-        self.out += 1;
-        if let WorkerState::Caller(..) = self.state
-            && !self.cancel.is_cancelled()
-            && let WorkerState::Caller(calls, mode) = self.take()
-        {
-            self.state = WorkerState::start(calls, mode, self.cancel.clone());
-        }
-        let input = match &self.state {
-            WorkerState::Background { inputs, .. } => match inputs.send(input) {
-                Ok(()) => return,
-                Err(unsent) => {
-                    self.rejoin();
-                    unsent.0
-                }
-            },
-            _ => input,
-        };
-        if let WorkerState::Caller(calls, _) = &mut self.state {
-            calls.push(input);
-        }
-    }
-
-    /// Waits for the next result of the calls in flight, if there are any, or until there is room for more calls.
-    fn next(&mut self, end: Option<Instant>) -> News<W::Item> {
-        loop {
-            if let Some(item) = self.left.pop_front() {
-                self.out -= 1;
-                return News::Item(item);
-            }
-            if self.out == 0 {
-                return News::End;
-            }
-            match &mut self.state {
-                WorkerState::Caller(calls, mode) if self.cancel.is_cancelled() => {
-                    // Runs on the runtime, because responses may have come.
-                    let known = mode.run(async { calls.cancel() });
-                    self.left.extend(known.unwrap_or_default());
-                    self.out = self.left.len();
-                }
-                WorkerState::Caller(calls, mode) => {
-                    let next = self.cancel.bound(calls.next());
-                    let next = mode.run(async {
-                        match end {
-                            Some(end) => timeout_at(end.into(), next).await,
-                            None => Ok(next.await),
-                        }
-                    });
-                    match next {
-                        Ok(Ok(Some(next))) => self.left.extend(next),
-                        Ok(Ok(None)) => {}
-                        Ok(Err(_)) => return News::Late,
-                        Err(_) => return News::End,
-                    }
-                }
-                WorkerState::Background { items, .. } => {
-                    let news = match end {
-                        Some(end) => {
-                            items.recv_timeout(end.saturating_duration_since(Instant::now()))
-                        }
-                        None => items.recv().map_err(Into::into),
-                    };
-                    match news {
-                        Ok(Some(item)) => self.left.push_back(item),
-                        Ok(None) => return News::Room,
-                        Err(RecvTimeoutError::Timeout) => return News::Late,
-                        Err(RecvTimeoutError::Disconnected) => self.rejoin(),
-                    }
-                }
-                WorkerState::Gone => return News::End,
-            }
-        }
-    }
-
-    /// Takes over from the thread, which has ended or is about to. A panic of it is propagated.
-    fn rejoin(&mut self) {
-        if let WorkerState::Background { items, thread, .. } = self.take() {
-            match thread.join() {
-                Ok(Some((calls, mode))) => self.state = WorkerState::Caller(calls, mode),
-                Ok(None) => {}
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-            self.left.extend(items.into_iter().flatten());
-        }
-    }
-
-    fn take(&mut self) -> WorkerState<W> {
-        std::mem::replace(&mut self.state, WorkerState::Gone)
-    }
-}
-
-/// Gives up the calls in flight, and closes a ledger, before it returns.
-impl<W: Work> Drop for Worker<W> {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-        if let WorkerState::Background { thread, .. } = self.take() {
-            // The thread may have panicked; dropping the worker must not panic as well.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl<W: Work> WorkerState<W> {
-    fn start(calls: InFlight<W>, mode: Blocking, cancel: CancelHandle) -> Self {
-        let (inputs, pushed) = unbounded_channel();
-        let (results, items) = channel();
-        // The thread receives the calls only once it runs, so that they are not lost if the operating
-        // system refuses a thread.
-        let (hand_over, handed_over) = channel::<(InFlight<W>, Blocking)>();
-        let work = move || {
-            let (mut calls, mode) = handed_over.recv().ok()?;
-            mode.run(make(&mut calls, pushed, results, &cancel)).ok()?;
-            Some((calls, mode))
-        };
-        match thread::Builder::new()
-            .name("dealkit".to_owned())
-            .spawn(work)
-        {
-            Ok(thread) => {
-                let _ = hand_over.send((calls, mode));
-                Self::Background {
-                    inputs,
-                    items,
-                    thread,
-                }
-            }
-            Err(_) => Self::Caller(calls, mode),
-        }
-    }
-}
-
-/// Makes the calls that are pushed until the job is given up, and then reports what is known of those in flight.
+/// Makes the calls that are pushed. Once the job is given up, tells what is known of those in flight, and of whatever is pushed
+/// after that.
 async fn make<W: Work>(
-    calls: &mut InFlight<W>,
+    mut calls: InFlight<W>,
     mut pushed: UnboundedReceiver<W::Input>,
-    results: Sender<Option<W::Item>>,
-    cancel: &CancelHandle,
+    tell: Sender<News<W::Item>>,
+    cancel: CancelHandle,
 ) {
     let job = calls.job();
     let making = poll_fn(|context| {
@@ -409,11 +299,11 @@ async fn make<W: Work>(
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
-                    Poll::Ready(Some(item)) => drop(results.send(Some(item))),
+                    Poll::Ready(Some(item)) => drop(tell.send(News::Item(item))),
                     // If nothing is in flight, wait for the next push.
                     Poll::Ready(None) | Poll::Pending => {
                         if job.recording() > recording {
-                            drop(results.send(None));
+                            drop(tell.send(News::Room));
                         }
                         return Poll::Pending;
                     }
@@ -422,11 +312,19 @@ async fn make<W: Work>(
         }
     });
     cancel.bound(making).await;
-    pushed.close();
-    while let Some(input) = pushed.recv().await {
-        calls.push(input);
-    }
-    for item in calls.cancel() {
-        drop(results.send(Some(item)));
+    loop {
+        while let Ok(input) = pushed.try_recv() {
+            calls.push(input);
+        }
+        let given_up = calls.len();
+        let known = calls.cancel();
+        drop(tell.send(News::GivenUp(given_up - known.len())));
+        for item in known {
+            drop(tell.send(News::Item(item)));
+        }
+        match pushed.recv().await {
+            Some(input) => calls.push(input),
+            None => return,
+        }
     }
 }

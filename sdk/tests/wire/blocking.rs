@@ -18,7 +18,7 @@ use dealkit::{
 };
 
 use crate::{
-    mock::{AGENT, DEAL, Service, builder, header, target},
+    mock::{AGENT, DEAL, Service, builder, header},
     peer::{FINE, Http1, KEY, PATIENCE, Peer, Step, ada, answer},
 };
 
@@ -30,39 +30,6 @@ fn blocking(service: &Service) -> Client {
 fn patient(url: String) -> Client {
     let client = builder(url).timeout(Duration::from_secs(10)).build();
     Client::new(client.unwrap()).unwrap()
-}
-
-#[test]
-fn it_creates_agents() {
-    let service = Service::answering_blocking(201, AGENT);
-    let agent = blocking(&service).agents().create(ada()).send().unwrap();
-    assert_eq!(agent.id, "a_1");
-    assert_eq!(agent.last_name, "Lovelace");
-    let request = service.only();
-    assert_eq!(
-        (request.method_str(), target(&request)),
-        ("POST", "/v1/agents")
-    );
-    assert_eq!(request.body_string(), ada().to_json().as_str());
-    assert_eq!(header(&request, "x-service-key"), [KEY]);
-    assert_eq!(header(&request, "content-type"), ["application/json"]);
-}
-
-#[test]
-fn it_retrieves_deals() {
-    let service = Service::answering_blocking(200, DEAL);
-    let call = blocking(&service)
-        .deals()
-        .retrieve("a/b")
-        .timeout(Duration::from_secs(30));
-    let deal = call.header("x-team", "blue").send().unwrap();
-    assert_eq!(deal.id, "d_1");
-    let request = service.only();
-    assert_eq!(
-        (request.method_str(), target(&request)),
-        ("GET", "/v1/deals/a%2Fb")
-    );
-    assert_eq!(header(&request, "x-team"), ["blue"]);
 }
 
 #[test]
