@@ -16,11 +16,13 @@ use futures_util::{
 use tokio::runtime::Handle;
 
 #[cfg(feature = "ledger")]
-use crate::bulk::recorder::{InDoubt, Resolve};
+use crate::{
+    bulk::recorder::{InDoubt, Recorder, Resolve, Rules},
+    http::base_url,
+};
 use crate::{
     bulk::{
         many::{Bulk, BulkStream, Job, Work, sealed},
-        recorder::Recorder,
         row::{Course, CreateRow, Creation, id_in},
     },
     calls::{
@@ -119,11 +121,15 @@ pub struct Creates<T = Agent> {
     agents: Agents,
     call: fn(&Agents, Bytes) -> Call<T>,
     /// The agent's identifier, which the ledger records.
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "there is no ledger")
+    )]
     agent_id: fn(&T) -> Option<String>,
-    /// The base URL that a ledger is bound to.
     #[cfg(feature = "ledger")]
-    service: String,
     recorder: Option<Recorder>,
+    #[cfg(feature = "ledger")]
+    rules: Rules,
 }
 
 impl<M: Clone> Agents<M> {
@@ -138,8 +144,9 @@ impl<M: Clone> Agents<M> {
             call: |agents, body| agents.create_written(body),
             agent_id: |agent| Some(agent.id.to_string()),
             #[cfg(feature = "ledger")]
-            service: crate::http::base_url::normal(&self.service.base_url),
             recorder: None,
+            #[cfg(feature = "ledger")]
+            rules: Rules::default(),
         };
         Bulk::new(rows.into_iter(), CONCURRENCY, work, self.mode.clone())
     }
@@ -154,8 +161,9 @@ impl<I, M> CreateMany<I, Agent, M> {
             call: |agents, body| agents.create_written(body).raw_response(),
             agent_id: |response| id_in(response.body()),
             #[cfg(feature = "ledger")]
-            service: work.service,
             recorder: work.recorder,
+            #[cfg(feature = "ledger")]
+            rules: work.rules,
         })
     }
 }
@@ -228,7 +236,8 @@ impl<I, T, M> CreateMany<I, T, M> {
         ledger: &crate::ledger::Ledger,
         keys: impl Into<Option<&'a str>>,
     ) -> Self {
-        self.work.recorder = Some(Recorder::new(ledger, &self.work.service, keys.into()));
+        let service = base_url::normal(&self.work.agents.service.base_url);
+        self.work.recorder = Some(Recorder::new(ledger, service, keys.into()));
         self
     }
 
@@ -244,9 +253,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// Sends again the rows that the [ledger](Self::ledger) has as unknown, without asking anybody. If an earlier run did
     /// create the agent, there are then two; [`resolve`](Self::resolve) looks before it sends.
     pub fn resend_unknown(mut self) -> Self {
-        if let Some(recorder) = &mut self.work.recorder {
-            recorder.rules.in_doubt = InDoubt::Resend;
-        }
+        self.work.rules.in_doubt = InDoubt::Resend;
         self
     }
 
@@ -255,16 +262,12 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// recorded it, or is sent if that job has not sent it. Without this, or if the time is over, it comes back at once,
     /// with an error that [is in flight](Error::is_in_flight).
     pub fn wait_in_flight(mut self) -> Self {
-        if let Some(recorder) = &mut self.work.recorder {
-            recorder.rules.waits_in_flight = true;
-        }
+        self.work.rules.waits_in_flight = true;
         self
     }
 
     pub(crate) fn ask(mut self, resolve: Resolve) -> Self {
-        if let Some(recorder) = &mut self.work.recorder {
-            recorder.rules.in_doubt = InDoubt::Ask(resolve);
-        }
+        self.work.rules.in_doubt = InDoubt::Ask(resolve);
         self
     }
 }
@@ -300,7 +303,7 @@ impl<I, T> CreateMany<I, T> {
     ///
     /// It is asked about as many rows at a time as are in flight. While it is being asked about a row, no other job sends
     /// that row or asks about it. It has no time limit but its own. If the job is given up, its future is dropped, and the
-    /// row stays unknown. The job needs a [ledger](Self::ledger), which is set before this.
+    /// row stays unknown. Without a [ledger](Self::ledger), no row is sent.
     ///
     /// ```no_run
     /// # use dealkit::{AgentId, CreateRow, chrono::Utc, ledger::{Ledger, Resolution, RowInDoubt}};
@@ -364,29 +367,25 @@ impl<T: Send + 'static> Work for Creates<T> {
         });
         let learner = job.clone();
         let send = move |call| send(call).inspect_err(move |error| learner.learn(index, error));
-        let recording = match &mut self.recorder {
-            Some(recorder) => recorder.begin(key.as_deref(), index).map(Some),
-            None => Ok(None),
-        };
-        let call = match recording {
-            Ok(Some(recording)) => {
+        let begin = || -> Result<BoxFuture<'static, Creation<T>>, Error> {
+            #[cfg(feature = "ledger")]
+            if let Some(recorder) = &mut self.recorder {
+                let recording = recorder.begin(key.as_deref(), index, &self.rules)?;
                 let (agent_id, course) = (self.agent_id, Arc::clone(&course));
-                recording
-                    .run(index, call, send, agent_id, course, job.clone())
-                    .boxed()
+                let running = recording.run(index, call, send, agent_id, course, job.clone());
+                return Ok(running.boxed());
+            } else if self.rules.are_set() {
+                return Err(Error::config(
+                    "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
+                ));
             }
             // A row's own error takes precedence.
-            Ok(None) => match call.and_then(|call| job.refusal().map_or(Ok(call), Err)) {
-                Ok(call) => {
-                    course.may_send.store(true, Ordering::Relaxed);
-                    send(call)
-                        .map(move |result| Creation::of(index, result))
-                        .boxed()
-                }
-                Err(error) => done(Creation::not_sent(index, error)).boxed(),
-            },
-            Err(error) => done(Creation::not_sent(index, error)).boxed(),
+            let call = call.and_then(|call| job.refusal().map_or(Ok(call), Err))?;
+            course.may_send.store(true, Ordering::Relaxed);
+            let sent = send(call).map(move |result| Creation::of(index, result));
+            Ok(sent.boxed())
         };
+        let call = begin().unwrap_or_else(|error| done(Creation::not_sent(index, error)).boxed());
         Creating {
             index,
             key,
@@ -400,6 +399,7 @@ impl<T: Send + 'static> Work for Creates<T> {
     fn give_up<'a>(&mut self, running: impl Iterator<Item = &'a mut Creating<T>>) {
         running.for_each(Creating::give_up);
         // What has become of them is handed over once it is on disk.
+        #[cfg(feature = "ledger")]
         if let Some(recorder) = &self.recorder {
             recorder.finish();
         }

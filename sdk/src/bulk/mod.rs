@@ -6,9 +6,6 @@ pub(crate) mod many;
 pub(crate) mod once;
 #[cfg(feature = "ledger")]
 pub(crate) mod recorder;
-#[cfg(not(feature = "ledger"))]
-#[path = "no_recorder.rs"]
-pub(crate) mod recorder;
 pub(crate) mod retrieve;
 pub(crate) mod row;
 pub(crate) mod window;

@@ -15,7 +15,7 @@ use futures_util::{
     FutureExt as _,
     future::{BoxFuture, ready},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::{
     many::Job,
@@ -52,8 +52,15 @@ pub(crate) enum InDoubt {
     Ask(Resolve),
 }
 
-/// How long a row that another job is sending waits until it is looked up again: at first, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+impl Rules {
+    /// Whether any is not the one without a ledger.
+    pub(crate) fn are_set(&self) -> bool {
+        self.waits_in_flight || !matches!(self.in_doubt, InDoubt::Report)
+    }
+}
+
+/// How long a row that another job is sending waits until it is looked up again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The ledger of a job.
 pub(crate) struct Recorder {
@@ -63,7 +70,6 @@ pub(crate) struct Recorder {
     keys: Option<String>,
     /// `None` until the ledger is needed.
     writer: Option<Writer>,
-    pub(crate) rules: Rules,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal.
     seen: HashMap<u64, usize>,
@@ -71,13 +77,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(ledger: &Ledger, service: &str, keys: Option<&str>) -> Self {
+    pub(crate) fn new(ledger: &Ledger, service: String, keys: Option<&str>) -> Self {
         Self {
             ledger: ledger.clone(),
-            service: service.to_owned(),
+            service,
             keys: keys.map(str::to_owned),
             writer: None,
-            rules: Rules::default(),
             seen: HashMap::new(),
             hashes: RandomState::new(),
         }
@@ -103,7 +108,12 @@ impl Recorder {
     }
 
     /// Looks up a row with this key and index, unless it cannot be sent anyway.
-    pub(crate) fn begin(&mut self, key: Option<&str>, index: usize) -> Result<Recording, Error> {
+    pub(crate) fn begin(
+        &mut self,
+        key: Option<&str>,
+        index: usize,
+        rules: &Rules,
+    ) -> Result<Recording, Error> {
         let Some(key) = key.filter(|key| !key.is_empty()) else {
             return Err(Error::config(
                 "not sent: the row has no key, or an empty one; with a ledger, each row needs a key of its own",
@@ -114,7 +124,7 @@ impl Recorder {
             return Err(Error::duplicate_key(first));
         }
         let handle = self.writer()?.handle().clone();
-        Ok(Recording::of(handle, key, self.rules.clone()))
+        Ok(Recording::of(handle, key, rules.clone()))
     }
 
     /// Waits until everything noted so far is on disk.
@@ -147,7 +157,7 @@ impl Recording {
     /// Makes the call if the row may be sent, and records its outcome before it is handed over. If this future is
     /// dropped before it completes, the outcome so far is recorded.
     pub(crate) async fn run<T, F>(
-        mut self,
+        self,
         index: usize,
         call: Result<Call<T>, Error>,
         send: impl FnOnce(Call<T>) -> F + Send,
@@ -158,38 +168,48 @@ impl Recording {
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
+        let Found { key, mut recorded } = match self.found.await {
+            Ok(found) => found,
+            Err(error) => return Creation::not_sent(index, error.into()),
+        };
         let limit = call.as_ref().ok().filter(|_| self.rules.waits_in_flight);
-        let mut patience = Patience::new(limit.map(Call::time_limit));
-        let (key, is_in_doubt) = loop {
-            let found = match self.found.as_mut().await {
-                Ok(found) => found,
+        let mut claim = Claim {
+            handle: self.handle,
+            text: self.key,
+            key,
+            when: WhenInDoubt::Ask,
+            patience: limit.and_then(|call| Instant::now().checked_add(call.time_limit())),
+            progress: Arc::default(),
+            is_open: AtomicBool::new(false),
+            term: AtomicU64::new(0),
+            refused: OnceLock::new(),
+        };
+        let is_in_doubt = loop {
+            course
+                .is_in_doubt
+                .store(recorded.is_some(), Ordering::Relaxed);
+            let known = match claim.wait(recorded).await {
+                Ok(Some(known)) => known,
+                Ok(None) => break false,
                 Err(error) => return Creation::not_sent(index, error.into()),
             };
-            let Some(recorded) = found.recorded else {
-                break (found.key, false);
-            };
             let is_given_up = course.is_given_up.load(Ordering::Relaxed);
-            course.is_in_doubt.store(true, Ordering::Relaxed);
-            let known = match (&self.rules.in_doubt, &call) {
-                (InDoubt::Resend, _) if recorded.is_in_doubt() => break (found.key, true),
-                (InDoubt::Ask(resolve), Ok(call)) if recorded.is_in_doubt() && !is_given_up => {
+            match (&self.rules.in_doubt, &call) {
+                (InDoubt::Resend, _) if known.is_in_doubt() => break true,
+                (InDoubt::Ask(resolve), Ok(call)) if known.is_in_doubt() && !is_given_up => {
                     // Nothing is sent, but what is not ours must not be polled when it is given up.
                     course.may_send.store(true, Ordering::Relaxed);
-                    let row = self.row(&recorded, call.json_body());
-                    let answer = ask(&self.handle, index, found.key, recorded, resolve(row)).await;
+                    let answer = resolve(claim.row(&known, call.json_body()));
+                    let answer = claim.ask(index, known, answer).await;
                     course.may_send.store(false, Ordering::Relaxed);
                     match answer {
-                        None => break (found.key, false),
-                        Some(known) => known,
+                        Ok(None) => break false,
+                        Ok(faster) => recorded = faster,
+                        Err(creation) => return creation,
                     }
                 }
-                _ => Creation::of_record(index, recorded),
-            };
-            let is_in_flight = known.result.as_ref().is_err_and(Error::is_in_flight);
-            if !is_in_flight || is_given_up || !patience.wait().await {
-                return known;
+                _ => return Creation::of_record(index, known),
             }
-            self.found = self.handle.look_up(self.key.clone()).boxed();
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
         // What the ledger knows of the row is not forgotten, and its own error takes precedence.
@@ -205,20 +225,12 @@ impl Recording {
             Err(error) => return Creation::not_sent(index, error.with_earlier_doubt(is_in_doubt)),
         };
         course.may_send.store(true, Ordering::Relaxed);
-        let claim = Arc::new(Claim {
-            handle: self.handle,
-            text: self.key,
-            key,
-            when: match self.rules.in_doubt {
-                InDoubt::Resend => WhenInDoubt::Resend,
-                _ => WhenInDoubt::Report,
-            },
-            patience,
-            progress: call.progress(),
-            is_open: AtomicBool::new(false),
-            term: AtomicU64::new(0),
-            refused: OnceLock::new(),
-        });
+        claim.when = match self.rules.in_doubt {
+            InDoubt::Resend => WhenInDoubt::Resend,
+            _ => WhenInDoubt::Report,
+        };
+        claim.progress = call.progress();
+        let claim = Arc::new(claim);
         let result = send(call.before_sending(claim.before_sending())).await;
         if let Some(recorded) = claim.refused.get() {
             return Creation::of_record(index, recorded.clone());
@@ -243,137 +255,16 @@ impl Recording {
     }
 }
 
-impl Recording {
-    /// The row as somebody is asked about it.
-    fn row(&self, recorded: &Recorded, request: Option<Json>) -> RowInDoubt {
-        RowInDoubt {
-            status: recorded.status,
-            request_id: recorded.request_id.clone(),
-            ..RowInDoubt::new(
-                self.key.clone(),
-                request.unwrap_or_else(|| Json::written(())),
-                recorded.sent_at.unwrap_or_default(),
-            )
-        }
-    }
-}
-
-/// Learns whether the agent of a row in doubt exists. Meanwhile, no other job asks about it or sends it. Returns what
-/// is known of the row, or `None` if there is no agent.
-async fn ask<T>(
-    handle: &Handle,
-    index: usize,
-    key: KeyHash,
-    recorded: Recorded,
-    answer: impl Future<Output = Result<Resolution, Unanswered>> + Send,
-) -> Option<Creation<T>> {
-    let in_doubt =
-        |error: LedgerError| Creation::not_sent(index, Error::from(error).with_earlier_doubt(true));
-    let mut asked = Asked {
-        handle,
-        key,
-        is_open: true,
-    };
-    match handle.claim(key, WhenInDoubt::Ask).await {
-        Ok(None) => {}
-        Ok(Some(faster)) => {
-            asked.is_open = false;
-            return Some(Creation::of_record(index, faster));
-        }
-        Err(error) => return Some(in_doubt(error)),
-    }
-    let answer = AssertUnwindSafe(answer).catch_unwind().await;
-    let answer = answer.unwrap_or_else(|_| Err("it has panicked".into()));
-    let why = match answer {
-        Ok(Resolution::NoAgent) => match handle.settle(key, index, None).await {
-            Ok(()) => {
-                asked.is_open = false;
-                return None;
-            }
-            Err(error) => return Some(in_doubt(error)),
-        },
-        Ok(Resolution::Agent(id)) => {
-            let settled = handle.settle(key, index, Some(id.clone())).await;
-            match settled.err() {
-                Some(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
-                ledger_error => {
-                    asked.is_open = ledger_error.is_some();
-                    let known = Recorded {
-                        outcome: Outcome::Succeeded,
-                        agent_id: Some(id),
-                        ..recorded
-                    };
-                    return Some(Creation {
-                        ledger_error,
-                        ..Creation::of_record(index, known)
-                    });
-                }
-            }
-        }
-        Ok(Resolution::Unknown) => None,
-        Err(error) => Some(error),
-    };
-    asked.is_open = false;
-    // If this cannot be written, the row is in doubt all the same.
-    let _ = handle.note(key, None).await;
-    Some(match why {
-        None => Creation::of_record(index, recorded),
-        Some(why) => Creation::not_sent(index, Error::unanswered(&recorded, why)),
-    })
-}
-
-/// A row that somebody is asked about. Once this is dropped, another job may ask.
-struct Asked<'a> {
-    handle: &'a Handle,
-    key: KeyHash,
-    /// Whether it may be claimed, and nothing was noted since.
-    is_open: bool,
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        if self.is_open {
-            drop(self.handle.note(self.key, None));
-        }
-    }
-}
-
-/// How long to wait for another job.
-#[derive(Clone, Copy)]
-struct Patience {
-    /// `None` if there is no waiting.
-    end: Option<Instant>,
-    pause: Duration,
-}
-
-impl Patience {
-    fn new(limit: Option<Duration>) -> Self {
-        Self {
-            end: limit.and_then(|limit| Instant::now().checked_add(limit)),
-            pause: PAUSES.0,
-        }
-    }
-
-    /// Waits a little; false if the time is over.
-    async fn wait(&mut self) -> bool {
-        let now = Instant::now();
-        let Some(end) = self.end.filter(|end| now < *end) else {
-            return false;
-        };
-        sleep_until(end.min(now + self.pause)).await;
-        self.pause = PAUSES.1.min(self.pause * 2);
-        true
-    }
-}
-
-/// The claim of a row that is sent. If it is still open when it is dropped, the row was given up.
+/// The claim of a row that is asked about or sent. If it is still open when it is dropped, the row was given up.
 struct Claim {
     handle: Handle,
     /// The key, and its hash.
     text: String,
     key: KeyHash,
     when: WhenInDoubt,
-    patience: Patience,
+    /// Until when to wait for another job; `None` if it is not waited for.
+    patience: Option<Instant>,
+    /// That of the call, once there is one.
     progress: Arc<CallProgress>,
     /// Whether it may be in the ledger, and nothing was noted since.
     is_open: AtomicBool,
@@ -384,38 +275,113 @@ struct Claim {
 }
 
 impl Claim {
-    /// Claims the row once it is its turn, and waits until that is on disk.
+    /// Waits for a row that another job is sending, if it is to be waited for, and returns what there is of it then.
+    async fn wait(&self, mut recorded: Option<Recorded>) -> Result<Option<Recorded>, LedgerError> {
+        let is_waited_for = |row: &Recorded| row.in_flight && self.patience > Some(Instant::now());
+        while recorded.as_ref().is_some_and(is_waited_for) {
+            sleep(PAUSE).await;
+            recorded = self.handle.look_up(self.text.clone()).await?.recorded;
+        }
+        Ok(recorded)
+    }
+
+    /// Claims the row, and waits until that is on disk; or returns what another job has recorded, if that was faster.
+    async fn claim(&self) -> Result<Option<Recorded>, LedgerError> {
+        self.is_open.store(true, Ordering::Relaxed);
+        self.term.store(self.handle.term(), Ordering::Relaxed);
+        let refused = self.handle.claim(self.key, self.when).await?;
+        self.is_open.store(refused.is_none(), Ordering::Relaxed);
+        Ok(refused)
+    }
+
+    /// Claims the row once it is its turn.
     fn before_sending(self: &Arc<Self>) -> BeforeSending {
         let this = Arc::clone(self);
         Arc::new(move || {
             let this = Arc::clone(&this);
             Box::pin(async move {
                 // A row that is sent again after an attempt is claimed already.
-                if this.is_open.load(Ordering::Relaxed) {
-                    return Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?);
-                }
-                let mut patience = this.patience;
-                let recorded = loop {
-                    this.is_open.store(true, Ordering::Relaxed);
-                    this.term.store(this.handle.term(), Ordering::Relaxed);
-                    let claimed = this.handle.claim(this.key, this.when).await?;
-                    let Some(recorded) = claimed else {
-                        return Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?);
+                while !this.is_open.load(Ordering::Relaxed) {
+                    let Some(refused) = this.claim().await? else {
+                        break;
                     };
-                    this.is_open.store(false, Ordering::Relaxed);
-                    if !recorded.in_flight || !patience.wait().await {
-                        break recorded;
-                    }
                     // Those that wait look first: their claims would keep each other waiting.
-                    let found = this.handle.look_up(this.text.clone()).await?;
-                    if let Some(recorded) = found.recorded.filter(Recorded::is_known) {
-                        break recorded;
+                    let waited = refused.in_flight;
+                    let recorded = this.wait(Some(refused)).await?;
+                    let is_free = |row: &Recorded| waited && row.is_in_doubt();
+                    if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
+                        let error = Error::recorded(&recorded);
+                        let _ = this.refused.set(recorded);
+                        return Err(error);
                     }
-                };
-                let error = Error::recorded(&recorded);
-                let _ = this.refused.set(recorded);
-                Err(error)
+                }
+                Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?)
             })
+        })
+    }
+
+    /// The row as somebody is asked about it.
+    fn row(&self, recorded: &Recorded, request: Option<Json>) -> RowInDoubt {
+        RowInDoubt {
+            status: recorded.status,
+            request_id: recorded.request_id.clone(),
+            ..RowInDoubt::new(
+                self.text.clone(),
+                request.unwrap_or_else(|| Json::written(())),
+                recorded.sent_at.unwrap_or_default(),
+            )
+        }
+    }
+
+    /// Learns whether the agent of a row in doubt exists. Meanwhile, no other job asks about it or sends it. Returns
+    /// `None` if there is no agent, what another job has recorded if that was faster, or else, as the error, what is known.
+    async fn ask<T>(
+        &self,
+        index: usize,
+        recorded: Recorded,
+        answer: impl Future<Output = Result<Resolution, Unanswered>> + Send,
+    ) -> Result<Option<Recorded>, Creation<T>> {
+        let in_doubt = |error: LedgerError| {
+            Creation::not_sent(index, Error::from(error).with_earlier_doubt(true))
+        };
+        if let Some(faster) = self.claim().await.map_err(in_doubt)? {
+            return Ok(Some(faster));
+        }
+        let answer = AssertUnwindSafe(answer).catch_unwind().await;
+        let found = match answer.unwrap_or_else(|_| Err("it has panicked".into())) {
+            Ok(Resolution::Agent(id)) => Ok(Some(id)),
+            Ok(Resolution::NoAgent) => Ok(None),
+            Ok(Resolution::Unknown) => Err(None),
+            Err(error) => Err(Some(error)),
+        };
+        let why = match found {
+            Err(why) => why,
+            Ok(agent_id) => match self.handle.settle(self.key, index, agent_id.clone()).await {
+                Err(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
+                Err(error) if agent_id.is_none() => return Err(in_doubt(error)),
+                settled => {
+                    self.is_open.store(settled.is_err(), Ordering::Relaxed);
+                    if agent_id.is_none() {
+                        return Ok(None);
+                    }
+                    let known = Recorded {
+                        outcome: Outcome::Succeeded,
+                        agent_id,
+                        ..recorded
+                    };
+                    return Err(Creation {
+                        ledger_error: settled.err(),
+                        ..Creation::of_record(index, known)
+                    });
+                }
+            },
+        };
+        self.is_open.store(false, Ordering::Relaxed);
+        // If this cannot be written, the row is in doubt all the same.
+        let _ = self.handle.note(self.key, None).await;
+        Err(match why {
+            None => Creation::of_record(index, recorded),
+            Some(why) => Creation::not_sent(index, Error::unanswered(&recorded, why)),
         })
     }
 }

@@ -205,58 +205,6 @@ async fn the_raw_responses_can_be_had_and_headers_sent() {
     }
 }
 
-#[tokio::test]
-async fn a_row_is_retried_only_where_the_service_did_not_act() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let many = client.agents().create_many(rows(0..2)).concurrency(1);
-    let mut creations = many.retry(at_once()).stream();
-    let serve = async {
-        peer.next().await.answer(429, "");
-        create(peer.next().await);
-        peer.next().await.answer(503, "");
-        settle().await;
-        assert!(peer.waiting().is_none());
-    };
-    let (first, ()) = tokio::join!(
-        async {
-            [
-                creations.next().await.unwrap(),
-                creations.next().await.unwrap(),
-            ]
-        },
-        serve
-    );
-    assert_eq!(
-        outcomes(&first),
-        [(0, Outcome::Succeeded), (1, Outcome::Unknown)]
-    );
-}
-
-#[tokio::test]
-async fn after_stop_what_is_in_flight_still_comes() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let mut creations = client
-        .agents()
-        .create_many((0..).map(row))
-        .concurrency(3)
-        .stream();
-    let held = tokio::select! {
-        _ = creations.next() => panic!("nothing was answered"),
-        held = hear(&mut peer, 3) => held,
-    };
-    creations.stop();
-    for heard in held {
-        create(heard);
-    }
-    let came: Vec<_> = creations.by_ref().collect().await;
-    assert_eq!(ids(came), ["a_0", "a_1", "a_2"]);
-    assert!(creations.cancel().is_empty());
-    settle().await;
-    assert!(peer.waiting().is_none());
-}
-
 /// Serves creates, and refuses the row with this number.
 async fn refuse(peer: &mut Peer, refused: usize, status: u16) {
     loop {
@@ -342,40 +290,6 @@ async fn a_stopped_job_gives_invalid_rows_their_own_error_and_goes_on_to_one_it_
     };
     use ErrorKind::{Status, Stopped, Validation};
     assert_eq!(came, [Status, Validation, Validation, Stopped]);
-}
-
-#[test]
-fn a_401_stops_the_blocking_iterator() {
-    let service = Service::answering_blocking(401, "");
-    let client = blocking::Client::new(service.client()).unwrap();
-    let taken = Cell::new(0);
-    let many = (0..1_000).map(|number| {
-        taken.set(number + 1);
-        row(number)
-    });
-    let came: Vec<_> = client
-        .agents()
-        .create_many(many)
-        .concurrency(3)
-        .into_iter()
-        .collect();
-    assert_eq!(
-        came.len(),
-        taken.get(),
-        "every row that was taken comes back"
-    );
-    let refused = service.arrived().len();
-    assert!(
-        refused <= 6 && taken.get() <= 9,
-        "{refused} {}",
-        taken.get()
-    );
-    let kinds: Vec<_> = came
-        .into_iter()
-        .map(|creation| creation.result.unwrap_err().kind())
-        .collect();
-    assert_eq!(kinds.first(), Some(&ErrorKind::Status));
-    assert_eq!(kinds.last(), Some(&ErrorKind::Stopped));
 }
 
 #[tokio::test]
@@ -590,35 +504,6 @@ async fn what_is_shown_holds_no_key_and_nobody() {
     let stream = client.agents().create_many([broken_row()]).stream();
     let shown = format!("{many:?} {stream:?} {in_flight:?} {row:?}");
     assert!(!shown.contains(KEY) && !shown.contains("CANARY"), "{shown}");
-}
-
-#[test]
-fn the_blocking_iterator_has_the_same_names() {
-    let service = Service::answering_blocking(201, AGENT);
-    let client = blocking::Client::new(service.client()).unwrap();
-    let many = client
-        .agents()
-        .create_many([Ok(row(0)), row_error(), Ok(row(2))]);
-    let many = many
-        .concurrency(2)
-        .timeout(Duration::from_secs(30))
-        .retry(at_once());
-    let came: Vec<_> = many.header("x-team", "blue").into_iter().collect();
-    use Outcome::{NotSent, Succeeded};
-    assert_eq!(
-        outcomes(&came),
-        [(0, Succeeded), (1, NotSent), (2, Succeeded)]
-    );
-    assert_eq!(service.arrived().len(), 2);
-
-    let many = client.agents().create_many(rows(0..20)).unordered();
-    let indexes: BTreeSet<usize> = many.into_iter().map(|creation| creation.index).collect();
-    assert_eq!(indexes, BTreeSet::from_iter(0..20));
-}
-
-fn row_error() -> Result<CreateAgent, ValidationError> {
-    broken_row().validate()?;
-    Ok(broken_row())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeSet, VecDeque},
+    collections::VecDeque,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use dealkit::{DealId, ErrorKind, Outcome, blocking};
 use futures_util::StreamExt as _;
 
 use crate::{
-    mock::{DEAL, Service, client, target},
+    mock::{DEAL, Service, client},
     peer::{Heard, KEY, Peer},
 };
 
@@ -211,42 +211,6 @@ async fn one_slow_deal_does_not_let_the_others_pile_up() {
 }
 
 #[tokio::test]
-async fn an_endless_iterator_is_asked_only_as_far_as_need_be() {
-    let service = Service::answering(200, &[], DEAL).await;
-    let client = service.client();
-    for unordered in [false, true] {
-        let taken = Cell::new(0);
-        let endless = (0..).map(|number| {
-            taken.set(number + 1);
-            format!("d_{number}")
-        });
-        let mut many = client.deals().retrieve_many(endless).concurrency(3);
-        if unordered {
-            many = many.unordered();
-        }
-        let mut deals = many.stream();
-        settle().await;
-        assert_eq!(
-            taken.get(),
-            0,
-            "nothing is asked for before the stream is read"
-        );
-        for at in 0..10 {
-            let item = deals.next().await.unwrap();
-            assert!(unordered || item.index == at);
-            assert!(
-                (at + 1..=at + 3).contains(&taken.get()),
-                "{} taken for the {at}th",
-                taken.get()
-            );
-        }
-        drop(deals);
-        settle().await;
-        assert!(taken.get() <= 12);
-    }
-}
-
-#[tokio::test]
 async fn no_identifiers_are_no_deals() {
     let client = client("http://127.0.0.1:9");
     let mut deals = client.deals().retrieve_many(&[] as &[DealId]).stream();
@@ -378,49 +342,6 @@ async fn what_is_shown_holds_no_key() {
         client.deals().retrieve_many(["CANARY"]).stream()
     );
     assert!(!shown.contains(KEY) && !shown.contains("CANARY"), "{shown}");
-}
-
-#[test]
-fn the_blocking_iterator_has_the_same_names() {
-    let service = Service::answering_blocking(200, DEAL);
-    let client = blocking::Client::new(service.client()).unwrap();
-    let many = client.deals().retrieve_many(["d_1", "..", "d_2"]);
-    let mut items = Vec::new();
-    for item in many.concurrency(2).timeout(Duration::from_secs(30)) {
-        items.push((
-            item.index,
-            item.id,
-            item.result
-                .map(|deal| deal.id)
-                .map_err(|error| error.kind()),
-        ));
-    }
-    assert_eq!(
-        items,
-        [
-            (0, "d_1".to_owned(), Ok("d_1".into())),
-            (1, "..".to_owned(), Err(ErrorKind::Validation)),
-            (2, "d_2".to_owned(), Ok("d_1".into())),
-        ]
-    );
-    let targets: BTreeSet<String> = service
-        .arrived()
-        .iter()
-        .map(|request| target(request).to_owned())
-        .collect();
-    assert_eq!(
-        targets,
-        BTreeSet::from(["/v1/deals/d_1".to_owned(), "/v1/deals/d_2".to_owned()])
-    );
-
-    let many = client.deals().retrieve_many(ids(0..20));
-    let mut indexes: Vec<usize> = many
-        .unordered()
-        .into_iter()
-        .map(|item| item.index)
-        .collect();
-    indexes.sort_unstable();
-    assert_eq!(indexes, Vec::from_iter(0..20));
 }
 
 #[test]
