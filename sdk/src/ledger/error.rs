@@ -1,7 +1,5 @@
 //! What can be wrong with a ledger, and what to do about it.
 
-#[cfg(feature = "ledger-postgres")]
-use std::time::Duration;
 use std::{
     error::Error as StdError,
     fmt, io,
@@ -22,6 +20,9 @@ struct Facts {
     purpose: Purpose,
     cause: Cause,
 }
+
+/// In place of the URL of a database that may have a password anywhere.
+pub(super) const HIDDEN_URL: &str = "postgresql://…";
 
 /// Where a ledger is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,8 +95,6 @@ pub(super) enum Cause {
     DatabaseUrl(&'static str),
     /// Why there is no connection, or no answer.
     Unreachable(String),
-    /// Others take the job for dead.
-    LeaseLost,
     /// Why the user may not do it.
     Denied(String),
     /// The ledgers of a database, of which none was named.
@@ -182,7 +181,7 @@ impl LedgerError {
                 LedgerErrorKind::Refused
             }
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
-            Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
+            Cause::Unreachable(_) => LedgerErrorKind::Unreachable,
             Cause::Several(_) => LedgerErrorKind::Several,
         }
     }
@@ -250,9 +249,10 @@ impl LedgerErrorKind {
 }
 
 impl Cause {
-    #[cfg(feature = "ledger-postgres")]
-    pub(super) fn unanswered(limit: Duration) -> Self {
-        Self::Unreachable(format!("no answer within {} s", limit.as_secs()))
+    /// Others take the job for dead.
+    pub(super) fn lease_lost() -> Self {
+        let why = "it was out of reach for so long that others take this job for one that has died";
+        Self::Unreachable(why.to_owned())
     }
 
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
@@ -320,10 +320,6 @@ impl Cause {
             Cause::Unreachable(why) => format!(
                 "the database cannot be reached ({why}). Nothing is sent that is not recorded there; once it answers, \
                  {again}"
-            ),
-            Cause::LeaseLost => format!(
-                "the database was out of reach for so long that others take this job for one that has died, and \
-                 nothing more was sent; {again}"
             ),
             Cause::Denied(why) => format!(
                 "the database refuses it ({why}). Whoever owns it can make the tables with `dealkit ledger init`, and \

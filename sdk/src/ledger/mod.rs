@@ -8,12 +8,9 @@
 //! record that the service has another base URL. Nothing there sends anything.
 
 // `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has
-// to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other, which `database` connects to
-// and where a job has a `lease`; `writer` is the thread that uses it, of a job or of a client, which has `kept` it open;
+// to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other, where a job has a `lease`; `writer` is the thread that uses it, of a job or of a client, which has `kept` it open;
 // and `people` what people do. Nothing here knows what is sent, or how.
 
-#[cfg(feature = "ledger-postgres")]
-mod database;
 #[cfg_attr(
     not(feature = "ledger-postgres"),
     expect(
@@ -65,4 +62,5 @@ pub(crate) use {
 };
 
 #[cfg(all(test, feature = "ledger-postgres"))]
+#[path = "../../tests/stores/mod.rs"]
 mod tests;

@@ -149,67 +149,47 @@ pub(super) fn settle(
     let (mut keys, mut agents) = (HashMap::new(), HashMap::new());
     for (index, (key, agent_id)) in found.iter().enumerate() {
         let checked = first_of(&mut keys, key, index).map_err(Refusal::SameKey);
-        let checked = checked.and_then(|()| match agent_id.as_ref().map(AgentId::as_str) {
+        let checked = checked.and_then(|()| match agent_id {
             None => Ok(()),
-            Some(id) => {
-                let mut first = || first_of(&mut agents, id, index).map_err(Refusal::SameAgent);
-                check_id(id).and_then(|()| first())
-            }
+            Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
         });
         checked.map_err(|refusal| store.error(Cause::Refused(index, refusal)))?;
     }
-    // The rows that have one of these agents already.
-    let mut owners = HashMap::new();
-    if !agents.is_empty() {
-        let mut take = |key, record: Record| {
-            let agent = record.agent_id.and_then(|id| agents.get(id.as_str()));
-            owners.extend(agent.map(|index| (*index, key)));
-        };
-        store
-            .for_each(Table::Creates, &mut take)
-            .map_err(|cause| store.error(cause))?;
-    }
-    change(
-        store,
-        found.iter().map(|(key, _)| *key),
-        is_to_last,
-        |row, index| {
-            let Some((key, agent_id)) = found.get(index) else {
-                return Ok(false);
-            };
-            if owners.get(&index).is_some_and(|owner| owner != key) {
-                return Err(Refusal::AgentOfAnotherRow);
-            }
-            row.settle(now(), agent_id.as_ref().map(AgentId::as_str))
-        },
-    )
+    let agents = found.iter().enumerate();
+    let agents = agents.filter_map(|(index, (key, id))| Some((index, *key, id.as_ref()?)));
+    check_agents(store, &agents.collect::<Vec<_>>())?;
+    let keys = found.iter().map(|(key, _)| *key);
+    change(store, keys, is_to_last, |row, index| {
+        let agent_id = found.get(index).and_then(|(_, id)| id.as_ref());
+        row.settle(now(), agent_id.map(AgentId::as_str))
+    })
 }
 
-/// Whether this can be the agent of the row with this key, which has this index in the job.
-pub(super) fn check_agent(
+/// Whether these can be the agents of the rows with these keys, each of which has an index among all.
+pub(super) fn check_agents(
     store: &mut dyn Store,
-    key: KeyHash,
-    id: &AgentId,
-    index: usize,
+    agents: &[(usize, KeyHash, &AgentId)],
 ) -> Result<(), LedgerError> {
-    let refused = |refusal| Cause::Refused(index, refusal);
-    let checked = check_id(id.as_str()).map_err(refused).and_then(|()| {
-        match store.is_agent_of_another(key, id.as_str())? {
-            true => Err(refused(Refusal::AgentOfAnotherRow)),
-            false => Ok(()),
-        }
-    });
-    checked.map_err(|cause| store.error(cause))
-}
-
-fn check_id(id: &str) -> Result<(), Refusal> {
-    if is_nobody(id) {
-        Err(Refusal::Nobody)
-    } else if id.len() > LONGEST_ID {
-        Err(Refusal::LongId(LONGEST_ID))
-    } else {
-        Ok(())
+    let ids: Vec<_> = agents.iter().map(|(_, _, id)| id.as_str()).collect();
+    let rows = store.rows_of_agents(&ids);
+    let rows: HashMap<_, _> = rows
+        .map_err(|cause| store.error(cause))?
+        .into_iter()
+        .map(|(key, id)| (id, key))
+        .collect();
+    for (index, key, id) in agents {
+        let refusal = if is_nobody(id.as_str()) {
+            Refusal::Nobody
+        } else if id.as_str().len() > LONGEST_ID {
+            Refusal::LongId(LONGEST_ID)
+        } else if rows.get(id.as_str()).is_some_and(|owner| owner != key) {
+            Refusal::AgentOfAnotherRow
+        } else {
+            continue;
+        };
+        return Err(store.error(Cause::Refused(*index, refusal)));
     }
+    Ok(())
 }
 
 /// Undoes what somebody has recorded: each row is again what jobs have found.

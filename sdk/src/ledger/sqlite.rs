@@ -21,7 +21,7 @@ use rusqlite::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    error::{Cause, LedgerError, Purpose},
+    error::{Cause, HIDDEN_URL, LedgerError, Purpose},
     given_up::is_given_up,
     key_hash::KeyHash,
     owner::{self, Owner},
@@ -59,6 +59,7 @@ CREATE TABLE creates (
     claimed_at INTEGER NOT NULL,
     noted_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
 CREATE TABLE history (
     number INTEGER PRIMARY KEY,
     key BLOB NOT NULL,
@@ -87,6 +88,7 @@ pub(super) struct Sqlite {
     header: Header,
     /// How many transactions there were, as far as is known here.
     changes: i64,
+    is_verified: bool,
     _counted: Counted,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
@@ -207,22 +209,23 @@ impl Sqlite {
             purpose,
             header: Header::read(salt, check, service, keys)?,
             changes,
+            is_verified: false,
             _counted: counted,
             owner: None,
         })
     }
 
-    /// Does something in one transaction that writes.
+    /// Does something in one transaction that writes, with the sum of all records; undoes it if that returns false.
     fn in_transaction(
         &mut self,
-        work: impl FnOnce(&mut Edit<'_>) -> Result<(), Cause>,
+        work: impl FnOnce(&Connection, &Path, &mut i64) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         // SQLite takes a file that counts as many changes for the one that it has in memory.
         self.connection.release_memory()?;
         // Unless it is committed, it is undone when it is dropped.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
         let header = "SELECT salt, changes, sum FROM ledger";
-        let (salt, changes, sum): ([u8; 32], i64, i64) = connection
+        let (salt, changes, mut sum): ([u8; 32], i64, i64) = connection
             .prepare_cached(header)?
             .query_row([], |row| row.try_into())?;
         if salt != self.header.salt {
@@ -232,18 +235,11 @@ impl Sqlite {
             return Err(Cause::Moved("replaced by an older copy of itself"));
         }
         self.changes = changes;
-        let mut edit = Edit {
-            connection: &connection,
-            file: &self.file,
-            sum,
-            has_changed: false,
-        };
-        work(&mut edit)?;
-        if edit.has_changed {
+        if work(&connection, &self.file, &mut sum)? {
             let changes = changes.wrapping_add(1);
             connection
                 .prepare_cached("UPDATE ledger SET changes = ?, sum = ?")?
-                .execute([changes, edit.sum])?;
+                .execute([changes, sum])?;
             connection.commit()?;
             self.changes = changes;
         }
@@ -270,6 +266,9 @@ impl Store for Sqlite {
     }
 
     fn verify(&mut self) -> Result<(), Cause> {
+        if self.is_verified {
+            return Ok(());
+        }
         // One transaction, so that the sum belongs to the rows.
         let reading = self.connection.unchecked_transaction()?;
         let noted: i64 = reading.query_row("SELECT sum FROM ledger", [], |row| row.get(0))?;
@@ -279,11 +278,12 @@ impl Store for Sqlite {
                 sum = sum.wrapping_add(digest(table, key, &record));
             })?;
         }
-        if sum == noted {
-            Ok(())
-        } else {
-            Err(Cause::Broken("its rows were changed".to_owned()))
+        if sum != noted {
+            return Err(Cause::Broken("its rows were changed".to_owned()));
         }
+        drop(reading);
+        self.is_verified = true;
+        Ok(())
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
@@ -299,10 +299,17 @@ impl Store for Sqlite {
         found.collect()
     }
 
-    fn is_agent_of_another(&mut self, key: KeyHash, id: &str) -> Result<bool, Cause> {
-        let sql = "SELECT 1 FROM creates WHERE agent_id = ? AND key <> ?";
-        let mut others = self.connection.prepare_cached(sql)?;
-        Ok(others.exists(params![id, key])?)
+    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
+        let sql = "SELECT key FROM creates WHERE agent_id = ?";
+        let mut of_agent = self.connection.prepare_cached(sql)?;
+        let mut found = Vec::new();
+        for id in ids {
+            let rows = of_agent.query_map([id], |row| row.get(0))?;
+            for key in rows {
+                found.push((KeyHash(key?), (*id).to_owned()));
+            }
+        }
+        Ok(found)
     }
 
     fn for_each(
@@ -314,26 +321,27 @@ impl Store for Sqlite {
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        self.in_transaction(|edit| {
-            let row = |key: &KeyHash| Ok((*key, edit.row(*key)?));
+        self.in_transaction(|connection, file, sum| {
+            let row = |key: &KeyHash| Ok((*key, row(connection, file, *key)?));
             let rows = touched.keys.iter().map(row);
             let mut rows = rows.collect::<Result<BTreeMap<_, _>, Cause>>()?;
             let stored: Vec<_> = rows.values().map(|row| row.current.clone()).collect();
-            if work(&mut rows)? {
-                for ((key, row), stored) in rows.into_iter().zip(stored) {
-                    edit.save(key, stored, row)?;
-                }
+            if !work(&mut rows)? {
+                return Ok(false);
             }
-            Ok(())
+            let before = *sum;
+            for ((key, row), stored) in rows.into_iter().zip(stored) {
+                save(connection, sum, key, stored, row)?;
+            }
+            Ok(*sum != before)
         })
     }
 
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        self.in_transaction(|edit| {
-            edit.has_changed = true;
+        self.in_transaction(|connection, _, _| {
             let sql = "UPDATE ledger SET service = ?, keys = ?";
-            edit.connection.execute(sql, params![service, keys])?;
-            Ok(())
+            connection.execute(sql, params![service, keys])?;
+            Ok(true)
         })?;
         self.header.service = service.to_owned();
         self.header.keys = keys.map(str::to_owned);
@@ -341,79 +349,69 @@ impl Store for Sqlite {
     }
 }
 
-/// A transaction that writes.
-struct Edit<'a> {
-    connection: &'a Connection,
-    file: &'a Path,
-    /// The sum of all records, which shows whether anything else has changed one.
-    sum: i64,
-    has_changed: bool,
+/// What there is of a row, and was before.
+fn row(connection: &Connection, file: &Path, key: KeyHash) -> Result<Row, rusqlite::Error> {
+    let sql = format!("SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number");
+    let mut history = connection.prepare_cached(&sql)?;
+    let history = history.query_map([key], |row| Ok((row.get("number")?, record(row, file)?)))?;
+    Ok(Row::new(
+        get(connection, file, key)?,
+        history.collect::<Result<_, _>>()?,
+    ))
 }
 
-impl Edit<'_> {
-    fn row(&self, key: KeyHash) -> Result<Row, rusqlite::Error> {
-        let sql = format!("SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number");
-        let mut history = self.connection.prepare_cached(&sql)?;
-        let history = history.query_map([key], |row| {
-            Ok((row.get("number")?, record(row, self.file)?))
-        })?;
-        Ok(Row::new(
-            get(self.connection, self.file, key)?,
-            history.collect::<Result<_, _>>()?,
-        ))
+/// Writes what has changed of a row.
+fn save(
+    connection: &Connection,
+    sum: &mut i64,
+    key: KeyHash,
+    stored: Option<Record>,
+    row: Row,
+) -> Result<(), rusqlite::Error> {
+    for (number, record) in &row.forgotten {
+        let forget = "DELETE FROM history WHERE number = ?";
+        connection.prepare_cached(forget)?.execute([number])?;
+        *sum = sum.wrapping_sub(digest(Table::History, key, record));
     }
+    for (_, record) in row.history.iter().filter(|(number, _)| number.is_none()) {
+        put(connection, sum, Table::History, key, record)?;
+    }
+    if row.current == stored {
+        return Ok(());
+    }
+    if let Some(stored) = &stored {
+        *sum = sum.wrapping_sub(digest(Table::Creates, key, stored));
+    }
+    if let Some(current) = &row.current {
+        return put(connection, sum, Table::Creates, key, current);
+    }
+    let forget = "DELETE FROM creates WHERE key = ?";
+    connection.prepare_cached(forget)?.execute([key])?;
+    Ok(())
+}
 
-    /// Writes what has changed of a row.
-    fn save(&mut self, key: KeyHash, stored: Option<Record>, row: Row) -> Result<(), Cause> {
-        for (number, record) in &row.forgotten {
-            let forget = "DELETE FROM history WHERE number = ?";
-            self.connection.prepare_cached(forget)?.execute([number])?;
-            self.count(Table::History, key, Some(record), None);
-        }
-        for (_, record) in row.history.iter().filter(|(number, _)| number.is_none()) {
-            self.put(Table::History, key, record)?;
-            self.count(Table::History, key, None, Some(record));
-        }
-        if row.current == stored {
-            return Ok(());
-        }
-        if let Some(current) = &row.current {
-            self.put(Table::Creates, key, current)?;
-        } else {
-            let forget = "DELETE FROM creates WHERE key = ?";
-            self.connection.prepare_cached(forget)?.execute([key])?;
-        }
-        self.count(Table::Creates, key, stored.as_ref(), row.current.as_ref());
-        Ok(())
-    }
-
-    fn put(&self, table: Table, key: KeyHash, new: &Record) -> Result<(), rusqlite::Error> {
-        let name = table.name();
-        let sql = format!(
-            "INSERT OR REPLACE INTO {name} (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        );
-        self.connection.prepare_cached(&sql)?.execute(params![
-            key,
-            new.state.as_str(),
-            new.agent_id,
-            new.status,
-            new.request_id,
-            new.job.map(|job| job.number),
-            new.claimed_at,
-            new.noted_at
-        ])?;
-        Ok(())
-    }
-
-    /// Keeps the sum.
-    fn count(&mut self, table: Table, key: KeyHash, old: Option<&Record>, new: Option<&Record>) {
-        let digest = |record| digest(table, key, record);
-        self.has_changed = true;
-        self.sum = self
-            .sum
-            .wrapping_sub(old.map_or(0, digest))
-            .wrapping_add(new.map_or(0, digest));
-    }
+fn put(
+    connection: &Connection,
+    sum: &mut i64,
+    table: Table,
+    key: KeyHash,
+    new: &Record,
+) -> Result<(), rusqlite::Error> {
+    let name = table.name();
+    let sql =
+        format!("INSERT OR REPLACE INTO {name} (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    connection.prepare_cached(&sql)?.execute(params![
+        key,
+        new.state.as_str(),
+        new.agent_id,
+        new.status,
+        new.request_id,
+        new.job.map(|job| job.number),
+        new.claimed_at,
+        new.noted_at
+    ])?;
+    *sum = sum.wrapping_add(digest(table, key, new));
+    Ok(())
 }
 
 impl FromSql for State {
@@ -516,6 +514,11 @@ fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, rusqlite
 
 /// The file behind a path that is to be a ledger; `None` if nothing is there.
 fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
+    if path == Path::new(HIDDEN_URL) {
+        return Err(Cause::NotALedger(
+            "it is the URL of a database, for Ledger::postgres",
+        ));
+    }
     let is_link = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         metadata => metadata?.is_symlink(),
@@ -596,18 +599,10 @@ fn fill(unfinished: &Path, header: &Header, rows: Option<Copied>) -> Result<(), 
         "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; BEGIN; \
          {SCHEMA}"
     ))?;
-    let mut edit = Edit {
-        connection: &connection,
-        file: unfinished,
-        sum: 0,
-        has_changed: false,
-    };
-    for row in rows.into_iter().flatten() {
-        let (table, key, record) = row.ok_or(Cause::Used)?;
-        edit.put(table, key, &record)?;
-        edit.count(table, key, None, Some(&record));
+    let mut sum = 0;
+    for (table, key, record) in rows.into_iter().flatten() {
+        put(&connection, &mut sum, table, key, &record)?;
     }
-    let sum = edit.sum;
     connection.execute(
         "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?)",
         params![

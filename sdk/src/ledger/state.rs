@@ -312,11 +312,6 @@ impl Recorded {
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.outcome == Outcome::Unknown && !self.in_flight
     }
-
-    /// Whether somebody has said what became of it.
-    pub(crate) fn is_known(&self) -> bool {
-        self.outcome != Outcome::Unknown
-    }
 }
 
 /// Whether a rejection with this status is about the content of the row. Others are about who sent it, when, or

@@ -3,9 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    panic::resume_unwind,
-    sync::mpsc::{self, Receiver},
-    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -27,7 +24,7 @@ pub(super) trait Store: Send {
 
     fn error(&self, cause: Cause) -> LedgerError;
 
-    /// Checks that no row was changed by anything but dealkit, and none lost. May read the whole ledger.
+    /// Checks that no row was changed by anything but dealkit, and none lost. The first time, it may read the whole ledger.
     fn verify(&mut self) -> Result<(), Cause>;
 
     fn is_empty(&mut self) -> Result<bool, Cause>;
@@ -35,8 +32,8 @@ pub(super) trait Store: Send {
     /// What it has on each of these keys, all at the same time.
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
 
-    /// Whether another row than this one has the agent with this identifier. May read the whole ledger.
-    fn is_agent_of_another(&mut self, key: KeyHash, id: &str) -> Result<bool, Cause>;
+    /// The rows that have one of these agents, with its identifier.
+    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause>;
 
     /// Calls a function with each row of a table, with those of the history in their order.
     fn for_each(
@@ -75,14 +72,14 @@ pub(super) struct Touched {
 }
 
 /// What has rows of a ledger.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Table {
     Creates,
     History,
 }
 
-/// Rows that come from another ledger; `None` if not all of them could be read.
-pub(super) type Copied = Receiver<Option<(Table, KeyHash, Record)>>;
+/// Rows that come from another ledger.
+pub(super) type Copied = Vec<(Table, KeyHash, Record)>;
 
 /// What a ledger says about itself.
 #[derive(Clone)]
@@ -192,37 +189,16 @@ impl dyn Store + '_ {
         }))
     }
 
-    /// Hands all rows over to another ledger, which goes on where this one stops. No job may be using it.
-    pub(super) fn copy_to(
-        &mut self,
-        make: impl FnOnce(&Header, Copied) -> Result<(), LedgerError>,
-    ) -> Result<usize, LedgerError> {
-        let (sender, copied) = mpsc::sync_channel(1024);
-        let header = self.header().clone();
-        thread::scope(|scope| {
-            let read = scope.spawn(move || {
-                let (mut rows, mut is_used) = (0, false);
-                let mut read = || -> Result<(), Cause> {
-                    for table in Table::ALL {
-                        self.for_each(table, &mut |key, record| {
-                            rows += usize::from(matches!(table, Table::Creates));
-                            is_used |= record.is_in_flight();
-                            // If it cannot be taken, whoever does not take it says why.
-                            let _ = sender.send(Some((table, key, record)));
-                        })?;
-                    }
-                    if is_used { Err(Cause::Used) } else { Ok(()) }
-                };
-                read().map_err(|cause| {
-                    let _ = sender.send(None);
-                    self.error(cause)
-                })?;
-                Ok(rows)
-            });
-            let made = make(&header, copied);
-            let read = read.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-            made.map(|()| read)
-        })
+    /// All rows, for another ledger, which goes on where this one stops. No job may be using it.
+    pub(super) fn rows_to_copy(&mut self) -> Result<Copied, LedgerError> {
+        let mut rows = Vec::new();
+        let read = Table::ALL.into_iter().try_for_each(|table| {
+            self.for_each(table, &mut |key, record| rows.push((table, key, record)))
+        });
+        let is_used = rows.iter().any(|(_, _, record)| record.is_in_flight());
+        let read = read.and(if is_used { Err(Cause::Used) } else { Ok(()) });
+        read.map_err(|cause| self.error(cause))?;
+        Ok(rows)
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
@@ -242,9 +218,7 @@ impl dyn Store + '_ {
         writes: &[&Write],
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
         let (job, now) = (self.job(), now());
-        let claims = writes
-            .iter()
-            .filter(|write| matches!(write, Write::Claim { .. }));
+        let claims = writes.iter().filter(|write| write.is_claim());
         let touched = Touched {
             keys: writes.iter().map(|write| write.key()).collect(),
             claims: claims.map(|write| write.key()).collect(),
@@ -272,6 +246,10 @@ impl dyn Store + '_ {
 }
 
 impl Write {
+    pub(super) fn is_claim(&self) -> bool {
+        matches!(self, Self::Claim { .. })
+    }
+
     fn key(&self) -> KeyHash {
         match self {
             Self::Claim { key, .. } | Self::Note { key, .. } => *key,

@@ -11,17 +11,14 @@ use std::{
 };
 
 #[cfg(feature = "ledger-postgres")]
+use super::postgres::{self, Database, Postgres};
 use super::{
-    database::Database,
-    postgres::{self, Postgres},
-};
-use super::{
-    error::{Cause, LedgerError, Place, Purpose},
+    error::{Cause, HIDDEN_URL, LedgerError, Place, Purpose},
     lease::Lease,
     people::{self, Summary},
     sqlite::Sqlite,
     state::Recorded,
-    store::Store,
+    store::{Store, Table},
     writer::Writer,
 };
 use crate::{http::base_url, value::AgentId};
@@ -60,9 +57,13 @@ enum Kind {
 }
 
 impl Ledger {
-    /// The ledger in this file, which is an SQLite database of its own. The first job creates it.
+    /// The ledger in this file, which is an SQLite database of its own. The first job creates it. For the URL of a database
+    /// there is [`postgres`](Self::postgres); here, nothing is done with one, and no text shows it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
-        Self::new(Kind::Sqlite(path.as_ref().to_owned()))
+        let path = path.as_ref();
+        let is_url = path.to_str().is_some_and(is_database);
+        let path = if is_url { Path::new(HIDDEN_URL) } else { path };
+        Self::new(Kind::Sqlite(path.to_owned()))
     }
 
     /// The ledgers in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). A service has one
@@ -276,20 +277,25 @@ impl Ledger {
 
     /// Copies all rows and their history into another ledger, which goes on where this one stops: from a file into a
     /// database, for example. Returns the number of rows. Use only the copy from then on: what is sent with one of the two,
-    /// the other does not know.
+    /// the other does not know. All rows are in memory meanwhile.
     ///
     /// # Errors
     /// If the other ledger has rows, or, as a file, exists at all; if a job is using this one; or if one of them cannot be
     /// read or written. Then nothing is copied.
     pub fn copy_to(&self, other: &Self) -> Result<usize, LedgerError> {
         self.with(Purpose::Read, |store| {
-            store.copy_to(|header, rows| match &other.kind {
-                Kind::Sqlite(path) => Sqlite::create_with(path, header, rows),
+            let rows = store.rows_to_copy()?;
+            let of_history = rows.iter().filter(|(table, ..)| *table == Table::History);
+            let number = rows.len() - of_history.count();
+            let header = store.header().clone();
+            match &other.kind {
+                Kind::Sqlite(path) => Sqlite::create_with(path, &header, rows)?,
                 #[cfg(feature = "ledger-postgres")]
                 Kind::Postgres(database) => {
-                    other.apart(|| postgres::create_with(database, header, rows))
+                    other.apart(|| postgres::create_with(database, &header, &rows))?;
                 }
-            })
+            }
+            Ok(number)
         })
     }
 
@@ -401,20 +407,24 @@ impl Ledger {
     }
 }
 
+fn is_database(name: &str) -> bool {
+    let schemes = ["postgresql://", "postgres://"];
+    schemes.iter().any(|scheme| name.starts_with(scheme))
+}
+
 /// The URL of a PostgreSQL database, which begins with `postgresql://` or `postgres://`, or else the path of a file.
 impl FromStr for Ledger {
     type Err = LedgerError;
 
     fn from_str(name: &str) -> Result<Self, LedgerError> {
-        let schemes = ["postgresql://", "postgres://"];
-        if !schemes.iter().any(|scheme| name.starts_with(scheme)) {
+        if !is_database(name) {
             return Ok(Self::sqlite(name));
         }
         #[cfg(feature = "ledger-postgres")]
         return Self::postgres(name);
         #[cfg(not(feature = "ledger-postgres"))]
         Err(LedgerError::of_file(
-            "postgresql://…".as_ref(),
+            HIDDEN_URL.as_ref(),
             Purpose::Read,
             Cause::NotALedger("this program was built without dealkit's feature ledger-postgres"),
         ))

@@ -77,7 +77,7 @@ impl Writer {
     pub(super) fn start(
         place: Place,
         purpose: Purpose,
-        open: impl Fn(Lease) -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
+        opens: impl Fn(Lease) -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
         let lease = Lease::default();
@@ -96,16 +96,15 @@ impl Writer {
             .spawn(move || {
                 given_up::go_by(&flag);
                 let mut work = Work {
-                    store: open(lease.clone()),
+                    opens,
+                    stops: purpose == Purpose::Job,
+                    store: None,
                     lease,
                     renewed: Instant::now(),
-                    is_verified: false,
-                    is_to_open_again: false,
-                    stops: purpose == Purpose::Job,
                     failure: None,
                     unwritten: Vec::new(),
                 };
-                while work.goes_on(&asked, &open) {}
+                while work.goes_on(&asked) {}
             })
             .map_err(|error| handle.error(Cause::Io(error)))?;
         Ok(Self {
@@ -238,7 +237,7 @@ impl Handle {
         if self.lease.is_held(Instant::now(), term) {
             return Ok(());
         }
-        Err(self.error(Cause::LeaseLost))
+        Err(self.error(Cause::lease_lost()))
     }
 
     fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
@@ -271,29 +270,25 @@ impl Handle {
     }
 }
 
-type Open = dyn Fn(Lease) -> Result<Box<dyn Store>, LedgerError>;
-
 /// The work of the thread.
-struct Work {
-    store: Result<Box<dyn Store>, LedgerError>,
+struct Work<O> {
+    opens: O,
+    /// Whether any failure is the end, as for a job. A client goes on.
+    stops: bool,
+    /// `None` until it is needed, or if it could not be opened.
+    store: Option<Box<dyn Store>>,
     lease: Lease,
     /// When it was last attempted to renew that the job is alive.
     renewed: Instant,
-    is_verified: bool,
-    /// Whether the ledger could not be opened, and is tried again when it is next needed. One that was open and is damaged is
-    /// not: it may be gone by now, and a new one would know nobody.
-    is_to_open_again: bool,
-    /// Whether nothing is claimed any more after the first failure to write, whatever it is: a job ends, and a client goes on.
-    stops: bool,
-    /// The failure after which nothing is claimed any more.
+    /// The failure after which nothing is opened or claimed any more.
     failure: Option<LedgerError>,
     /// What could not be noted, if it goes on: until it is, the rows count as in flight.
     unwritten: Vec<Write>,
 }
 
-impl Work {
+impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
     /// Does whatever has been asked for by now, once there is something; returns whether more may come.
-    fn goes_on(&mut self, asked: &Receiver<Ask>, open: &Open) -> bool {
+    fn goes_on(&mut self, asked: &Receiver<Ask>) -> bool {
         let first = match self.renew() {
             None => asked.recv().map_err(RecvTimeoutError::from),
             Some(left) => asked.recv_timeout(left),
@@ -309,51 +304,66 @@ impl Work {
             match ask {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
                 Ask::CheckAgent(key, id, index, answer) => {
-                    let _ = answer.send(match &mut self.store {
-                        Ok(store) => people::check_agent(&mut **store, key, &id, index),
-                        Err(error) => Err(error.clone()),
-                    });
+                    let store = self.store();
+                    let _ = answer.send(
+                        store.and_then(|store| people::check_agents(store, &[(index, key, &id)])),
+                    );
                 }
                 Ask::Write(write, answer) => writes.push((write, answer)),
-                Ask::Opened(answer) => {
-                    let _ = answer.send(self.store.as_ref().map(drop).map_err(Clone::clone));
-                }
+                Ask::Opened(answer) => drop(answer.send(self.open().map(drop))),
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,
             }
         }
-        let is_needed = !look_ups.is_empty() || !writes.is_empty();
-        // A client that was out of reach goes on as another job.
-        let has_lapsed = !self.stops && !self.lease.is_held(Instant::now(), self.lease.term());
-        if is_needed && (self.is_to_open_again || has_lapsed) {
-            self.store = open(self.lease.clone());
-            self.is_verified &= !has_lapsed;
-        }
-        if is_needed
-            && !self.is_verified
-            && let Ok(store) = &mut self.store
-        {
-            // Not before it is needed: this reads the whole ledger.
-            self.is_verified = true;
-            if let Err(cause) = store.verify() {
-                self.store = Err(store.error(cause));
-            }
-        }
-        if !self.unwritten.is_empty() {
-            self.write(Vec::new());
-        }
+        let unwritten = mem::take(&mut self.unwritten).into_iter();
+        self.write(unwritten.map(|note| (note, oneshot::channel().0)).collect());
         self.look_up(look_ups);
         self.write(writes);
         for answer in waiting {
             let _ = answer.send(());
         }
-        self.is_to_open_again = !self.stops && !self.is_verified && self.store.is_err();
         goes_on
+    }
+
+    /// The ledger, once it is checked that nothing has damaged it.
+    fn store(&mut self) -> Result<&mut dyn Store, LedgerError> {
+        let store = self.open()?;
+        let verified = store.verify().map_err(|cause| store.error(cause));
+        if let Err(error) = verified {
+            self.store = None;
+            self.fail(&error);
+            return Err(error);
+        }
+        self.open()
+    }
+
+    /// The ledger, which is opened if it is not open.
+    fn open(&mut self) -> Result<&mut dyn Store, LedgerError> {
+        // A client that was out of reach goes on as another job.
+        let has_lapsed = !self.lease.is_held(Instant::now(), self.lease.term());
+        let store = match self.store.take() {
+            Some(store) if self.stops || !has_lapsed => store,
+            _ => {
+                if let Some(failure) = &self.failure {
+                    return Err(failure.clone());
+                }
+                let opened = (self.opens)(self.lease.clone());
+                opened.inspect_err(|error| self.fail(error))?
+            }
+        };
+        Ok(&mut **self.store.insert(store))
+    }
+
+    /// Claims nothing any more, if that is what this failure means.
+    fn fail(&mut self, error: &LedgerError) {
+        if self.stops || error.is_final() {
+            self.failure.get_or_insert_with(|| error.clone());
+        }
     }
 
     /// Renews that the job is alive, if it is time; returns how long it is until the next time.
     fn renew(&mut self) -> Option<Duration> {
-        let store = self.store.as_mut().ok()?;
+        let store = self.store.as_mut()?;
         let every = store.renewed_every()?;
         if self.renewed.elapsed() >= every {
             self.renewed = Instant::now();
@@ -364,18 +374,15 @@ impl Work {
     }
 
     fn look_up(&mut self, asked: Vec<(String, Answer<Found>)>) {
-        let found = self
-            .store
-            .as_mut()
-            .map_err(|error| error.clone())
-            .and_then(|store| {
-                let keys: Vec<_> = asked
-                    .iter()
-                    .map(|(key, _)| store.header().hash(key))
-                    .collect();
-                let found = store.look_up(&keys)?;
-                Ok(keys.into_iter().zip(found))
-            });
+        if asked.is_empty() {
+            return;
+        }
+        let found = self.store().and_then(|store| {
+            let hash = |(key, _): &(String, _)| store.header().hash(key);
+            let keys: Vec<_> = asked.iter().map(hash).collect();
+            let found = store.look_up(&keys)?;
+            Ok(keys.into_iter().zip(found))
+        });
         match found {
             Ok(found) => {
                 for ((key, recorded), (_, answer)) in found.zip(asked) {
@@ -389,26 +396,16 @@ impl Work {
     /// Commits claims and notes together. After the first failure nothing is claimed any more, but what became of rows
     /// that were sent may still fit.
     fn write(&mut self, mut asked: Vec<(Write, Answer<Option<Recorded>>)>) {
-        let store = match &mut self.store {
-            Ok(store) => store,
-            Err(error) => return refuse(asked, error),
-        };
         if let Some(error) = &self.failure {
             asked = without_claims(asked, error);
         }
-        if !self.unwritten.is_empty() {
-            let unwritten = mem::take(&mut self.unwritten).into_iter();
-            let unwritten = unwritten.map(|write| (write, oneshot::channel().0));
-            asked = unwritten.chain(asked).collect();
-        }
-        let store = &mut **store;
-        let mut written = write(store, &asked);
+        let mut written = self.commit(&asked);
         if let Err(error) = &written
             && self.failure.is_none()
         {
+            self.fail(error);
             asked = without_claims(asked, error);
-            self.failure = (self.stops || error.is_final()).then(|| error.clone());
-            written = write(store, &asked);
+            written = self.commit(&asked);
         }
         match written {
             // Nobody waits for the answer if the row was given up meanwhile.
@@ -418,32 +415,27 @@ impl Work {
                 }
             }
             Err(error) => {
-                for (write, answer) in asked {
+                for (note, answer) in without_claims(asked, &error) {
                     let _ = answer.send(Err(error.clone()));
                     if !self.stops {
-                        self.unwritten.push(write);
+                        self.unwritten.push(note);
                     }
                 }
             }
         }
     }
-}
 
-fn write<T>(
-    store: &mut dyn Store,
-    asked: &[(Write, T)],
-) -> Result<Vec<Option<Recorded>>, LedgerError> {
-    if asked.is_empty() {
-        return Ok(Vec::new());
-    }
-    let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
-    if writes
-        .iter()
-        .any(|write| matches!(write, Write::Note { .. }))
-    {
-        given_up::insist(|| store.write(&writes))
-    } else {
-        store.write(&writes)
+    fn commit<T>(&mut self, asked: &[(Write, T)]) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let store = self.store()?;
+        let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
+        if writes.iter().all(|write| write.is_claim()) {
+            store.write(&writes)
+        } else {
+            given_up::insist(|| store.write(&writes))
+        }
     }
 }
 
@@ -452,8 +444,7 @@ fn without_claims<T>(
     asked: Vec<(Write, Answer<T>)>,
     error: &LedgerError,
 ) -> Vec<(Write, Answer<T>)> {
-    let is_claim = |(write, _): &(Write, _)| matches!(write, Write::Claim { .. });
-    let (claims, notes) = asked.into_iter().partition(is_claim);
+    let (claims, notes) = asked.into_iter().partition(|(write, _)| write.is_claim());
     refuse(claims, error);
     notes
 }

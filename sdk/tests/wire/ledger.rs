@@ -47,28 +47,32 @@ fn new_ledger() -> (TempDir, Ledger) {
     (folder, ledger)
 }
 
-/// Where a test has its ledger, and what is removed after it; `None` where that cannot be.
-type New = fn() -> Option<(Option<TempDir>, Ledger)>;
-
-fn in_a_file() -> Option<(Option<TempDir>, Ledger)> {
-    let (folder, ledger) = new_ledger();
-    Some((Some(folder), ledger))
+/// A ledger of its own in PostgreSQL, where that is installed.
+fn in_postgres(test: impl FnOnce(Ledger)) {
+    if let Some(cluster) = Cluster::shared() {
+        test(cluster.url().parse().unwrap());
+    }
 }
 
-fn in_postgres() -> Option<(Option<TempDir>, Ledger)> {
-    let url = Cluster::shared()?.url();
-    Some((None, url.parse().unwrap()))
+fn in_a_file(test: impl FnOnce(Ledger)) {
+    let (_folder, ledger) = new_ledger();
+    test(ledger);
+}
+
+fn run_async(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(test);
 }
 
 macro_rules! in_both {
     ($($awaited:ident)* ; $($plain:ident)*) => {
         mod in_a_file {
-            $(#[tokio::test] async fn $awaited() { super::$awaited(super::in_a_file).await })*
-            $(#[test] fn $plain() { super::$plain(super::in_a_file) })*
+            $(#[test] fn $awaited() { super::in_a_file(|ledger| super::run_async(super::$awaited(ledger))) })*
+            $(#[test] fn $plain() { super::in_a_file(super::$plain) })*
         }
         mod in_postgres {
-            $(#[tokio::test] async fn $awaited() { super::$awaited(super::in_postgres).await })*
-            $(#[test] fn $plain() { super::$plain(super::in_postgres) })*
+            $(#[test] fn $awaited() { super::in_postgres(|ledger| super::run_async(super::$awaited(ledger))) })*
+            $(#[test] fn $plain() { super::in_postgres(super::$plain) })*
         }
     };
 }
@@ -77,7 +81,8 @@ in_both! {
     a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others
     a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails
     two_rows_with_one_key_and_rows_without_are_refused
-    what_is_given_up_is_recorded_as_far_as_it_has_come
+    what_is_cancelled_is_recorded_as_far_as_it_has_come
+    what_is_dropped_is_recorded_as_far_as_it_has_come
     what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too
     what_waits_for_a_connection_is_sent_by_the_next_run
     rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that
@@ -162,11 +167,8 @@ fn text(creation: &Creation) -> String {
 }
 
 async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_the_others(
-    new_ledger: New,
+    ledger: Ledger,
 ) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
     let mut peer = Peer::by_hand();
     let reply = |number| match number {
         1 => Reply::Status(422),
@@ -244,11 +246,8 @@ async fn a_second_run_sends_what_is_new_or_was_not_sent_and_says_what_became_of_
 }
 
 async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails(
-    new_ledger: New,
+    ledger: Ledger,
 ) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
     let mut peer = Peer::by_hand();
     let rows = || (0..2).map(row).collect();
     run(&mut peer, &ledger, false, rows(), |_| Reply::Lose).await;
@@ -267,10 +266,7 @@ async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_f
     assert_eq!(outcomes(&came), [(Unknown, false)]);
 }
 
-async fn two_rows_with_one_key_and_rows_without_are_refused(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     let unnamed = CreateAgent::builder()
         .email("ada@example.com")
@@ -345,63 +341,63 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
     assert!(creations.next().await.is_none());
 }
 
-async fn what_is_given_up_is_recorded_as_far_as_it_has_come(new_ledger: New) {
-    for is_cancelled in [true, false] {
-        let Some((_folder, ledger)) = new_ledger() else {
-            return;
-        };
-        let mut peer = Peer::by_hand();
-        let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
-        let waits = std::time::Duration::from_secs(100_000);
-        let job = limited
-            .agents()
-            .create_many((0..3).map(row))
-            .ledger(&ledger, None);
-        let mut creations = job.timeout(waits).stream();
-        let held = tokio::select! {
-            _ = creations.next() => panic!("nothing was answered"),
-            held = peer.next() => held,
-        };
-        let sent = number(&held);
-        if is_cancelled {
-            let left = creations.cancel();
-            for creation in left {
-                let expected = if creation.index == sent {
-                    Unknown
-                } else {
-                    NotSent
-                };
-                assert_eq!(
-                    (creation.outcome(), creation.key),
-                    (expected, Some(key(creation.index)))
-                );
-            }
-        } else {
-            drop(creations);
-        }
-        held.gone().await;
-        // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
-        // be in doubt.
-        let summary = ledger.summary().unwrap();
-        assert_eq!((summary.in_doubt.len(), summary.in_flight), (1, 0));
-        assert_eq!((summary.succeeded, summary.rejected), (0, 0));
-        let (came, again) = run(&mut peer, &ledger, false, (0..3).map(row).collect(), |_| {
-            Reply::Create
-        })
-        .await;
-        let others: Vec<_> = (0..3).filter(|number| *number != sent).collect();
-        assert_eq!(again, others);
-        assert_eq!(
-            (came[sent].outcome(), came[sent].is_recorded()),
-            (Unknown, true)
-        );
-    }
+async fn what_is_cancelled_is_recorded_as_far_as_it_has_come(ledger: Ledger) {
+    given_up(ledger, true).await;
 }
 
-async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
+async fn what_is_dropped_is_recorded_as_far_as_it_has_come(ledger: Ledger) {
+    given_up(ledger, false).await;
+}
+
+async fn given_up(ledger: Ledger, is_cancelled: bool) {
+    let mut peer = Peer::by_hand();
+    let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
+    let waits = std::time::Duration::from_secs(100_000);
+    let job = limited
+        .agents()
+        .create_many((0..3).map(row))
+        .ledger(&ledger, None);
+    let mut creations = job.timeout(waits).stream();
+    let held = tokio::select! {
+        _ = creations.next() => panic!("nothing was answered"),
+        held = peer.next() => held,
     };
+    let sent = number(&held);
+    if is_cancelled {
+        let left = creations.cancel();
+        for creation in left {
+            let expected = if creation.index == sent {
+                Unknown
+            } else {
+                NotSent
+            };
+            assert_eq!(
+                (creation.outcome(), creation.key),
+                (expected, Some(key(creation.index)))
+            );
+        }
+    } else {
+        drop(creations);
+    }
+    held.gone().await;
+    // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
+    // be in doubt.
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.in_doubt.len(), summary.in_flight), (1, 0));
+    assert_eq!((summary.succeeded, summary.rejected), (0, 0));
+    let (came, again) = run(&mut peer, &ledger, false, (0..3).map(row).collect(), |_| {
+        Reply::Create
+    })
+    .await;
+    let others: Vec<_> = (0..3).filter(|number| *number != sent).collect();
+    assert_eq!(again, others);
+    assert_eq!(
+        (came[sent].outcome(), came[sent].is_recorded()),
+        (Unknown, true)
+    );
+}
+
+async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let client = client(peer.url.as_str());
@@ -419,10 +415,7 @@ async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(new_ledge
     assert!(left[2].result.as_ref().unwrap_err().violations().len() == 1);
 }
 
-async fn what_waits_for_a_connection_is_sent_by_the_next_run(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn what_waits_for_a_connection_is_sent_by_the_next_run(ledger: Ledger) {
     let blackhole = Blackhole::start().await;
     let client = client(blackhole.url.as_str());
     let job = |client: &Client| {
@@ -442,10 +435,7 @@ async fn what_waits_for_a_connection_is_sent_by_the_next_run(new_ledger: New) {
     assert_eq!((summary.in_flight, summary.in_doubt.len()), (0, 0));
 }
 
-fn a_blocking_job_lets_go_of_its_ledger(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+fn a_blocking_job_lets_go_of_its_ledger(ledger: Ledger) {
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || {
@@ -504,10 +494,7 @@ async fn a_ledger_is_bound_to_its_service() {
     assert_eq!(error.ledger_error().unwrap().path(), ledger.path());
 }
 
-async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     let rows = || (0..4).map(row).collect();
     let reply = |number| match number {
@@ -540,10 +527,7 @@ async fn rows_that_were_looked_up_are_settled_and_the_next_run_goes_by_that(new_
     );
 }
 
-fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledger: Ledger) {
     let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = |keys: Option<&str>| {
@@ -563,10 +547,7 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(new_
     assert_eq!(service.arrived().len(), 2);
 }
 
-async fn a_service_that_has_another_name_keeps_its_ledger(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0)], |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
@@ -585,10 +566,7 @@ async fn a_service_that_has_another_name_keeps_its_ledger(new_ledger: New) {
     assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
 }
 
-async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
     let job = limited.agents().create_many((0..3).map(row));
@@ -613,10 +591,7 @@ async fn a_row_whose_turn_comes_too_late_leaves_nothing_in_the_ledger(new_ledger
     assert!(summary.in_doubt.is_empty());
 }
 
-async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
     let job = || {
@@ -828,19 +803,16 @@ async fn a_job_waits_for_the_one_that_sends_a_row() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
-    let job = || {
-        client
-            .agents()
-            .create_many([row(0)])
-            .ledger(&ledger, "email")
-    };
+    let job = || client.agents().create_many([row(0)]);
     for is_answered in [true, false] {
-        let mut sending = job().resend_unknown().stream();
+        let sending = job().resend_unknown().ledger(&ledger, "email");
+        let mut sending = sending.stream();
         let heard = tokio::select! {
             creation = sending.next() => panic!("nothing was answered: {creation:?}"),
             heard = peer.next() => heard,
         };
-        let mut waiting = job().wait_in_flight().stream();
+        let waiting = job().wait_in_flight().ledger(&ledger, "email");
+        let mut waiting = waiting.stream();
         tokio::select! {
             _ = waiting.next() => panic!("nothing was answered"),
             () = tokio::time::sleep(Duration::from_millis(30)) => {}
@@ -854,6 +826,22 @@ async fn a_job_waits_for_the_one_that_sends_a_row() {
         } else {
             assert_eq!(waiting.cancel()[0].outcome(), Unknown);
         }
+    }
+}
+
+#[tokio::test]
+async fn what_needs_a_ledger_sends_nothing_without_one() {
+    let client = client("http://127.0.0.1:9");
+    let job = || client.agents().create_many([row(0)]);
+    let look = async |_| Ok::<_, String>(Resolution::NoAgent);
+    for job in [
+        job().resend_unknown(),
+        job().wait_in_flight(),
+        job().resolve(look),
+    ] {
+        let creation = job.stream().next().await.unwrap();
+        assert_eq!(creation.outcome(), NotSent);
+        assert!(text(&creation).contains("need a ledger"), "{creation:?}");
     }
 }
 
@@ -898,10 +886,7 @@ fn a_blocking_job_asks_too() {
     assert_eq!(service.arrived().len(), sent);
 }
 
-async fn what_somebody_has_settled_can_be_undone_and_settled_again(new_ledger: New) {
-    let Some((_folder, ledger)) = new_ledger() else {
-        return;
-    };
+async fn what_somebody_has_settled_can_be_undone_and_settled_again(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, vec![row(0), row(1)], |_| {
         Reply::Status(503)
@@ -1004,6 +989,12 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         kind(open(&Ledger::sqlite(folder.path())).await),
         LedgerErrorKind::NotALedger
     );
+    // The password may be anywhere in a URL that nobody reads.
+    let url = Ledger::sqlite("postgresql://ada:sesame@localhost/x");
+    let error = open(&url).await.unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
+    assert!(error.to_string().contains("Ledger::postgres"));
+    assert!(!format!("{error} {error:?} {url} {url:?}").contains("sesame"));
     let missing = Ledger::sqlite(folder.path().join("none/agents.ledger"));
     assert_eq!(kind(open(&missing).await), LedgerErrorKind::Io);
     assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);

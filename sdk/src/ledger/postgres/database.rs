@@ -3,28 +3,21 @@
 use std::{
     env, fmt, fs,
     hash::{Hash, Hasher},
-    io,
     net::IpAddr,
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 use tokio_postgres::{
     Client, Config, NoTls,
-    config::{ChannelBinding, Host, SslMode, TargetSessionAttrs},
-    tls::{self, MakeTlsConnect, TlsConnect},
+    config::{Host, SslMode, TargetSessionAttrs},
 };
-use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::{Cause, LedgerError, Place, Purpose};
+use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place, Purpose};
 use crate::http::connect::tls::TlsSettings;
 
 /// The schema that has the tables, unless the URL names another.
@@ -32,22 +25,19 @@ const SCHEMA: &str = "dealkit";
 
 /// A database, as its URL names it.
 #[derive(Clone)]
-pub(super) struct Database {
+pub(in crate::ledger) struct Database {
     /// Has the password.
     url: Arc<str>,
     config: Config,
     pub(super) schema: String,
     /// The file of certificates that are trusted as well.
     roots: Option<String>,
-    /// How long to wait for the database, and how long a job may send after it last heard from it.
-    pub(super) patience: Duration,
-    pub(super) lease: Duration,
 }
 
 impl Database {
-    pub(super) fn parse(url: &str) -> Result<Self, LedgerError> {
+    pub(in crate::ledger) fn parse(url: &str) -> Result<Self, LedgerError> {
         let refused = |what: &'static str| {
-            let place = Place::Database("postgresql://…".into());
+            let place = Place::Database(HIDDEN_URL.into());
             LedgerError::new(place, Purpose::Read, Cause::DatabaseUrl(what))
         };
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -105,19 +95,16 @@ impl Database {
         config.keepalives_idle(Duration::from_secs(15));
         // A standby that follows does not have the latest.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        config.channel_binding(ChannelBinding::Disable);
         Ok(Self {
             url: url.into(),
             config,
             schema,
             roots,
-            patience: Duration::from_secs(30),
-            lease: Duration::from_secs(60),
         })
     }
 
     /// Its name, without the user and the password.
-    pub(super) fn place(&self) -> Place {
+    pub(in crate::ledger) fn place(&self) -> Place {
         let mut hosts = String::new();
         let ports = self.config.get_ports();
         for (index, host) in self.config.get_hosts().iter().enumerate() {
@@ -139,12 +126,6 @@ impl Database {
         Place::Database(name.into())
     }
 
-    /// Until when a job may send what it has claimed, if it has begun then to tell the database that it is alive. Others
-    /// take it for dead a while later, in which what it has sent arrives.
-    pub(super) fn may_send_until(&self, begun: Instant) -> Instant {
-        begun + self.lease * 2 / 3
-    }
-
     /// Connects, on the runtime that is running.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), Cause> {
         let mut config = self.config.clone();
@@ -163,8 +144,7 @@ impl Database {
         let tls = settings.config(false);
         let mut tls = tls.map_err(|what| Cause::Unreachable(what.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
-        let tls = Tls(TlsConnector::from(Arc::new(tls)));
-        let (client, connection) = config.connect(tls).await?;
+        let (client, connection) = config.connect(MakeRustlsConnect::new(tls)).await?;
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 }
@@ -200,70 +180,5 @@ impl Eq for Database {}
 impl Hash for Database {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.url.hash(state);
-    }
-}
-
-/// Makes connections with the same TLS as those to services.
-struct Tls(TlsConnector);
-
-/// A connection with TLS.
-struct Encrypted<S>(TlsStream<S>);
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
-    type Stream = Encrypted<S>;
-    type TlsConnect = Handshake;
-    type Error = io::Error;
-
-    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, io::Error> {
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Ok(Handshake(self.0.clone(), name))
-    }
-}
-
-struct Handshake(TlsConnector, ServerName<'static>);
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Handshake {
-    type Stream = Encrypted<S>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Encrypted<S>>>;
-
-    fn connect(self, stream: S) -> Self::Future {
-        let Self(connector, name) = self;
-        Box::pin(async move { connector.connect(name, stream).await.map(Encrypted) })
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> tls::TlsStream for Encrypted<S> {
-    // The certificate is verified, so nothing depends on it.
-    fn channel_binding(&self) -> tls::ChannelBinding {
-        tls::ChannelBinding::none()
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

@@ -1,6 +1,7 @@
 //! The rules of a ledger, under any order of events and on every database; and what PostgreSQL alone can do.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     io::{BufRead as _, BufReader, Write as _},
     process::Stdio,
@@ -11,7 +12,7 @@ use std::{
 use proptest::{
     collection::vec,
     prelude::*,
-    test_runner::{Config, TestCaseError},
+    test_runner::{Config, TestCaseError, TestRunner},
 };
 use tempfile::TempDir;
 
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::value::AgentId;
 
-#[path = "../../tests/cluster/mod.rs"]
+#[path = "../cluster/mod.rs"]
 mod cluster;
 use cluster::Cluster;
 
@@ -113,27 +114,23 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
     vec((0..2_usize, event), 1..40)
 }
 
-proptest! {
-    #![proptest_config(Config { cases: 48, ..Config::default() })]
-
-    /// What may be sent follows from what the service may have done since somebody last said that there is no agent, in
-    /// whatever order jobs and people act.
-    #[test]
-    fn nothing_that_may_exist_is_sent_again(events in events()) {
-        let folder = TempDir::new().unwrap();
-        check(&Ledger::sqlite(folder.path().join("agents.ledger")), events)?;
-    }
-}
-
-proptest! {
-    #![proptest_config(Config { cases: 8, ..Config::default() })]
-
-    /// The same in PostgreSQL, where the rules are the same and the statements are not.
-    #[test]
-    fn nothing_that_may_exist_is_sent_again_by_anyone(events in events()) {
-        if let Some(cluster) = Cluster::shared() {
-            check(&cluster.url().parse().unwrap(), events)?;
-        }
+/// What may be sent follows from what the service may have done since somebody last said that there is no agent, in whatever
+/// order jobs and people act. In both databases the rules are the same, and the statements are not.
+#[test]
+fn nothing_that_may_exist_is_sent_again() {
+    let folder = TempDir::new().unwrap();
+    let file = |n| Ledger::sqlite(folder.path().join(format!("{n}.ledger")));
+    let run = |cases, ledger: &dyn Fn(u64) -> Ledger| {
+        let number = Cell::new(0);
+        let checked = TestRunner::new(Config::with_cases(cases)).run(&events(), |events| {
+            number.set(number.get() + 1);
+            check(&ledger(number.get()), events)
+        });
+        checked.unwrap();
+    };
+    run(48, &file);
+    if let Some(cluster) = Cluster::shared() {
+        run(8, &|_| cluster.url().parse().unwrap());
     }
 }
 
@@ -163,9 +160,8 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 }
             }
             Event::Note { job, mut noted } => {
-                let is_settled = noted
-                    .as_ref()
-                    .is_some_and(|noted| noted.state == State::Settled);
+                let state = noted.as_ref().map(|noted| noted.state);
+                let is_settled = state == Some(State::Settled);
                 match claimed.get(&row) {
                     // Nothing is sent before the answer, which is all that there can be to note.
                     Some((by, WhenInDoubt::Ask))
@@ -174,13 +170,8 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                         if *by == job && !is_settled => {}
                     _ => continue,
                 }
-                let is_withdrawn = noted.is_none();
-                let is_created = noted
-                    .as_ref()
-                    .is_some_and(|noted| noted.state == State::Succeeded);
-                let is_unknown = noted
-                    .as_ref()
-                    .is_some_and(|noted| noted.state == State::Unknown);
+                let is_created = state == Some(State::Succeeded);
+                let is_unknown = state == Some(State::Unknown);
                 if let Some(noted) = noted.as_mut().filter(|_| is_created) {
                     // Each agent has an identifier of its own.
                     noted.agent_id = Some(format!("created_{row}"));
@@ -190,7 +181,7 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 let may_exist = may_exist.entry(row).or_default();
                 if is_settled {
                     before_people.entry(row).or_insert(*may_exist);
-                } else if !is_withdrawn {
+                } else if state.is_some() {
                     before_people.remove(&row);
                 }
                 *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
@@ -434,59 +425,41 @@ fn rows_that_many_jobs_claim_at_the_same_time_are_claimed_once() {
         return;
     };
     let ledger: Ledger = cluster.url().parse().unwrap();
-    let claimed = thread::scope(|scope| {
-        let jobs: Vec<_> = (0..4_usize)
-            .map(|job_index| {
-                let ledger = &ledger;
-                scope.spawn(move || {
-                    let mut store = job(ledger);
-                    let mut mine = Vec::new();
-                    for batch in 0..30_usize {
-                        // Overlapping batches, in another order in each job, of which some are withdrawn or noted.
-                        let keys: Vec<_> = (0..20_usize)
-                            .map(|n| (batch * 7 + (n * (job_index * 2 + 3)) % 20) % 200)
-                            .collect();
-                        let writes: Vec<_> = keys
-                            .iter()
-                            .map(|key| Write::Claim {
-                                key: store.header().hash(&key.to_string()),
-                                when: WhenInDoubt::Report,
-                            })
-                            .collect();
-                        let answers = store.write(&writes.iter().collect::<Vec<_>>()).unwrap();
-                        for (key, answer) in keys.into_iter().zip(answers) {
-                            if answer.is_some() {
-                                continue;
-                            }
-                            let hash = store.header().hash(&key.to_string());
-                            if key % 3 == 0 && batch % 2 == 0 {
-                                store
-                                    .write(&[&Write::Note {
-                                        key: hash,
-                                        noted: None,
-                                    }])
-                                    .unwrap();
-                            } else {
-                                note(&mut *store, hash, State::Succeeded).unwrap();
-                                mine.push(key);
-                            }
-                        }
-                    }
-                    mine
-                })
-            })
-            .collect();
-        let mut all: Vec<_> = jobs
-            .into_iter()
-            .flat_map(|job| job.join().unwrap())
-            .collect();
-        all.sort_unstable();
-        all
+    let mut claimed = thread::scope(|scope| {
+        let ledger = &ledger;
+        let claim = |step| scope.spawn(move || claim_many(job(ledger), step));
+        let jobs = [3, 5, 7, 9].map(claim).into_iter();
+        jobs.flat_map(|job| job.join().unwrap()).collect::<Vec<_>>()
     });
-    let mut once = claimed.clone();
-    once.dedup();
-    assert_eq!(claimed, once);
-    assert_eq!(ledger.summary().unwrap().succeeded, claimed.len());
+    claimed.sort_unstable();
+    let all = claimed.len();
+    claimed.dedup();
+    assert_eq!(
+        (claimed.len(), ledger.summary().unwrap().succeeded),
+        (all, all)
+    );
+}
+
+/// Claims overlapping batches, in an order of its own, and withdraws or notes what it gets, which it returns.
+fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
+    let mut mine = Vec::new();
+    for batch in 0..30 {
+        let keys = (0..20).map(|n| (batch * 7 + n * step % 20) % 200);
+        let keys: Vec<_> = keys
+            .map(|key| (key, store.header().hash(&key.to_string())))
+            .collect();
+        let when = WhenInDoubt::Report;
+        let claims = keys.iter().map(|(_, key)| Write::Claim { key: *key, when });
+        let claims: Vec<_> = claims.collect();
+        let answers = store.write(&claims.iter().collect::<Vec<_>>()).unwrap();
+        for ((number, key), _) in keys.into_iter().zip(answers).filter(|(_, no)| no.is_none()) {
+            let is_withdrawn = number % 3 == 0 && batch % 2 == 0;
+            let noted = (!is_withdrawn).then(|| Record::new(State::Succeeded));
+            mine.extend(noted.as_ref().map(|_| number));
+            store.write(&[&Write::Note { key, noted }]).unwrap();
+        }
+    }
+    mine
 }
 
 #[test]

@@ -1,0 +1,344 @@
+//! Ledgers in a PostgreSQL database, as specified in `sdk/contract/ledger.md`.
+//!
+//! Rows are locked one by one, so that jobs do not wait for each other's batches. A transaction locks in the order of the
+//! keys, so that none waits in a circle, and has two round trips: one that claims what is new and locks the rest, and one
+//! that writes and commits. Isolation is READ COMMITTED, where each statement sees what was committed before it: a row
+//! that was locked is read as it is then.
+
+mod database;
+mod rows;
+mod session;
+mod tables;
+
+use std::{
+    error::Error as _,
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio_postgres::{Client, error::SqlState, types::Type};
+
+pub(in crate::ledger) use self::database::Database;
+use self::{
+    session::{LIMIT, Session, begin, execute, get, in_transaction, query, query_one},
+    tables::{Found, find, make, make_copy, make_ledger},
+};
+use super::{
+    error::{Cause, LedgerError, Purpose},
+    given_up::insist,
+    key_hash::KeyHash,
+    lease::Lease,
+    state::Record,
+    store::{Changes, Copied, Header, Store, Table, Touched},
+};
+
+/// How long others take a job for alive after it was last heard from, and how often it is to be heard from.
+const LEASE: Duration = Duration::from_secs(60);
+const RENEWED_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a job may send what it has claimed, after it began to tell the database that it is alive. Others take it for dead
+/// a while later, in which what it has sent arrives.
+const MAY_SEND: Duration = Duration::from_secs(40);
+
+/// An open ledger.
+pub(super) struct Postgres {
+    session: Session,
+    purpose: Purpose,
+    number: i64,
+    header: Header,
+    job: Option<(i64, Lease)>,
+}
+
+/// Makes the tables, and the ledger of this service and these keys, if they are given.
+pub(super) fn init(
+    database: &Arc<Database>,
+    ledger: Option<(&str, Option<&str>)>,
+) -> Result<(), LedgerError> {
+    with(database, Purpose::Job, |session| {
+        session.run(LIMIT, false, async |client, database| {
+            let content = async {
+                if let Some((service, keys)) = ledger {
+                    make_ledger(client, service, keys, true).await?;
+                }
+                Ok(())
+            };
+            make(client, database, content).await
+        })
+    })
+}
+
+/// Makes a ledger with rows of another, which may take the place of one without rows.
+pub(super) fn create_with(
+    database: &Arc<Database>,
+    header: &Header,
+    rows: &Copied,
+) -> Result<(), LedgerError> {
+    with(database, Purpose::Note, |session| {
+        session.run(Duration::MAX, false, async |client, database| {
+            make(client, database, make_copy(client, header, rows)).await
+        })
+    })
+}
+
+/// Does something in a session of its own.
+fn with<T>(
+    database: &Arc<Database>,
+    purpose: Purpose,
+    work: impl FnOnce(&mut Session) -> Result<T, Cause>,
+) -> Result<T, LedgerError> {
+    let done = Session::new(database).and_then(|mut session| work(&mut session));
+    done.map_err(|cause| LedgerError::new(database.place(), purpose, cause))
+}
+
+impl Postgres {
+    /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one.
+    pub(super) fn open_to_send(
+        database: &Arc<Database>,
+        purpose: Purpose,
+        service: &str,
+        keys: Option<&str>,
+        lease: Lease,
+    ) -> Result<Self, LedgerError> {
+        let opened = || -> Result<Self, Cause> {
+            let mut session = Session::new(database)?;
+            let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
+            let begun = Instant::now();
+            let found = find_in(&mut session, Some(service), keys)?;
+            let found = session.run(LIMIT, false, async |client, database| {
+                let found = match found {
+                    Some(found) => found,
+                    None => make(client, database, make_ledger(client, service, keys, false)).await?,
+                };
+                let sql = format!(
+                    "{}; DELETE FROM jobs WHERE ledger = {ledger} AND lease_until < clock_timestamp();
+                    INSERT INTO jobs VALUES ({job}, {ledger}, {}); COMMIT",
+                    begin(database),
+                    lease_until(),
+                    ledger = found.number,
+                );
+                execute(client, &sql).await?;
+                Ok(found)
+            })?;
+            lease.begin(begun + MAY_SEND);
+            Ok(Self::new(session, purpose, found, Some((job, lease))))
+        };
+        opened().map_err(|cause| LedgerError::new(database.place(), purpose, cause))
+    }
+
+    /// Opens an existing ledger; `None` if there is none.
+    pub(super) fn open(
+        database: &Arc<Database>,
+        service: Option<&str>,
+        keys: Option<&str>,
+        purpose: Purpose,
+    ) -> Result<Option<Self>, LedgerError> {
+        let opened = || -> Result<_, Cause> {
+            let mut session = Session::new(database)?;
+            let found = find_in(&mut session, service, keys)?;
+            Ok(found.map(|found| Self::new(session, purpose, found, None)))
+        };
+        opened().map_err(|cause| LedgerError::new(database.place(), purpose, cause))
+    }
+
+    fn new(session: Session, purpose: Purpose, found: Found, job: Option<(i64, Lease)>) -> Self {
+        Self {
+            session,
+            purpose,
+            number: found.number,
+            header: found.header,
+            job,
+        }
+    }
+}
+
+fn find_in(
+    session: &mut Session,
+    service: Option<&str>,
+    keys: Option<&str>,
+) -> Result<Option<Found>, Cause> {
+    let schema = session.database.schema.clone();
+    session.read(LIMIT, async |client| {
+        find(client, &schema, service, keys).await
+    })
+}
+
+/// Until when others take a job for alive that is heard from now.
+fn lease_until() -> String {
+    format!(
+        "clock_timestamp() + {} * interval '1 second'",
+        LEASE.as_secs()
+    )
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // Without this, others would take it for alive until its lease has run out.
+        if let Some((job, _)) = self.job.take()
+            && self.session.is_connected()
+        {
+            let end = async |client: &Client, database: &Database| {
+                let begin = begin(database);
+                let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
+                execute(client, &sql).await
+            };
+            let _ = insist(|| self.session.run(RENEWED_EVERY, false, end));
+        }
+    }
+}
+
+impl Store for Postgres {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn job(&self) -> i64 {
+        self.job.as_ref().map_or(0, |(job, _)| *job)
+    }
+
+    fn error(&self, cause: Cause) -> LedgerError {
+        LedgerError::new(self.session.database.place(), self.purpose, cause)
+    }
+
+    fn verify(&mut self) -> Result<(), Cause> {
+        // The database does that itself, and lets in only whom its owner does.
+        Ok(())
+    }
+
+    fn is_empty(&mut self) -> Result<bool, Cause> {
+        let number = self.number;
+        self.session.read(LIMIT, async |client| {
+            let sql = "SELECT NOT EXISTS (SELECT FROM creates WHERE ledger = number) FROM ledgers WHERE number = $1";
+            let is_empty = query_one(client, sql, &[(&number, Type::INT8)]).await?;
+            is_empty.ok_or(Cause::Moved("deleted"))
+        })
+    }
+
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
+        let number = self.number;
+        self.session.read(LIMIT, async |client| {
+            let found = rows::read(client, number, keys).await?;
+            Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+        })
+    }
+
+    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
+        let number = self.number;
+        self.session.read(LIMIT, async |client| {
+            let sql = "SELECT key, agent_id FROM creates WHERE ledger = $1 AND agent_id = ANY($2)";
+            let parameters = [(&number as _, Type::INT8), (&ids as _, Type::TEXT_ARRAY)];
+            let found = query(client, sql, &parameters).await?;
+            let found = found.iter();
+            found
+                .map(|row| Ok((KeyHash(session::bytes(row, 0)?), get(row, 1)?)))
+                .collect()
+        })
+    }
+
+    fn for_each(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(KeyHash, Record),
+    ) -> Result<(), Cause> {
+        let number = self.number;
+        self.session.read(Duration::MAX, async |client| {
+            rows::for_each(client, number, table, take).await
+        })
+    }
+
+    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
+        let (number, job, salt) = (self.number, self.job(), self.header.salt);
+        // A claim that was not answered is not sent, but what became of a row may still be noted. A client tries again when
+        // it is next called.
+        let is_patient = self.purpose == Purpose::Job && touched.claims.is_empty();
+        self.session
+            .run(LIMIT, is_patient, async |client, database| {
+                let begin = begin(database);
+                loop {
+                    let locked = rows::lock(client, &begin, touched, (number, job), &salt).await?;
+                    if let Some((mut rows, stored)) = locked {
+                        if work(&mut rows)? {
+                            return rows::save(client, number, (rows, stored)).await;
+                        }
+                        return execute(client, "ROLLBACK").await;
+                    }
+                    execute(client, "ROLLBACK").await?;
+                }
+            })
+    }
+
+    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
+        let number = self.number;
+        self.session.run(LIMIT, false, async |client, database| {
+            let sql = "UPDATE ledgers SET service = $2, keys = $3 WHERE number = $1";
+            let parameters = [
+                (&number as _, Type::INT8),
+                (&service as _, Type::TEXT),
+                (&keys as _, Type::TEXT),
+            ];
+            in_transaction(client, &begin(database), query(client, sql, &parameters)).await
+        })?;
+        self.header.service = service.to_owned();
+        self.header.keys = keys.map(str::to_owned);
+        Ok(())
+    }
+
+    fn renewed_every(&self) -> Option<Duration> {
+        Some(RENEWED_EVERY)
+    }
+
+    fn renew(&mut self) -> Result<(), Cause> {
+        let Some((job, lease)) = self.job.clone() else {
+            return Ok(());
+        };
+        let begun = Instant::now();
+        let sql = format!(
+            "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
+            lease_until()
+        );
+        let renewed = self
+            .session
+            .run(RENEWED_EVERY, false, async |client, database| {
+                let parameters = [(&job as _, Type::INT8)];
+                let renewed = query(client, &sql, &parameters);
+                in_transaction(client, &begin(database), renewed).await
+            })?;
+        if renewed.is_empty() {
+            return Err(Cause::lease_lost());
+        }
+        lease.renew(begun + MAY_SEND);
+        Ok(())
+    }
+}
+
+impl From<tokio_postgres::Error> for Cause {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            let reason = error.source().map(|source| format!(": {source}"));
+            let why = format!("{error}{}", reason.unwrap_or_default());
+            return Cause::Unreachable(why);
+        };
+        let text = said.message().to_owned();
+        match said.code() {
+            code if code.code().starts_with("08") => Cause::Unreachable(text),
+            &SqlState::ADMIN_SHUTDOWN
+            | &SqlState::CRASH_SHUTDOWN
+            | &SqlState::CANNOT_CONNECT_NOW
+            | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+            | &SqlState::TOO_MANY_CONNECTIONS => Cause::Unreachable(text),
+            &SqlState::INSUFFICIENT_PRIVILEGE
+            | &SqlState::INVALID_PASSWORD
+            | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+            | &SqlState::INVALID_CATALOG_NAME
+            | &SqlState::READ_ONLY_SQL_TRANSACTION => Cause::Denied(text),
+            &SqlState::LOCK_NOT_AVAILABLE
+            | &SqlState::QUERY_CANCELED
+            | &SqlState::T_R_DEADLOCK_DETECTED => Cause::InUse,
+            &SqlState::DISK_FULL => Cause::Io(io::Error::new(ErrorKind::StorageFull, text)),
+            &SqlState::DUPLICATE_TABLE => Cause::NotALedger("its schema has other tables"),
+            &SqlState::UNIQUE_VIOLATION => Cause::AlreadyThere,
+            &SqlState::UNDEFINED_TABLE => Cause::Moved("deleted"),
+            _ => Cause::Broken(text),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A connection, and transactions on it.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::{Either, select, try_join};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_postgres::{
+    Client, Row as Columns,
+    types::{FromSql, ToSql, Type},
+};
+
+use super::{
+    super::{error::Cause, given_up::is_given_up},
+    database::Database,
+};
+
+/// How long to wait for the database until it can be reached, and how long it waits for other transactions.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long anything but copying may take: longer than the database waits by itself, so that it says why.
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A connection, which is made when it is needed.
+pub(super) struct Session {
+    runtime: Runtime,
+    pub(super) database: Arc<Database>,
+    /// `None` after a failure: what was not committed on it is undone.
+    connection: Option<(Client, JoinHandle<()>)>,
+}
+
+impl Session {
+    pub(super) fn new(database: &Arc<Database>) -> Result<Self, Cause> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self {
+            runtime,
+            database: Arc::clone(database),
+            connection: None,
+        })
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|(client, _)| !client.is_closed())
+    }
+
+    /// Reads what was there at one moment.
+    pub(super) fn read<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        self.run(limit, false, async |client, database| {
+            let begin = format!(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path TO {}",
+                database.schema
+            );
+            in_transaction(client, &begin, work(client)).await
+        })
+    }
+
+    /// Does something within this time, once there is a connection; if it is patient, to a database that is being restarted,
+    /// or that another takes the place of.
+    pub(super) fn run<T>(
+        &mut self,
+        limit: Duration,
+        is_patient: bool,
+        work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        let is_connected = self.is_connected();
+        let Self {
+            runtime,
+            database,
+            connection: slot,
+        } = self;
+        let connection = slot.take().filter(|_| is_connected);
+        let (value, connection) = runtime.block_on(async {
+            let begun = Instant::now();
+            let mut connection = connection.map(Ok);
+            let (client, task) = loop {
+                match connection {
+                    Some(Err(Cause::Unreachable(_)))
+                        if is_patient && begun.elapsed() < PATIENCE =>
+                    {
+                        sleep(Duration::from_millis(100)).await;
+                    }
+                    Some(connected) => break connected?,
+                    None => {}
+                }
+                connection = Some(within(PATIENCE, database.connect()).await);
+            };
+            match within(limit, work(&client, database)).await {
+                Ok(value) => Ok((value, (client, task))),
+                Err(cause) => {
+                    // At once, so that the server undoes what was begun and nobody waits for its locks.
+                    task.abort();
+                    let _ = task.await;
+                    Err(cause)
+                }
+            }
+        })?;
+        *slot = Some(connection);
+        Ok(value)
+    }
+}
+
+/// Does something that takes no longer than this, and that ends once nobody waits for it any more.
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Cause>>,
+) -> Result<T, Cause> {
+    let given_up = async {
+        while !is_given_up() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match select(pin!(timeout(limit, work)), pin!(given_up)).await {
+        Either::Left((Ok(done), _)) => done,
+        Either::Left((Err(_), _)) => Err(Cause::Unreachable(format!(
+            "no answer within {} s",
+            limit.as_secs()
+        ))),
+        Either::Right(_) => Err(Cause::InUse),
+    }
+}
+
+/// What a transaction that writes begins with. Nothing depends on the session, which a pooler may share among clients.
+pub(super) fn begin(database: &Database) -> String {
+    let (schema, patience) = (&database.schema, PATIENCE.as_millis());
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO {schema};
+        SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {patience};
+        SET LOCAL idle_in_transaction_session_timeout TO {patience}"
+    )
+}
+
+/// Sends the beginning and what follows together, and then the end.
+pub(super) async fn in_transaction<T>(
+    client: &Client,
+    begin: &str,
+    work: impl Future<Output = Result<T, Cause>>,
+) -> Result<T, Cause> {
+    let (_, value) = try_join(execute(client, begin), work).await?;
+    execute(client, "COMMIT").await?;
+    Ok(value)
+}
+
+pub(super) async fn execute(client: &Client, sql: &str) -> Result<(), Cause> {
+    Ok(client.batch_execute(sql).await?)
+}
+
+/// Queries are typed and not prepared: that takes one round trip, and the library logs no parameters of such.
+pub(super) async fn query(
+    client: &Client,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Columns>, Cause> {
+    Ok(client.query_typed(sql, parameters).await?)
+}
+
+/// The first column of the first row; `None` if there is no row.
+pub(super) async fn query_one<T: for<'a> FromSql<'a>>(
+    client: &Client,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Option<T>, Cause> {
+    let rows = query(client, sql, parameters).await?;
+    rows.first().map(|row| get(row, 0)).transpose()
+}
+
+/// A column; if it has another type, somebody has changed the tables.
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Columns, column: usize) -> Result<T, Cause> {
+    row.try_get(column)
+        .map_err(|error| Cause::Broken(error.to_string()))
+}
+
+pub(super) fn bytes<const N: usize>(row: &Columns, column: usize) -> Result<[u8; N], Cause> {
+    let bytes = get::<&[u8]>(row, column)?.try_into();
+    bytes.map_err(|_| Cause::Broken("a value has another length".to_owned()))
+}
