@@ -35,10 +35,8 @@ pub(crate) enum OpenTo {
     Everybody,
     /// Browsers, which load it before they can send a token. It reveals nothing either.
     Browsers,
-    /// Those who are let in. What they write is JSON, which a form on another page can never send.
+    /// Those who are let in. What they write is JSON, or nothing, neither of which a form on another page can send.
     Callers,
-    /// The same for an operation that takes no input: without a body, no Content-Type is needed. A form sends one.
-    CallersWithoutBody,
 }
 
 impl Access {
@@ -76,15 +74,14 @@ impl Access {
 
     /// Whether a request for an operation that is open to these may proceed.
     pub(crate) fn check(&self, open_to: OpenTo, head: &Parts) -> Result<(), Refusal> {
-        let has_input = head.headers.contains_key(header::CONTENT_TYPE) || has_body(head);
         match open_to {
             OpenTo::Everybody => return Ok(()),
             OpenTo::Browsers => return self.check_page(),
-            OpenTo::CallersWithoutBody if !has_input => return self.check_caller(head),
-            OpenTo::Callers | OpenTo::CallersWithoutBody => self.check_caller(head)?,
+            OpenTo::Callers => self.check_caller(head)?,
         }
         let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
-        if is_write && !is_json(head) {
+        let has_input = head.headers.contains_key(header::CONTENT_TYPE) || has_body(head);
+        if is_write && has_input && !is_json(head) {
             return Err(Refusal::new(
                 ProblemType::MEDIA_TYPE,
                 "Send the header Content-Type: application/json, once.",

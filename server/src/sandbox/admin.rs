@@ -27,7 +27,6 @@ use crate::{
     json,
     state::{
         agent::{CreatedAgent, agent_id},
-        page::Room,
         seed::SeedDeal,
         store::Store,
     },
@@ -99,7 +98,7 @@ routes! {
     PUT "/__sandbox/deals/{id}" Callers put_deal;
     DELETE "/__sandbox/deals/{id}" Callers remove_deal;
     PUT "/__sandbox/keys" Callers accept_keys;
-    POST "/__sandbox/reset" CallersWithoutBody |admin, _, _| {
+    POST "/__sandbox/reset" Callers |admin, _, _| {
         admin.reset();
         done()
     };
@@ -179,25 +178,27 @@ fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let after = query.number("after")?.unwrap_or_default();
     let status = query.number("status")?;
     let (method, path) = (query.get("method"), query.get("path"));
-    let (page, next) = admin.journal.page(after, query.room(PAGE)?, |request| {
+    let passes = |request: &RecordedRequest| {
         let found = request.status.map(|status| u64::from(status.as_u16()));
-        method.is_none_or(|method| method.eq_ignore_ascii_case(request.method.as_str()))
+        request.number > after
+            && method.is_none_or(|method| method.eq_ignore_ascii_case(request.method.as_str()))
             && path.is_none_or(|path| path == request.path)
             && status.is_none_or(|status| found == Some(status))
-    });
-    let requests = page
-        .iter()
-        .map(|request| described(request, admin.keys.first()));
-    Ok(listed("requests", &requests.collect::<Vec<_>>(), next))
+    };
+    let requests = admin.journal.requests();
+    let found = requests.iter().filter(|request| passes(request));
+    let entries = found.map(|request| (request.number, described(request, admin.keys.first())));
+    Ok(page("requests", query.limit(PAGE)?, entries))
 }
 
 fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
+    let faults = admin.faults.pending();
+    let later = faults.iter().filter(|fault| fault.id > after);
     // There are seldom many, and whoever looks at them wants to see them all.
-    let (faults, is_more) = admin.faults.page(after, query.room(MAX_PAGE)?);
-    let next = faults.last().filter(|_| is_more).map(|last| last.id);
-    Ok(listed("faults", &faults, next))
+    let entries = later.map(|fault| (fault.id, fault));
+    Ok(page("faults", query.limit(MAX_PAGE)?, entries))
 }
 
 fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
@@ -244,41 +245,35 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| invalid_query("after: expected the id of an agent, such as a_100"))?,
     };
-    let (page, is_more) = admin.store.agents_after(after, query.room(PAGE)?);
-    let next = page
-        .last()
-        .filter(|_| is_more)
-        .map(|(number, _)| agent_id(*number));
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
         /// As it was sent, byte for byte.
         sent: &'p RawValue,
     }
-    let agents: Vec<Created<'_>> = page
-        .iter()
-        .filter_map(|(number, sent)| {
-            Some(Created {
-                agent: CreatedAgent::read(*number, sent)?.agent,
-                sent: serde_json::from_slice(sent).ok()?,
-            })
-        })
-        .collect();
-    Ok(listed("agents", &agents, next))
+    let limit = query.limit(PAGE)?;
+    // One more, to know whether there are more.
+    let agents = admin.store.agents_after(after, limit + 1);
+    let entries = agents.iter().filter_map(|(number, sent)| {
+        let created = Created {
+            agent: CreatedAgent::read(*number, sent)?.agent,
+            sent: serde_json::from_slice(sent).ok()?,
+        };
+        Some((agent_id(*number), created))
+    });
+    Ok(page("agents", limit, entries))
 }
 
 fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
-    let (page, is_more) = admin
-        .store
-        .deals_after(query.get("after"), query.room(PAGE)?);
-    let next = page.last().filter(|_| is_more).map(|(id, _)| &**id);
+    let limit = query.limit(PAGE)?;
+    let deals = admin.store.deals_after(query.get("after"), limit + 1);
     // Byte for byte as they are stored.
-    let deals: Vec<&RawValue> = page
-        .iter()
-        .filter_map(|(_, text)| serde_json::from_slice(text).ok())
-        .collect();
-    Ok(listed("deals", &deals, next))
+    let entries = deals.iter().filter_map(|(id, text)| {
+        let text: &RawValue = serde_json::from_slice(text).ok()?;
+        Some((id, text))
+    });
+    Ok(page("deals", limit, entries))
 }
 
 fn deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
@@ -318,10 +313,25 @@ fn done() -> Replied {
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// A page of a list, and after which entry the next one begins.
-fn listed(name: &str, entries: &impl Serialize, next: Option<impl Serialize>) -> Response<Bytes> {
-    let (entries, next) = (written(entries), written(&next));
-    let page = format!(r#"{{"{name}":{entries},"next":{next}}}"#);
+/// A page of a list: as many of the entries as there may be, and after which one the next page begins.
+fn page(
+    name: &str,
+    limit: usize,
+    entries: impl Iterator<Item = (impl Serialize, impl Serialize)>,
+) -> Response<Bytes> {
+    let (mut text, mut count, mut last) = (String::new(), 0, None);
+    let mut next = None;
+    for (key, entry) in entries {
+        let entry = written(&entry);
+        if count == limit || (count > 0 && text.len() + entry.len() > MAX_PAGE_BYTES) {
+            next = last;
+            break;
+        }
+        let comma = if count > 0 { "," } else { "" };
+        text += &format!("{comma}{entry}");
+        (count, last) = (count + 1, Some(key));
+    }
+    let page = format!(r#"{{"{name}":[{text}],"next":{}}}"#, written(&next));
     response(StatusCode::OK, wire::JSON, page)
 }
 
@@ -395,20 +405,14 @@ impl Query {
             .map_err(|_| invalid_query(format!("{name}: expected a whole number")))
     }
 
-    /// How long a page is: as long as the query says, or `otherwise`.
-    fn room(&self, otherwise: usize) -> Result<Room, Refusal> {
+    /// How many entries a page has: as many as the query says, or `otherwise`.
+    fn limit(&self, otherwise: usize) -> Result<usize, Refusal> {
         let limit = match self.number("limit")? {
             None => Some(otherwise),
             Some(limit) => usize::try_from(limit).ok(),
         };
         let limit = limit.filter(|limit| (1..=MAX_PAGE).contains(limit));
-        let entries = limit.ok_or_else(|| {
-            invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}"))
-        })?;
-        Ok(Room {
-            entries,
-            bytes: MAX_PAGE_BYTES,
-        })
+        limit.ok_or_else(|| invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}")))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     sandbox::fault::{Fault, InvalidFault, Matching, Play},
-    state::{page::Room, split_mix::SplitMix64},
+    state::split_mix::SplitMix64,
 };
 
 /// How many faults there may be at once.
@@ -121,12 +121,11 @@ impl Faults {
         Some(play)
     }
 
-    /// The faults after the one of this number, as many as there is room for, and whether there are more.
-    pub(crate) fn page(&self, after: u64, room: Room) -> (Vec<PendingFault>, bool) {
+    /// Those that are still to happen, in the order in which they were added.
+    pub(crate) fn pending(&self) -> Vec<PendingFault> {
         let list = self.lock();
-        let pending = list.entries.iter().map(|entry| &entry.pending);
-        let later = pending.filter(|pending| pending.id > after);
-        room.fill(later.cloned(), |pending| pending.fault.bytes())
+        let pending = list.entries.iter().map(|entry| entry.pending.clone());
+        pending.collect()
     }
 
     /// Removes the fault with this number; false when there is none.

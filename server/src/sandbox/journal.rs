@@ -11,7 +11,7 @@ use bytes::Bytes;
 use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 
-use crate::{contract::route, sandbox::access::TOKEN_HEADER, state::page::Room};
+use crate::{contract::route, sandbox::access::TOKEN_HEADER};
 
 /// How many requests are kept.
 const MAX_ENTRIES: usize = 1_000;
@@ -184,22 +184,6 @@ impl Journal {
     /// The requests that are kept, in the order of their responses; a delayed one is placed by its arrival.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.lock().requests.iter().cloned().collect()
-    }
-
-    /// Those that come after the one of this number and `pass`, as many as there is room for, and the number of the last
-    /// one if there are more.
-    pub(crate) fn page(
-        &self,
-        after: u64,
-        room: Room,
-        pass: impl Fn(&RecordedRequest) -> bool,
-    ) -> (Vec<RecordedRequest>, Option<u64>) {
-        let kept = self.lock();
-        let found = kept.requests.iter();
-        let found = found.filter(|request| request.number > after && pass(request));
-        let (page, is_more) = room.fill(found, |request| request.size());
-        let next = page.last().filter(|_| is_more).map(|last| last.number);
-        (page.into_iter().cloned().collect(), next)
     }
 
     pub(crate) fn clear(&self) {

@@ -2,7 +2,6 @@
 
 pub(crate) mod agent;
 pub mod generate;
-pub(crate) mod page;
 pub(crate) mod seed;
 pub(crate) mod split_mix;
 pub(crate) mod store;

@@ -1,20 +1,18 @@
 //! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
 
 use std::{
-    collections::BinaryHeap,
-    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard},
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use bytes::Bytes;
-use dashmap::DashMap;
-
-use crate::state::page::Room;
 
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
 
-/// An agent: its number, and the JSON that was sent. The response follows from it, and not the other way round.
-pub(crate) type StoredAgent = (u64, Box<[u8]>);
+/// An agent: its number, from 1 on, and the JSON that was sent. The response follows from it, and not the other way round.
+pub(crate) type StoredAgent = (u64, Bytes);
 
 /// Agents and deals.
 #[derive(Debug)]
@@ -23,22 +21,13 @@ pub(crate) struct Store {
     max_bytes: u64,
     /// The deals that the server started with, to return to.
     seed: Vec<StoredDeal>,
-    /// Written only to replace it as a whole.
     contents: RwLock<Contents>,
 }
 
-#[derive(Debug)]
-struct Contents {
-    deals: DashMap<Box<str>, Bytes>,
-    /// By their numbers, from 1 on, without a gap.
-    agents: DashMap<u64, Box<[u8]>>,
-    taken: Mutex<Taken>,
-}
-
-/// How much room is taken.
 #[derive(Debug, Default)]
-struct Taken {
-    agents: u64,
+struct Contents {
+    deals: BTreeMap<Box<str>, Bytes>,
+    agents: Vec<Bytes>,
     /// The JSON of the agents and of the deals that were added to the seed, in bytes.
     bytes: u64,
 }
@@ -50,48 +39,38 @@ pub(crate) enum Full {
     Bytes,
 }
 
-impl Contents {
-    fn of(seed: &[StoredDeal]) -> Self {
-        Self {
-            deals: seed.iter().cloned().collect(),
-            agents: DashMap::new(),
-            taken: Mutex::default(),
-        }
-    }
-
-    /// Changes what is taken, in one step: two requests can never both get the last room.
-    fn take<T>(&self, change: impl FnOnce(&mut Taken) -> T) -> T {
-        change(&mut self.taken.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Store {
     pub(crate) fn new(max_agents: u64, max_bytes: u64, seed: Vec<StoredDeal>) -> Self {
-        Self {
+        let store = Self {
             max_agents,
             max_bytes,
-            contents: RwLock::new(Contents::of(&seed)),
             seed,
-        }
+            contents: RwLock::default(),
+        };
+        store.reset();
+        store
     }
 
-    fn contents(&self) -> RwLockReadGuard<'_, Contents> {
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
         self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        let contents = self.contents.write();
+        contents.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what was sent for an agent, and returns its number.
     pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
-        let contents = self.contents();
-        let number = contents.take(|taken| {
-            if taken.agents >= self.max_agents {
-                return Err(Full::Agents);
-            }
-            taken.bytes = self.with(taken.bytes, body.len())?;
-            taken.agents += 1;
-            Ok(taken.agents)
-        })?;
-        contents.agents.insert(number, body.into());
-        Ok(number)
+        // Copied to its exact size, before anybody has to wait for it.
+        let body = Bytes::copy_from_slice(body);
+        let mut contents = self.write();
+        if contents.agents.len() as u64 >= self.max_agents {
+            return Err(Full::Agents);
+        }
+        contents.bytes = self.with(contents.bytes, body.len())?;
+        contents.agents.push(body);
+        Ok(contents.agents.len() as u64)
     }
 
     /// So many bytes and `more`, if there is room for them.
@@ -100,69 +79,60 @@ impl Store {
         sum.filter(|sum| *sum <= self.max_bytes).ok_or(Full::Bytes)
     }
 
-    /// What was sent for the agents after the one of this number, as many as there is room for, and whether there are
-    /// more.
-    pub(crate) fn agents_after(&self, number: u64, room: Room) -> (Vec<StoredAgent>, bool) {
-        let contents = self.contents();
-        let last = contents.take(|taken| taken.agents);
-        let later = (number.saturating_add(1)..=last)
-            .filter_map(|number| Some((number, contents.agents.get(&number)?.clone())));
-        room.fill(later, |(_, body)| body.len())
+    /// At most `count` of the agents after the one of this number.
+    pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
+        let contents = self.read();
+        let agents = (1..).zip(&contents.agents);
+        let later = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
+        later
+            .take(count)
+            .map(|(n, sent)| (n, sent.clone()))
+            .collect()
     }
 
-    /// The deals whose ids come after `id`, in byte order, as many as there is room for, and whether there are more.
-    pub(crate) fn deals_after(&self, id: Option<&str>, room: Room) -> (Vec<StoredDeal>, bool) {
-        let mut first = BinaryHeap::new();
-        for deal in &self.contents().deals {
-            if id.is_none_or(|id| **deal.key() > *id) {
-                first.push((deal.key().clone(), deal.value().clone()));
-            }
-            // One more than there may be, to know whether there are more.
-            if first.len() > room.entries.saturating_add(1) {
-                first.pop();
-            }
-        }
-        room.fill(first.into_sorted_vec(), |(_, text)| text.len())
+    /// At most `count` of the deals whose ids come after `id`, in byte order.
+    pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
+        let after = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let contents = self.read();
+        let later = contents.deals.range::<str, _>((after, Bound::Unbounded));
+        later
+            .take(count)
+            .map(|(id, text)| (id.clone(), text.clone()))
+            .collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        let contents = self.contents();
-        contents.deals.get(id).map(|deal| deal.clone())
+        self.read().deals.get(id).cloned()
     }
 
     /// Keeps a deal; one with the same id is replaced.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
-        let contents = self.contents();
-        contents.take(|taken| {
-            // The deal that it replaces makes room for it, even if that was there from the start.
-            let before = contents.deals.get(&id).map_or(0, |deal| deal.len());
-            taken.bytes = match text.len().checked_sub(before) {
-                Some(more) => self.with(taken.bytes, more)?,
-                None => taken.bytes.saturating_sub((before - text.len()) as u64),
-            };
-            contents.deals.insert(id, text);
-            Ok(())
-        })
+        let mut contents = self.write();
+        // The deal that it replaces makes room for it, even if that was there from the start.
+        let before = contents.deals.get(&id).map_or(0, Bytes::len);
+        contents.bytes = match text.len().checked_sub(before) {
+            Some(more) => self.with(contents.bytes, more)?,
+            None => contents.bytes.saturating_sub((before - text.len()) as u64),
+        };
+        contents.deals.insert(id, text);
+        Ok(())
     }
 
     /// Forgets a deal; false when there is none.
     pub(crate) fn remove_deal(&self, id: &str) -> bool {
-        let contents = self.contents();
-        contents.take(|taken| {
-            let removed = contents.deals.remove(id);
-            if let Some((_, text)) = &removed {
-                taken.bytes = taken.bytes.saturating_sub(text.len() as u64);
-            }
-            removed.is_some()
-        })
+        let mut contents = self.write();
+        let removed = contents.deals.remove(id);
+        let bytes = removed.as_ref().map_or(0, Bytes::len);
+        contents.bytes = contents.bytes.saturating_sub(bytes as u64);
+        removed.is_some()
     }
 
     /// Forgets every agent and every deal but the seed.
     pub(crate) fn reset(&self) {
-        let fresh = Contents::of(&self.seed);
-        *self
-            .contents
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = fresh;
+        let deals = self.seed.iter().cloned().collect();
+        *self.write() = Contents {
+            deals,
+            ..Contents::default()
+        };
     }
 }
