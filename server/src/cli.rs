@@ -2,22 +2,17 @@
 
 use std::{
     ffi::OsString,
-    io::{self, IsTerminal, Write},
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use clap::{
-    Arg, CommandFactory, FromArgMatches, Parser,
-    builder::{BoolishValueParser, RangedU64ValueParser},
-};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, builder::BoolishValueParser};
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
-    config::{Config, Limits, LogFormat, SandboxBuilder},
+    config::{Config, LogFormat, SandboxBuilder},
     contract::auth::ServiceKey,
-    sandbox::Reading,
     server::{Sandbox, StartError},
     state::seed::SeedError,
 };
@@ -44,9 +39,8 @@ const USAGE_ERROR: u8 = 2;
         Every flag can also be set as an environment variable, shown in [env: …]; a flag wins."
 )]
 struct Arguments {
-    /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
-    listen: SocketAddr,
+    #[command(flatten)]
+    config: Config,
 
     /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
@@ -67,15 +61,6 @@ struct Arguments {
     #[arg(long, value_name = "S", requires = "generate")]
     seed: Option<u64>,
 
-    /// Refuse undocumented fields, to catch typing mistakes
-    #[arg(long, value_parser = BoolishValueParser::new())]
-    strict: bool,
-
-    /// How to read the specification where it leaves something open: reference, ok, sparse, nulls, extra, numbers,
-    /// times, chunked, errors-text, errors-html, errors-empty or errors-foreign
-    #[arg(long, value_name = "NAME", default_value_t)]
-    reading: Reading,
-
     /// Turn off the interface under /__sandbox/ (except health and openapi.json), and the headers x-sandbox-fault and
     /// x-sandbox-reading
     #[arg(long, value_parser = BoolishValueParser::new())]
@@ -87,17 +72,6 @@ struct Arguments {
     /// closed. Other users of this machine can see flags, but not environment variables.
     #[arg(long, value_name = "TOKEN")]
     admin_token: Option<OsString>,
-
-    /// Format of the access log on standard error
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    log: LogFormat,
-
-    /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
-    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    max_connections: Option<usize>,
-
-    #[command(flatten)]
-    limits: Limits,
 }
 
 /// Runs the command with `arguments`, the command's own name first, until a signal ends it.
@@ -120,14 +94,8 @@ where
         }
     };
     let hint = arguments.hint();
-    if arguments.deals.as_deref() == Some(Path::new("-")) && io::stdin().is_terminal() {
-        let _ = writeln!(
-            io::stderr(),
-            "reading deals from this terminal; end the input with Ctrl-D on a line of its own"
-        );
-    }
     match arguments.builder().start() {
-        Ok(sandbox) => serve(sandbox, hint),
+        Ok(sandbox) => serve(sandbox, &hint),
         Err(error) => fail(&error),
     }
 }
@@ -144,17 +112,7 @@ fn with_variable(flag: Arg) -> Arg {
 
 impl Arguments {
     fn builder(self) -> SandboxBuilder {
-        let limits = self.limits.config();
-        let config = Config {
-            listen: self.listen,
-            strict: self.strict,
-            reading: self.reading,
-            admin: !self.no_admin,
-            log: self.log,
-            max_connections: self.max_connections.unwrap_or(limits.max_connections),
-            ..limits
-        };
-        let mut builder = SandboxBuilder::new(config);
+        let mut builder = SandboxBuilder::new(self.config).admin(!self.no_admin);
         if let Some(key) = self.service_key {
             // A key that is not UTF-8 is not visible ASCII either: it is refused like any other invalid key.
             builder = builder.service_key(key.to_string_lossy());
@@ -162,10 +120,8 @@ impl Arguments {
         if let Some(token) = self.admin_token {
             builder = builder.admin_token(token.to_string_lossy());
         }
-        match self.deals {
-            Some(file) if file == Path::new("-") => builder = builder.deals_from_stdin(),
-            Some(file) => builder = builder.deals_file(file),
-            None => {}
+        if let Some(file) = self.deals {
+            builder = builder.deals_file(file);
         }
         if let Some(count) = self.generate {
             builder = builder.generate(count, self.seed.unwrap_or_default());
@@ -173,31 +129,23 @@ impl Arguments {
         builder
     }
 
-    /// Something to try first, if the key is not a secret.
-    fn hint(&self) -> Option<Hint> {
-        let is_plain =
-            self.service_key.is_none() && self.deals.is_none() && self.log == LogFormat::Text;
-        let deal = if self.generate.is_none() {
-            "d_1"
-        } else {
-            "g_0"
-        };
-        (is_plain && self.generate != Some(0)).then_some(Hint {
-            deal,
-            page: !self.no_admin,
-        })
+    /// Something to try first, at `URL`, if the key is not a secret.
+    fn hint(&self) -> String {
+        let is_plain = self.service_key.is_none() && self.deals.is_none();
+        if !is_plain || self.generate == Some(0) || self.config.log != LogFormat::Text {
+            return String::new();
+        }
+        let deal = self.generate.map_or("d_1", |_| "g_0");
+        let key = ServiceKey::DEFAULT;
+        let mut hint = format!("try: curl -H 'x-service-key: {key}' URL/v1/deals/{deal}\n");
+        if !self.no_admin {
+            hint += "or open URL/__sandbox/docs\n";
+        }
+        hint
     }
 }
 
-/// What the first lines on standard error suggest.
-struct Hint {
-    /// The id of an existing deal.
-    deal: &'static str,
-    /// Whether there is a page to open.
-    page: bool,
-}
-
-fn serve(sandbox: Sandbox, hint: Option<Hint>) -> ExitCode {
+fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&StartError::System(error)),
@@ -212,18 +160,7 @@ fn serve(sandbox: Sandbox, hint: Option<Hint>) -> ExitCode {
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
-        if let Some(Hint { deal, page }) = hint {
-            let (key, url) = (ServiceKey::DEFAULT, sandbox.url());
-            let page = if page {
-                format!("or open {url}/__sandbox/docs\n")
-            } else {
-                String::new()
-            };
-            let _ = write!(
-                io::stderr(),
-                "try: curl -H 'x-service-key: {key}' {url}/v1/deals/{deal}\n{page}"
-            );
-        }
+        let _ = io::stderr().write_all(hint.replace("URL", &sandbox.url()).as_bytes());
         signals.next().await;
 
         let (stopped, has_stopped) = oneshot::channel();
@@ -252,9 +189,6 @@ fn fail(error: &StartError) -> ExitCode {
         }
         StartError::Seed(SeedError::TooLarge { .. }) => {
             " (raise it with --max-seed-bytes or DEALKIT_SERVER_MAX_SEED_BYTES)"
-        }
-        StartError::Seed(SeedError::NotAFile { .. }) => {
-            " (for deals that another command writes: COMMAND | dealkit-server --deals -)"
         }
         _ => "",
     };
@@ -300,14 +234,4 @@ impl Signals {
     async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let numeric = match text.strip_prefix("localhost:") {
-        Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
-        None => text.to_owned(),
-    };
-    numeric
-        .parse()
-        .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }

@@ -1,12 +1,15 @@
 //! The settings of a server.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
-use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
+use clap::{
+    Args, ValueEnum,
+    builder::{BoolishValueParser, RangedU64ValueParser},
+};
 
 use crate::{
     contract::auth::{InvalidServiceKey, ServiceKey},
@@ -14,111 +17,121 @@ use crate::{
     state::seed::SeedDeal,
 };
 
-/// Makes a field of [`Config`], a flag and a method of [`SandboxBuilder`] out of each limit, with the same words.
-macro_rules! limits {
-    ($( $(#[doc = $about:literal])+ $name:ident: $kind:ty = $default:expr, $value:literal $(, $parser:expr)?; )+) => {
+/// Makes a field of [`Config`], a flag and a method of [`SandboxBuilder`] out of each setting, with the same words.
+macro_rules! settings {
+    (
+        $( $(#[doc = $about:literal])+ $(#[arg($($flag:tt)+)])+ $name:ident: $kind:ty = $default:expr; )+
+        limits: $( $(#[doc = $about_limit:literal])+ $limit:ident: $number:ty = $most:expr, $unit:literal, $least:expr; )+
+        seconds: $( $(#[doc = $about_time:literal])+ $time:ident = $seconds:literal; )+
+    ) => {
         /// What a server listens on, which key it asks for, and its limits. [`Config::default`] is what the binary does
-        /// without flags.
+        /// without flags, but for its log.
         ///
         /// ```
         /// let mut config = dealkit_server::Config::default();
         /// config.strict = true;
         /// assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
         /// ```
-        #[derive(Clone, Debug)]
+        #[derive(Args, Clone, Debug)]
         #[non_exhaustive]
         pub struct Config {
-            /// The address to listen on; port 0 asks for a free one.
+            /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
+            #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
             pub listen: SocketAddr,
             /// The key that requests must carry. Without one it is [`ServiceKey::DEFAULT`], and the address must be
             /// a loopback address.
+            #[arg(skip)]
             pub service_key: Option<ServiceKey>,
-            /// Whether undocumented fields are violations. They are ignored otherwise.
-            pub strict: bool,
-            /// How the specification is read where it leaves something open.
-            pub reading: Reading,
-            /// Whether the interface under `/__sandbox/` exists (except `health` and `openapi.json`, which always do),
-            /// and whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
-            pub admin: bool,
             /// The token that the interface asks for. Without one, on a loopback address, the interface is open to
             /// programs on this machine, or, where a service key was chosen, that key is the token. On any other
             /// address, nobody is let in unless there is a token.
+            #[arg(skip)]
             pub admin_token: Option<ServiceKey>,
-            /// The access log on standard error.
-            pub log: LogFormat,
-            /// How many connections are served at once. Others wait until one of them ends.
-            pub max_connections: usize,
-            $( $(#[doc = $about])+ pub $name: $kind, )+
+            $( $(#[doc = $about])+ $(#[arg($($flag)+)])+ pub $name: $kind, )+
+            $(
+                $(#[doc = $about_limit])+
+                #[arg(long, value_name = $unit, default_value_t = $most, help_heading = "Limits")]
+                #[arg(value_parser = RangedU64ValueParser::<$number>::new().range($least..))]
+                pub $limit: $number,
+            )+
+            $(
+                $(#[doc = $about_time])+
+                #[arg(long, value_name = "SECONDS", default_value = stringify!($seconds), help_heading = "Limits")]
+                #[arg(value_parser = seconds)]
+                pub $time: Duration,
+            )+
         }
 
         impl Default for Config {
             fn default() -> Self {
                 Self {
-                    listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+                    listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
                     service_key: None,
-                    strict: false,
-                    reading: Reading::Reference,
-                    admin: true,
                     admin_token: None,
-                    log: LogFormat::Off,
-                    max_connections: default_max_connections(),
                     $( $name: $default, )+
+                    $( $limit: $most, )+
+                    $( $time: Duration::from_secs($seconds), )+
                 }
-            }
-        }
-
-        /// The flags of the limits.
-        #[derive(Args)]
-        #[command(next_help_heading = "Limits")]
-        pub(crate) struct Limits {
-            $(
-                $(#[doc = $about])+
-                #[arg(long, value_name = $value, default_value = <$kind as Shown>::shown(&$default))]
-                $( #[arg(value_parser = $parser)] )?
-                $name: $kind,
-            )+
-        }
-
-        impl Limits {
-            /// The settings with these limits.
-            pub(crate) fn config(self) -> Config {
-                Config { $( $name: self.$name, )+ ..Config::default() }
             }
         }
 
         impl SandboxBuilder {
-            $(
-                $(#[doc = $about])+
-                pub fn $name(mut self, limit: $kind) -> Self {
-                    self.config.$name = limit;
-                    self
-                }
-            )+
+            $( settings! { @set $(#[doc = $about])+ $name: $kind } )+
+            $( settings! { @set $(#[doc = $about_limit])+ $limit: $number } )+
+            $( settings! { @set $(#[doc = $about_time])+ $time: Duration } )+
+        }
+    };
+    (@set $(#[doc = $about:literal])+ $name:ident: $kind:ty) => {
+        $(#[doc = $about])+
+        pub fn $name(mut self, $name: $kind) -> Self {
+            self.config.$name = $name;
+            self
         }
     };
 }
 
-limits! {
+settings! {
+    /// Refuse undocumented fields, to catch typing mistakes
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    strict: bool = false;
+    /// How to read the specification where it leaves something open: reference, ok, sparse, nulls, extra, numbers,
+    /// times, chunked, errors-text, errors-html, errors-empty or errors-foreign
+    #[arg(long, value_name = "NAME", default_value_t)]
+    reading: Reading = Reading::Reference;
+    /// Whether the interface under `/__sandbox/` exists (except `health` and `openapi.json`, which always do), and
+    /// whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
+    #[arg(skip = true)]
+    admin: bool = true;
+    /// Format of the access log on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat = LogFormat::Off;
+    /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
+    #[arg(long, value_name = "N", help_heading = "Limits", default_value_t = default_max_connections())]
+    #[arg(hide_default_value = true, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_connections: usize = default_max_connections();
+
+    limits:
     /// Longest request body, in bytes.
-    max_body_bytes: usize = 1_048_576, "BYTES";
+    max_body_bytes: usize = 1_048_576, "BYTES", 0;
     /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503.
-    max_buffered_bytes: usize = 268_435_456, "BYTES";
+    max_buffered_bytes: usize = 268_435_456, "BYTES", 0;
     /// How many agents can be created.
-    max_agents: u64 = 1_000_000, "N";
+    max_agents: u64 = 1_000_000, "N", 0;
     /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with.
-    max_store_bytes: u64 = 1_073_741_824, "BYTES";
+    max_store_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// Largest file of deals, in bytes.
-    max_seed_bytes: u64 = 1_073_741_824, "BYTES";
+    max_seed_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// Longest request head (request line and headers), in bytes; at least 8192.
-    max_head_bytes: usize = 65_536, "BYTES",
-        RangedU64ValueParser::<usize>::new().range(Config::MIN_HEAD_BYTES as u64..);
+    max_head_bytes: usize = 65_536, "BYTES", Config::MIN_HEAD_BYTES as u64;
+
+    seconds:
     /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
     /// stay unread.
-    head_timeout: Duration = Duration::from_secs(10), "SECONDS", seconds;
+    head_timeout = 10;
     /// Time for a request body to arrive.
-    body_timeout: Duration = Duration::from_secs(10), "SECONDS", seconds;
+    body_timeout = 10;
     /// Time for requests in flight to end after SIGINT or SIGTERM.
-    shutdown_timeout: Duration = Duration::from_secs(5), "SECONDS", seconds;
+    shutdown_timeout = 5;
 }
 
 impl Config {
@@ -143,27 +156,14 @@ impl Config {
     }
 }
 
-/// A limit as its flag has it.
-trait Shown {
-    fn shown(&self) -> String;
-}
-
-impl Shown for usize {
-    fn shown(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Shown for u64 {
-    fn shown(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Shown for Duration {
-    fn shown(&self) -> String {
-        self.as_secs_f64().to_string()
-    }
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
+        None => text.to_owned(),
+    };
+    numeric
+        .parse()
+        .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -199,7 +199,6 @@ pub struct SandboxBuilder {
     pub(crate) admin_token: Option<Result<ServiceKey, InvalidServiceKey>>,
     pub(crate) deals: Option<Vec<SeedDeal>>,
     pub(crate) files: Vec<PathBuf>,
-    pub(crate) stdin: bool,
     pub(crate) generate: Option<(usize, u64)>,
 }
 
@@ -212,7 +211,6 @@ impl SandboxBuilder {
             admin_token: None,
             deals: None,
             files: Vec::new(),
-            stdin: false,
             generate: None,
         }
     }
@@ -226,16 +224,10 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line. It must be a
-    /// regular file of at most [`Config::max_seed_bytes`].
+    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line, of at most
+    /// [`Config::max_seed_bytes`]. `-` is standard input.
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
-        self
-    }
-
-    /// Seeds the deals on standard input, read like a file.
-    pub(crate) fn deals_from_stdin(mut self) -> Self {
-        self.stdin = true;
         self
     }
 
@@ -259,39 +251,9 @@ impl SandboxBuilder {
         self
     }
 
-    /// Whether undocumented fields are violations.
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.config.strict = strict;
-        self
-    }
-
-    /// How the specification is read where it leaves something open.
-    pub fn reading(mut self, reading: Reading) -> Self {
-        self.config.reading = reading;
-        self
-    }
-
-    /// See [`Config::admin`].
-    pub fn admin(mut self, admin: bool) -> Self {
-        self.config.admin = admin;
-        self
-    }
-
     /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
     pub fn admin_token(mut self, token: impl Into<String>) -> Self {
         self.admin_token = Some(ServiceKey::new(token));
-        self
-    }
-
-    /// The access log on standard error: none, unless this says otherwise.
-    pub fn log(mut self, format: LogFormat) -> Self {
-        self.config.log = format;
-        self
-    }
-
-    /// How many connections are served at once. See [`Config::max_connections`].
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.config.max_connections = connections;
         self
     }
 }

@@ -21,7 +21,6 @@ use crate::{
     service::Service,
     state::{
         agent::CreatedAgent,
-        page::Room,
         seed::{SeedDeal, SeedError, Seeds},
     },
 };
@@ -167,7 +166,7 @@ impl Sandbox {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn faults(&self) -> Vec<PendingFault> {
-        self.service.faults().page(0, Room::UNLIMITED).0
+        self.service.faults().pending()
     }
 
     /// Removes every fault that is still to happen.
@@ -256,16 +255,12 @@ impl SandboxBuilder {
         }
 
         let mut seeds = Seeds::default();
-        let has_files = self.stdin || !self.files.is_empty();
-        if self.deals.is_none() && !has_files && self.generate.is_none() {
+        if self.deals.is_none() && self.files.is_empty() && self.generate.is_none() {
             seeds.add_all(SeedDeal::samples())?;
         }
         seeds.add_all(self.deals.unwrap_or_default())?;
         for file in &self.files {
             seeds.add_file(file, config.max_seed_bytes)?;
-        }
-        if self.stdin {
-            seeds.add_stdin(config.max_seed_bytes)?;
         }
         if let Some((count, seed)) = self.generate {
             seeds.add_generated(count, seed)?;

@@ -3,10 +3,9 @@
 use std::{
     collections::HashMap,
     fmt,
-    fs::{self, File, FileType},
-    io::{self, Read},
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -27,9 +26,6 @@ const SINGLE_VALUE: &str = "is only part of a JSON value that spans several line
 
 /// How many deals can be generated: this many take five gigabytes.
 const MAX_GENERATED: usize = 1_000_000;
-
-/// What errors call standard input, which has no path.
-const STANDARD_INPUT: &str = "standard input";
 
 /// A deal to seed, as JSON text or as a value that is written as such. Text is served byte for byte as it is; it is read, and
 /// refused if it is no deal, when the server starts.
@@ -100,11 +96,8 @@ impl SeedDeal {
 
     /// Checks the text; `place` says where it came from in an error.
     pub(crate) fn check(self, place: &str) -> Result<StoredDeal, SeedError> {
-        json::check(&self.0).map_err(|error| SeedError::Deal {
-            place: place.to_owned(),
-            pointer: String::new(),
-            reason: format!("is not strict JSON: {error}"),
-        })?;
+        json::check(&self.0)
+            .map_err(|error| wrong(place, format!("is not strict JSON: {error}")))?;
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
             pointer: error.pointer().to_owned(),
@@ -127,15 +120,6 @@ pub enum SeedError {
         /// Why.
         source: io::Error,
     },
-    /// The path names something that is not a regular file. It is not opened: a FIFO would wait for a writer,
-    /// and a device may never end.
-    #[error("{}: is {kind}, but deals are only read from regular files", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-        /// What it names, such as `a directory`.
-        kind: &'static str,
-    },
     /// There is more to read than [`Config::max_seed_bytes`](crate::Config::max_seed_bytes) allows.
     #[error("{}: is larger than the limit of {limit} bytes", path.display())]
     TooLarge {
@@ -144,15 +128,7 @@ pub enum SeedError {
         /// The limit.
         limit: u64,
     },
-    /// The file is neither a JSON array of deals nor one deal per line.
-    #[error("{}: {reason}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and where.
-        reason: String,
-    },
-    /// One of the deals is not a deal.
+    /// One of the deals is not a deal or has the id of another one, or they are not in one of the forms of a file.
     #[error("{place}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
     Deal {
         /// Where it came from: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
@@ -162,49 +138,19 @@ pub enum SeedError {
         /// What is wrong.
         reason: String,
     },
-    /// Two deals have the same id.
-    #[error("{place}: /id: another deal already has this id: {first}")]
-    DuplicateId {
-        /// Where the second one came from.
-        place: String,
-        /// Where the first one came from.
-        first: String,
-    },
-    /// There are more deals to generate than a server can hold.
-    #[error("generate: expected at most {limit} deals")]
-    TooManyGenerated {
-        /// The limit.
-        limit: usize,
-    },
     /// The store of a running server has no room for another deal. See
     /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
     #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
 }
 
-/// What the file is, if deals cannot be read from it; `None` for a regular file.
-fn unreadable(file: FileType) -> Option<&'static str> {
-    if file.is_file() {
-        return None;
+/// What is wrong with something as a whole.
+fn wrong(place: &str, reason: impl Into<String>) -> SeedError {
+    SeedError::Deal {
+        place: place.to_owned(),
+        pointer: String::new(),
+        reason: reason.into(),
     }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt as _;
-        if file.is_fifo() {
-            return Some("a pipe (a FIFO or a process substitution)");
-        }
-        if file.is_socket() {
-            return Some("a socket");
-        }
-        if file.is_char_device() || file.is_block_device() {
-            return Some("a device");
-        }
-    }
-    Some(if file.is_dir() {
-        "a directory"
-    } else {
-        "something other than a file"
-    })
 }
 
 /// Checked deals with distinct ids, in the order in which they were added.
@@ -212,27 +158,7 @@ fn unreadable(file: FileType) -> Option<&'static str> {
 pub(crate) struct Seeds {
     deals: Vec<StoredDeal>,
     /// Where each id came from.
-    origins: HashMap<Box<str>, Origin>,
-}
-
-/// Where a deal came from. Written out only in errors: there can be a million of them.
-#[derive(Clone, Debug)]
-enum Origin {
-    Index(usize),
-    FileIndex(Arc<Path>, usize),
-    FileLine(Arc<Path>, usize),
-    Generated(usize),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Index(index) => write!(f, "index {index}"),
-            Origin::FileIndex(path, index) => write!(f, "{}: index {index}", path.display()),
-            Origin::FileLine(path, line) => write!(f, "{}: line {line}", path.display()),
-            Origin::Generated(index) => write!(f, "generated deal {index}"),
-        }
-    }
+    places: HashMap<Box<str>, String>,
 }
 
 impl Seeds {
@@ -241,74 +167,57 @@ impl Seeds {
         &mut self,
         deals: impl IntoIterator<Item = SeedDeal>,
     ) -> Result<(), SeedError> {
-        for (index, deal) in deals.into_iter().enumerate() {
-            self.add(deal, Origin::Index(index))?;
-        }
-        Ok(())
+        let mut deals = deals.into_iter().enumerate();
+        deals.try_for_each(|(index, deal)| self.add(deal, format!("index {index}")))
     }
 
-    /// The deals of a regular file of at most `limit` bytes: a JSON array, or one deal per line.
+    /// The deals of a file of at most `limit` bytes: a JSON array, or one deal per line. `-` is standard input.
     pub(crate) fn add_file(&mut self, path: &Path, limit: u64) -> Result<(), SeedError> {
-        let failed = |source| SeedError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let regular = |metadata: &fs::Metadata| match unreadable(metadata.file_type()) {
-            None => Ok(()),
-            Some(kind) => Err(SeedError::NotAFile {
-                path: path.to_owned(),
-                kind,
-            }),
-        };
-        // Before opening, which blocks on a FIFO; and after, because it may be another file by then.
-        regular(&fs::metadata(path).map_err(failed)?)?;
-        let file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        regular(&metadata)?;
-        if metadata.len() > limit {
-            return Err(SeedError::TooLarge {
-                path: path.to_owned(),
-                limit,
-            });
-        }
-        self.add_read(path, file, limit)
-    }
-
-    /// The deals on standard input, in either form of a file.
-    pub(crate) fn add_stdin(&mut self, limit: u64) -> Result<(), SeedError> {
-        self.add_read(Path::new(STANDARD_INPUT), io::stdin().lock(), limit)
-    }
-
-    fn add_read(&mut self, path: &Path, from: impl Read, limit: u64) -> Result<(), SeedError> {
         let mut bytes = Vec::new();
-        let read = from.take(limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|source| SeedError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        if bytes.len() as u64 > limit {
-            return Err(SeedError::TooLarge {
-                path: path.to_owned(),
-                limit,
-            });
+        let most = limit.saturating_add(1);
+        let (path, read) = if path == Path::new("-") {
+            let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
+            (Path::new("standard input"), read)
+        } else {
+            let file = File::open(path);
+            let read = file.and_then(|file| file.take(most).read_to_end(&mut bytes));
+            (path, read)
+        };
+        let named = path.to_owned();
+        match read {
+            Err(source) => {
+                return Err(SeedError::Read {
+                    path: named,
+                    source,
+                });
+            }
+            Ok(read) if read as u64 > limit => {
+                return Err(SeedError::TooLarge { path: named, limit });
+            }
+            Ok(_) => {}
         }
-        self.add_file_text(path, &bytes)
+        let path = path.display().to_string();
+        match bytes.trim_ascii_start().first() {
+            Some(b'[') => self.add_array(&path, &bytes),
+            Some(_) => self.add_lines(&path, &bytes),
+            None => Err(wrong(
+                &path,
+                "is empty; for a server without deals write []",
+            )),
+        }
     }
 
     /// `count` generated deals.
     pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
         if count > MAX_GENERATED {
-            return Err(SeedError::TooManyGenerated {
-                limit: MAX_GENERATED,
-            });
+            let reason = format!("expected at most {MAX_GENERATED} deals");
+            return Err(wrong("generate", reason));
         }
         for index in 0..count {
             // Not checked again: the generator's tests make sure that every generated deal is valid.
-            let deal = (
-                generate::id(index).into(),
-                generate::deal(index, seed).into(),
-            );
-            self.keep(deal, Origin::Generated(index))?;
+            let deal = generate::deal(index, seed).into();
+            let place = format!("generated deal {index}");
+            self.keep((generate::id(index).into(), deal), place)?;
         }
         Ok(())
     }
@@ -317,70 +226,51 @@ impl Seeds {
         self.deals
     }
 
-    fn add_file_text(&mut self, path: &Path, bytes: &[u8]) -> Result<(), SeedError> {
-        let wrong = |reason: String| SeedError::File {
-            path: path.to_owned(),
-            reason,
-        };
-        let shared: Arc<Path> = path.into();
-        match bytes.trim_ascii_start().first() {
-            Some(b'[') => {
-                let text = json::check(bytes)
-                    .map_err(|error| wrong(format!("is not strict JSON: {error}")))?;
-                let deals: Vec<&RawValue> = serde_json::from_str(text)
-                    .map_err(|error| wrong(format!("is not a JSON array of deals: {error}")))?;
-                for (index, deal) in deals.into_iter().enumerate() {
-                    self.add(deal.get().into(), Origin::FileIndex(shared.clone(), index))?;
-                }
-            }
-            Some(_) => self.add_lines(&shared, bytes)?,
-            None => {
-                return Err(wrong(
-                    "is empty; for a server without deals write []".to_owned(),
-                ));
-            }
-        }
-        Ok(())
+    fn add_array(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {
+        let text = json::check(bytes)
+            .map_err(|error| wrong(path, format!("is not strict JSON: {error}")))?;
+        let deals: Vec<&RawValue> = serde_json::from_str(text)
+            .map_err(|error| wrong(path, format!("is not a JSON array of deals: {error}")))?;
+        let mut deals = deals.into_iter().enumerate();
+        deals.try_for_each(|(index, deal)| {
+            self.add(deal.get().into(), format!("{path}: index {index}"))
+        })
     }
 
-    fn add_lines(&mut self, path: &Arc<Path>, bytes: &[u8]) -> Result<(), SeedError> {
+    fn add_lines(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {
         let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
-            let place = Origin::FileLine(path.clone(), number);
+            let place = format!("{path}: line {number}");
             let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
-                let mut reason = format!(
-                    "is not strict JSON: {} at column {}",
-                    error.reason(),
-                    error.column()
-                );
                 if number == 1 && json::check(bytes).is_ok() {
-                    reason = SINGLE_VALUE.to_owned();
+                    return wrong(&place, SINGLE_VALUE);
                 }
-                SeedError::Deal {
-                    place: place.to_string(),
-                    pointer: String::new(),
-                    reason,
-                }
+                let (reason, column) = (error.reason(), error.column());
+                wrong(
+                    &place,
+                    format!("is not strict JSON: {reason} at column {column}"),
+                )
             })?;
             self.add(text.into(), place)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, deal: SeedDeal, place: Origin) -> Result<(), SeedError> {
-        let deal = deal.check(&place.to_string())?;
+    fn add(&mut self, deal: SeedDeal, place: String) -> Result<(), SeedError> {
+        let deal = deal.check(&place)?;
         self.keep(deal, place)
     }
 
-    fn keep(&mut self, deal: StoredDeal, place: Origin) -> Result<(), SeedError> {
+    fn keep(&mut self, deal: StoredDeal, place: String) -> Result<(), SeedError> {
         let (id, _) = &deal;
-        if let Some(first) = self.origins.get(id) {
-            return Err(SeedError::DuplicateId {
-                place: place.to_string(),
-                first: first.to_string(),
+        if let Some(first) = self.places.get(id) {
+            return Err(SeedError::Deal {
+                place,
+                pointer: "/id".to_owned(),
+                reason: format!("another deal already has this id: {first}"),
             });
         }
-        self.origins.insert(id.clone(), place);
+        self.places.insert(id.clone(), place);
         self.deals.push(deal);
         Ok(())
     }
