@@ -29,7 +29,6 @@ use crate::{
     },
     state::{
         agent::CreatedAgent,
-        page::Room,
         seed::{SeedDeal, SeedError, Seeds},
         store::Store,
     },
@@ -45,6 +44,7 @@ pub struct Service(Arc<Inner>);
 
 struct Inner {
     keys: AcceptedKeys,
+    max_head_bytes: usize,
     max_body_bytes: usize,
     operations: Operations,
     reading: Reading,
@@ -144,6 +144,7 @@ impl Service {
             faults: Faults::default(),
             journal: Journal::default(),
             keys: AcceptedKeys::new(config.service_key.clone().unwrap_or_default()),
+            max_head_bytes: config.max_head_bytes,
             max_body_bytes: config.max_body_bytes,
             operations: Operations {
                 store: Store::new(
@@ -190,7 +191,7 @@ impl Service {
 
     /// The agents created so far, in the order of creation.
     pub fn agents(&self) -> Vec<CreatedAgent> {
-        let (agents, _) = self.store().agents_after(0, Room::UNLIMITED);
+        let agents = self.store().agents_after(0, usize::MAX);
         agents
             .iter()
             .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))
@@ -350,6 +351,11 @@ impl Service {
     }
 
     fn admit<'r>(&self, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
+        let max = self.0.max_head_bytes;
+        if checks::head_bytes(head) > max {
+            let detail = format!("This server takes heads of up to {max} bytes.");
+            return Err(Refusal::new(ProblemType::HEAD_TOO_LARGE, detail));
+        }
         check_target(head)
             .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
@@ -410,14 +416,6 @@ impl Service {
             ProblemType::BODY_TOO_LARGE,
             format!("This server takes bodies of up to {max} bytes."),
         )
-    }
-
-    /// The response to a head that is longer than `max` bytes.
-    pub(crate) fn refuse_head(&self, head: &Parts, max: usize) -> Response<Bytes> {
-        let form = Form::of(head, self.0.reading);
-        let detail = format!("This server takes heads of up to {max} bytes.");
-        let refusal = Refusal::new(ProblemType::HEAD_TOO_LARGE, detail);
-        finish(refusal.into_response(&form.request_id), &form, None)
     }
 
     /// Checks 6 and 7: the body could not be read.

@@ -3,21 +3,21 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Either, Full};
-use hyper::body::{Body, Frame, Incoming};
+use http::Response;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::yield_now,
-    time::{Instant, sleep, timeout_at},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{Instant, Sleep, sleep, timeout_at},
 };
 
 use crate::{
-    net::break_off::{ARRIVAL, BreakOff, BreakSwitch, ResetStream},
-    sandbox::How,
+    net::break_off::{self, ARRIVAL, BreakOff, Broken},
+    sandbox::{How, reading::InChunks},
     service::BodyError,
 };
 
@@ -112,62 +112,93 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
     let _ = timeout_at(deadline, reading).await;
 }
 
-/// The body of a response: as it is, or from a task that sends its pieces.
-pub(crate) type ResponseBody = Either<Full<Bytes>, Pieces>;
+/// How an exchange says that its connection is to break off.
+pub(crate) type Breaks = watch::Sender<Option<BreakOff>>;
 
-/// A body that comes in pieces, and may break off.
+/// The body of a response: as it is, in pieces, or broken off.
 #[derive(Debug)]
-pub(crate) struct Pieces(mpsc::Receiver<Result<Bytes, ResetStream>>);
+pub(crate) enum ResponseBody {
+    Whole(Full<Bytes>),
+    /// In pieces of odd sizes, whose length is not announced.
+    Pieces(Bytes, std::array::IntoIter<usize, 11>),
+    /// These bytes, and then, when they have had the time to arrive, a reset, an end of the connection, or nothing more.
+    BreaksOff(Option<Bytes>, Pin<Box<Sleep>>, How, Arc<Breaks>),
+}
 
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = ResetStream;
+impl ResponseBody {
+    /// The body of `response`, as its reading wants it.
+    pub(crate) fn of(response: Response<Bytes>) -> Response<Self> {
+        /// Sizes that split every token.
+        const SIZES: [usize; 11] = [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
+        let is_in_chunks = response.extensions().get::<InChunks>().is_some();
+        response.map(|body| match is_in_chunks {
+            true => Self::Pieces(body, SIZES.into_iter()),
+            false => Self::Whole(Full::new(body)),
+        })
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, ResetStream>>> {
-        self.0
-            .poll_recv(cx)
-            .map(|piece| Some(piece?.map(Frame::data)))
+    /// The first `bytes` bytes of the body of `response`, of which the head says how long it is.
+    pub(crate) fn cut(
+        mut response: Response<Bytes>,
+        bytes: u64,
+        how: How,
+        breaks: Arc<Breaks>,
+    ) -> Response<Self> {
+        break_off::declare_length(&mut response);
+        response.map(|body| {
+            let first = break_off::first(&body, bytes);
+            Self::BreaksOff(Some(first), Box::pin(sleep(ARRIVAL)), how, breaks)
+        })
     }
 }
 
-/// A body in pieces of odd sizes, whose length is not announced.
-pub(crate) fn in_odd_pieces(mut left: Bytes) -> ResponseBody {
-    /// Sizes that split every token, and one for the rest of large bodies.
-    const SIZES: [usize; 11] = [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
-    const REST: usize = 4_093;
-    let (sender, pieces) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let mut sizes = SIZES.into_iter();
-        while !left.is_empty() {
-            let size = sizes.next().unwrap_or(REST);
-            let piece = left.split_to(size.min(left.len()));
-            if sender.send(Ok(piece)).await.is_err() {
-                return; // The caller has gone.
-            }
-            // So that each is sent by itself.
-            yield_now().await;
-        }
-    });
-    Either::Right(Pieces(pieces))
-}
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Broken;
 
-/// A body over HTTP/2 after which the stream breaks off.
-pub(crate) fn breaking_off(body: Bytes, how: How, breaks: Arc<BreakSwitch>) -> ResponseBody {
-    let (sender, pieces) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let _ = sender.send(Ok(body)).await;
-        sleep(ARRIVAL).await;
-        match how {
-            How::Reset => {
-                let _ = sender.send(Err(ResetStream)).await;
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        /// For what is left of large bodies.
+        const REST: usize = 4_093;
+        let piece = match self.get_mut() {
+            Self::Whole(body) => {
+                return Pin::new(body)
+                    .poll_frame(cx)
+                    .map_err(|never| match never {});
             }
-            How::Eof => breaks.turn_on(BreakOff::END),
-            How::Stall => {}
+            Self::Pieces(left, _) if left.is_empty() => None,
+            Self::Pieces(left, sizes) => {
+                let size = sizes.next().unwrap_or(REST);
+                Some(Ok(left.split_to(size.min(left.len()))))
+            }
+            Self::BreaksOff(first, arrival, how, breaks) => match first.take() {
+                Some(first) => Some(Ok(first)),
+                None => {
+                    ready!(arrival.as_mut().poll(cx));
+                    match how {
+                        How::Reset => Some(Err(Broken)),
+                        How::Eof => {
+                            breaks.send_replace(Some(BreakOff::END));
+                            return Poll::Pending;
+                        }
+                        How::Stall => return Poll::Pending,
+                    }
+                }
+            },
+        };
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(body) if body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            _ => SizeHint::default(),
         }
-        sender.closed().await;
-    });
-    Either::Right(Pieces(pieces))
+    }
 }

@@ -1,5 +1,5 @@
-//! How a connection, or over HTTP/2 a stream, breaks off: exactly the bytes that a fault names, and then a reset, an end
-//! or silence.
+//! What a fault makes of a request, and how a connection breaks off: exactly the bytes that the fault names, and then a reset,
+//! an end or silence.
 //!
 //! hyper writes only whole responses. Over HTTP/1.1, a connection that is to break off is therefore taken from hyper,
 //! and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
@@ -8,21 +8,20 @@
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
-use http::{Response, header};
+use http::{Response, Version, header};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    sync::watch,
     time::{sleep, timeout},
 };
 
-use crate::sandbox::fault::{Cut, Effect, How};
+use crate::{
+    net::reporter::Reporter,
+    sandbox::fault::{Cut, Effect, How, Play},
+};
 
 /// Bytes that are neither an HTTP/1.1 response nor an HTTP/2 frame.
 const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
-
-/// How many bytes follow the status line of a response that is cut in its head: the beginning of the first header.
-const OF_THE_FIRST_HEADER: usize = 4;
 
 /// How long sent bytes have to arrive before a reset, which would overtake what the system still holds.
 pub(crate) const ARRIVAL: Duration = Duration::from_millis(20);
@@ -33,11 +32,82 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// How long a connection on which nothing more comes stays open. Most callers give up long before.
 const LONGEST_STALL: Duration = Duration::from_secs(3_600);
 
+/// What becomes of a request that a fault happens to.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It gets this response.
+    Response(Response<Bytes>),
+    /// It gets the response's head and so many bytes of the body.
+    Cut(Response<Bytes>, u64, How),
+    /// It gets no response.
+    Lost(BreakOff),
+}
+
+impl Fate {
+    /// Makes the fault happen to a request that has arrived as a whole, and records what its caller gets to see.
+    pub(crate) fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
+        let service = seen.service;
+        let answer = |seen: &Reporter<'_>| service.answer(&seen.head, &seen.body);
+        let (lost, bytes, how) = match fault.effect {
+            Effect::None => return Self::Response(answer(seen)),
+            Effect::Respond(status) => {
+                return Self::Response(service.made_up(&seen.head, fault, status));
+            }
+            Effect::Garbage => (None, Bytes::from_static(GARBAGE), How::Eof),
+            Effect::ActThenReset => (Some(answer(seen)), Bytes::new(), How::Reset),
+            Effect::Cut { at, how } => match at {
+                Cut::BeforeHead => (None, Bytes::new(), how),
+                Cut::InHead => {
+                    let response = answer(seen);
+                    let bytes = beginning(&response, seen.head.version);
+                    (Some(response), bytes, how)
+                }
+                Cut::AfterBytes(bytes) => {
+                    let response = answer(seen);
+                    seen.responded(&response);
+                    return Self::Cut(response, bytes, how);
+                }
+            },
+        };
+        seen.lost(lost.as_ref());
+        Self::Lost(BreakOff { bytes, how })
+    }
+}
+
+/// The status line, and the first four bytes of the first header. Over HTTP/2, a head arrives whole or not at all.
+fn beginning(response: &Response<Bytes>, version: Version) -> Bytes {
+    if version == Version::HTTP_2 {
+        return Bytes::new();
+    }
+    let name = response.headers().keys().next();
+    let name = name.map_or("date", |name| name.as_str());
+    format!("{}{name:.4}", status_line(response)).into()
+}
+
+fn status_line(response: &Response<Bytes>) -> String {
+    let status = response.status();
+    let reason = status.canonical_reason().unwrap_or("Unknown");
+    format!("HTTP/1.1 {} {reason}\r\n", status.as_u16())
+}
+
+/// The first `bytes` bytes of a body.
+pub(crate) fn first(body: &Bytes, bytes: u64) -> Bytes {
+    let length = usize::try_from(bytes).map_or(body.len(), |bytes| bytes.min(body.len()));
+    body.slice(..length)
+}
+
+/// Declares the length of the whole body.
+pub(crate) fn declare_length(response: &mut Response<Bytes>) {
+    let length = response.body().len().into();
+    let headers = response.headers_mut();
+    headers.entry(header::CONTENT_LENGTH).or_insert(length);
+}
+
 /// What is left of a connection: bytes to be sent, and what then happens to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BreakOff {
-    bytes: Bytes,
-    how: How,
+    pub(crate) bytes: Bytes,
+    pub(crate) how: How,
 }
 
 impl BreakOff {
@@ -47,50 +117,16 @@ impl BreakOff {
         how: How::Eof,
     };
 
-    /// A connection that ends before a response, for effects that need none.
-    pub(crate) fn before_response(effect: &Effect) -> Option<Self> {
-        let (bytes, how) = match *effect {
-            Effect::Cut {
-                at: Cut::BeforeHead,
-                how,
-            } => (&b""[..], how),
-            Effect::Garbage => (GARBAGE, How::Eof),
-            _ => return None,
-        };
-        Some(Self {
-            bytes: Bytes::from_static(bytes),
-            how,
-        })
-    }
-
-    /// A connection of HTTP/1.1 that ends within a response.
-    pub(crate) fn within(response: &Response<Bytes>, effect: &Effect) -> Self {
-        let (length, how) = match *effect {
-            Effect::Cut { at, how } => (Some(at), how),
-            _ => (None, How::Reset),
-        };
-        let bytes = match length {
-            Some(Cut::InHead) => {
-                let mut head = head(response);
-                let status_line = head.iter().position(|byte| *byte == b'\n');
-                head.truncate(status_line.map_or(0, |end| end + 1 + OF_THE_FIRST_HEADER));
-                head
-            }
-            Some(Cut::AfterBytes(bytes)) => {
-                let mut sent = head(response);
-                sent.extend_from_slice(&first(response.body(), bytes));
-                sent
-            }
-            Some(Cut::BeforeHead) | None => Vec::new(),
-        };
-        Self {
-            bytes: bytes.into(),
-            how,
+    /// A connection of HTTP/1.1 that ends after so many bytes of a body, whose length has been declared.
+    pub(crate) fn within(response: &Response<Bytes>, bytes: u64, how: How) -> Self {
+        let mut sent = status_line(response).into_bytes();
+        for (name, value) in response.headers() {
+            sent.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
         }
-    }
-
-    pub(crate) fn how(&self) -> How {
-        self.how
+        sent.extend(b"\r\n");
+        sent.extend(first(response.body(), bytes));
+        let bytes = sent.into();
+        Self { bytes, how }
     }
 
     /// Sends what is to be sent, within `limit`, and breaks off.
@@ -126,79 +162,14 @@ async fn discard(stream: &mut TcpStream) -> std::io::Result<u64> {
     tokio::io::copy(&mut stream.take(u64::MAX), &mut tokio::io::sink()).await
 }
 
-/// The first `bytes` bytes of a body.
-pub(crate) fn first(body: &Bytes, bytes: u64) -> Bytes {
-    let length = usize::try_from(bytes).map_or(body.len(), |bytes| bytes.min(body.len()));
-    body.slice(..length)
-}
-
-/// The head of a response as HTTP/1.1 writes it, with the length of the whole body.
-fn head(response: &Response<Bytes>) -> Vec<u8> {
-    let status = response.status();
-    let reason = status.canonical_reason().unwrap_or("Unknown");
-    let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    let mut put = |name: &str, value: &[u8]| {
-        head.extend_from_slice(name.as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value);
-        head.extend_from_slice(b"\r\n");
-    };
-    for (name, value) in response.headers() {
-        put(name.as_str(), value.as_bytes());
-    }
-    if !response.headers().contains_key(header::CONTENT_LENGTH) {
-        put(
-            "content-length",
-            response.body().len().to_string().as_bytes(),
-        );
-    }
-    head.extend_from_slice(b"\r\n");
-    head
-}
-
-/// How an exchange says that its whole connection is to break off.
-#[derive(Debug)]
-pub(crate) struct BreakSwitch(watch::Sender<Option<BreakOff>>);
-
-impl Default for BreakSwitch {
-    fn default() -> Self {
-        Self(watch::Sender::new(None))
-    }
-}
-
-impl BreakSwitch {
-    pub(crate) fn turn_on(&self, what: BreakOff) {
-        self.0.send_replace(Some(what));
-    }
-
-    /// Turns it on and never returns: the connection takes the exchange with it.
-    pub(crate) async fn end_here<T>(&self, what: BreakOff) -> T {
-        self.turn_on(what);
-        std::future::pending().await
-    }
-
-    /// What is left of the connection, once the switch is on.
-    pub(crate) async fn on(&self) -> BreakOff {
-        loop {
-            let mut switch = self.0.subscribe();
-            // The sender is here, so there is a value in the end.
-            if let Ok(what) = switch.wait_for(Option::is_some).await
-                && let Some(what) = &*what
-            {
-                return what.clone();
-            }
-        }
-    }
-}
-
-/// A stream of HTTP/2 that is to be reset. hyper resets it when it is told of an error.
+/// A response that does not come. Told so, hyper resets the stream over HTTP/2, and ends the connection over HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResetStream;
+pub(crate) struct Broken;
 
-impl fmt::Display for ResetStream {
+impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the stream is to be reset")
+        f.write_str("a fault of the sandbox broke off the connection")
     }
 }
 
-impl std::error::Error for ResetStream {}
+impl std::error::Error for Broken {}

@@ -1,7 +1,7 @@
 //! One connection: its protocol, its timeouts, and how it ends.
 
 use std::{
-    future::poll_fn,
+    future::{pending, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc, OnceLock,
@@ -12,8 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, Version, header};
-use http_body_util::{Either, Full};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::{
     body::{Body, Incoming},
     server::conn::{http1, http2},
@@ -28,19 +27,14 @@ use tokio::{
 };
 
 use crate::{
-    contract::checks,
     net::{
         access_log::AccessLog,
-        body::{self, Budget, ResponseBody},
-        break_off::{self, BreakOff, BreakSwitch, ResetStream},
+        body::{self, Breaks, Budget, ResponseBody},
+        break_off::{self, BreakOff, Broken, Fate},
         reporter::Reporter,
         stream::{self, Caller, Stream},
     },
-    sandbox::{
-        Cut, How,
-        fault::{Effect, Play},
-        reading::InChunks,
-    },
+    sandbox::{How, fault::Play},
     service::{HeadCheck, Service},
 };
 
@@ -73,8 +67,8 @@ struct Connection {
     begun: AtomicU64,
     /// Shared by those that are in flight.
     in_flight: Arc<()>,
-    /// Turned on by an exchange in which the connection is to break off.
-    breaks: Arc<BreakSwitch>,
+    /// Set by an exchange in which the connection is to break off.
+    breaks: Arc<Breaks>,
     /// When the time is over for the body that the last exchange of an HTTP/1.1 connection left unread.
     unread_until: OnceLock<Instant>,
 }
@@ -117,7 +111,8 @@ pub(crate) async fn serve(
 async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     // The sender is gone only when everything is about to be dropped.
     let _ = stopping.wait_for(|stopping| *stopping).await;
-    tokio::task::yield_now().await;
+    // Its end and whatever has arrived come from the same place, and what has arrived comes first.
+    sleep(Duration::from_millis(1)).await;
 }
 
 async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch::Receiver<bool>) {
@@ -137,13 +132,6 @@ async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch:
         tokio::select! {
             biased;
             ended = poll_fn(|cx| serving.poll_without_shutdown(cx)) => break ended,
-            // An exchange runs within `serving`, which was polled just now.
-            what = connection.breaks.on() => {
-                if let Some(stream) = serving.into_parts().io.into_inner().into_inner() {
-                    break_off(what, stream, shared, &mut stopping).await;
-                }
-                return;
-            }
             () = asked_to_stop(&mut stopping), if !is_stopping => {}
         }
         is_stopping = true;
@@ -157,6 +145,10 @@ async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch:
     let Some(stream) = serving.into_parts().io.into_inner().into_inner() else {
         return;
     };
+    let breaks = connection.breaks.borrow().clone();
+    if let Some(what) = breaks {
+        return break_off(what, stream, shared, &mut stopping).await;
+    }
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
     // malformed, or more requests than it was told will be answered. An idle caller is not sending, or there would be
     // unread bytes.
@@ -221,14 +213,15 @@ async fn http2(
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(&mut stream), exchange);
-    let breaks = {
+    let mut breaks = connection.breaks.subscribe();
+    {
         let mut serving = pin!(serving);
         let mut is_ending = false;
         loop {
             tokio::select! {
                 biased;
-                _ = serving.as_mut() => break None,
-                what = connection.breaks.on() => break Some(what),
+                _ = serving.as_mut() => break,
+                _ = breaks.wait_for(Option::is_some) => break,
                 () = connection.idle(), if !is_ending => {}
                 () = asked_to_stop(&mut stopping), if !is_ending => {}
             }
@@ -236,7 +229,8 @@ async fn http2(
             is_ending = true;
             serving.as_mut().graceful_shutdown();
         }
-    };
+    }
+    let breaks = breaks.borrow().clone();
     let Some(stream) = stream.into_inner() else {
         return;
     };
@@ -268,11 +262,11 @@ fn close_after(response: &mut Response<Bytes>) {
         .insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
-/// One request and its response. An error resets the stream over HTTP/2, and ends the connection over HTTP/1.1.
+/// One request and its response.
 async fn exchange(
     request: Request<Incoming>,
     connection: Arc<Connection>,
-) -> Result<Response<ResponseBody>, ResetStream> {
+) -> Result<Response<ResponseBody>, Broken> {
     let shared = &connection.shared;
     connection.begun.fetch_add(1, Ordering::Relaxed);
     let _in_flight = Arc::clone(&connection.in_flight);
@@ -280,39 +274,46 @@ async fn exchange(
     let service = &shared.service;
     let mut seen = Reporter::begin(service, &shared.log, head);
     let deadline = seen.began + shared.body_timeout;
+    let fault = seen.fault.clone();
 
     let mut unread = !body.is_end_stream();
-    let mut ends = seen.head.method == Method::CONNECT;
-    let mut breaks_off = None;
-    let mut response = if let Some(fault) = seen.fault.clone() {
-        // Boxed: it is rare, and must not make every exchange larger.
-        let failing = Box::pin(fail(&fault, &mut seen, &mut body, &connection));
-        let failed = failing.await?;
-        (unread, breaks_off) = (failed.unread, failed.breaks_off);
-        failed.response
-    } else if checks::head_bytes(&seen.head) > shared.max_head_bytes {
-        ends = true;
-        service.refuse_head(&seen.head, shared.max_head_bytes)
-    } else {
-        match service.check_head(&seen.head) {
-            HeadCheck::Done(early) => early,
-            HeadCheck::Admitted(admitted) => {
-                let limit = service.max_body_bytes();
-                match body::read(&mut body, limit, deadline, &shared.bodies).await {
-                    Ok(body) => {
-                        unread = false;
-                        let response = service.respond(&admitted, &body.bytes);
-                        seen.body = body.bytes;
-                        response
+    let mut response = match service.check_head(&seen.head) {
+        HeadCheck::Done(early) if fault.is_none() => early,
+        checked => {
+            let limit = service.max_body_bytes();
+            let read = body::read(&mut body, limit, deadline, &shared.bodies).await;
+            unread &= read.is_err();
+            match (fault, read, checked) {
+                (Some(fault), Ok(body), _) => {
+                    seen.body = body.bytes.clone();
+                    // Boxed: it is rare, and must not make every exchange larger.
+                    match Box::pin(fail(&fault, &mut seen, &connection)).await? {
+                        Fate::Response(response) => response,
+                        Fate::Cut(response, bytes, how) => {
+                            let breaks = Arc::clone(&connection.breaks);
+                            return Ok(ResponseBody::cut(response, bytes, how, breaks));
+                        }
+                        Fate::Lost(_) => return Err(Broken),
                     }
-                    Err(error) => service.without_body(&admitted, error),
+                }
+                // A request that has not arrived whole fails by itself.
+                (_, _, HeadCheck::Done(early)) => early,
+                (_, Err(error), HeadCheck::Admitted(admitted)) => {
+                    service.without_body(&admitted, error)
+                }
+                (_, Ok(body), HeadCheck::Admitted(admitted)) => {
+                    let response = service.respond(&admitted, &body.bytes);
+                    seen.body = body.bytes;
+                    response
                 }
             }
         }
     };
 
     // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
-    if unread || ends {
+    let is_tunnel = seen.head.method == Method::CONNECT;
+    let is_too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    if unread || is_tunnel || is_too_large {
         if seen.head.version == Version::HTTP_2 {
             // The other requests of the connection go on; this one's body is read alongside them.
             tokio::spawn(body::discard(body, DISCARD_BYTES, deadline));
@@ -324,112 +325,41 @@ async fn exchange(
         }
     }
     seen.responded(&response);
-    let is_in_chunks = response.extensions().get::<InChunks>().is_some();
-    Ok(response.map(|body| match breaks_off {
-        Some(how) => body::breaking_off(body, how, Arc::clone(&connection.breaks)),
-        None if is_in_chunks => body::in_odd_pieces(body),
-        None => Either::Left(Full::new(body)),
-    }))
+    Ok(ResponseBody::of(response))
 }
 
-/// The response to a request that a fault happens to.
-struct Failed {
-    response: Response<Bytes>,
-    /// Whether a part of the request's body is left unread.
-    unread: bool,
-    /// How it breaks off at the end of its body, over HTTP/2.
-    breaks_off: Option<How>,
-}
-
-/// Makes a fault happen to a request, once all of the request has arrived. Over HTTP/1.1, a connection that breaks off
-/// takes this future with it.
+/// Makes a fault happen to a request, once all of the request has arrived. If the whole connection is to break off, it ends,
+/// over HTTP/2 with this future.
 async fn fail(
     fault: &Play,
     seen: &mut Reporter<'_>,
-    body: &mut Incoming,
     connection: &Connection,
-) -> Result<Failed, ResetStream> {
-    let Connection { shared, breaks, .. } = connection;
-    let service = &shared.service;
-    let deadline = seen.began + shared.body_timeout;
-    let limit = service.max_body_bytes();
-    let read = match body::read(body, limit, deadline, &shared.bodies).await {
-        Ok(read) => read,
-        // A request that has not arrived whole fails by itself.
-        Err(error) => {
-            let response = match service.check_head(&seen.head) {
-                HeadCheck::Done(early) => early,
-                HeadCheck::Admitted(admitted) => service.without_body(&admitted, error),
-            };
-            return Ok(Failed {
-                response,
-                unread: true,
-                breaks_off: None,
-            });
-        }
-    };
-    seen.body = read.bytes.clone();
+) -> Result<Fate, Broken> {
     let is_http2 = seen.head.version == Version::HTTP_2;
     if !fault.delay.is_zero() {
         seen.announce();
         tokio::select! {
             () = sleep(fault.delay) => {}
             // Over HTTP/2, hyper sees it, and drops this.
-            () = connection.caller.gone(), if !is_http2 => return Err(ResetStream),
+            () = connection.caller.gone(), if !is_http2 => return Err(Broken),
         }
     }
-
-    if let Some(what) = BreakOff::before_response(&fault.effect) {
-        seen.lost(None);
-        return break_here(what, breaks, is_http2).await;
-    }
-    let mut response = match &fault.effect {
-        Effect::Respond(status) => service.made_up(&seen.head, fault, *status),
-        _ => service.answer(&seen.head, &seen.body),
+    let what = match Fate::of(fault, seen) {
+        Fate::Lost(what) => what,
+        Fate::Cut(mut response, bytes, how) if !is_http2 => {
+            break_off::declare_length(&mut response);
+            BreakOff::within(&response, bytes, how)
+        }
+        fate => return Ok(fate),
     };
-    let mut breaks_off = None;
-    match fault.effect {
-        Effect::ActThenReset => seen.lost(Some(&response)),
-        Effect::Cut {
-            at: Cut::InHead, ..
-        } if is_http2 => seen.lost(Some(&response)),
-        Effect::Cut {
-            at: Cut::AfterBytes(bytes),
-            how,
-        } if is_http2 => {
-            // The declared length stays that of the whole body.
-            let length = response.body().len();
-            response
-                .headers_mut()
-                .entry(header::CONTENT_LENGTH)
-                .or_insert_with(|| length.into());
-            response = response.map(|body| break_off::first(&body, bytes));
-            breaks_off = Some(how);
-        }
-        Effect::Cut { .. } => seen.responded(&response),
-        _ => {}
-    }
-    if breaks_off.is_none() && matches!(fault.effect, Effect::ActThenReset | Effect::Cut { .. }) {
-        let what = BreakOff::within(&response, &fault.effect);
-        return break_here(what, breaks, is_http2).await;
-    }
-    Ok(Failed {
-        response,
-        unread: false,
-        breaks_off,
-    })
-}
-
-/// Breaks off a connection, or over HTTP/2 the stream, on which nothing has been sent.
-async fn break_here(
-    what: BreakOff,
-    breaks: &BreakSwitch,
-    is_http2: bool,
-) -> Result<Failed, ResetStream> {
-    match what.how() {
-        How::Reset if is_http2 => Err(ResetStream),
+    match what.how {
+        How::Reset if is_http2 => return Err(Broken),
         // The caller ends it.
-        How::Stall if is_http2 => std::future::pending().await,
-        _ => breaks.end_here(what).await,
+        How::Stall if is_http2 => {}
+        _ => drop(connection.breaks.send_replace(Some(what))),
     }
+    if is_http2 {
+        pending().await
+    }
+    Err(Broken)
 }

@@ -10,7 +10,6 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::sleep;
 
@@ -18,11 +17,11 @@ use crate::{
     contract::checks,
     net::{
         access_log::AccessLog,
-        body::{self, ResponseBody},
-        break_off,
+        body::ResponseBody,
+        break_off::{BreakOff, Broken, Fate},
         reporter::Reporter,
     },
-    sandbox::{Cut, How, fault::Effect, reading::InChunks},
+    sandbox::How,
     service::Service,
 };
 
@@ -74,67 +73,29 @@ async fn respond(
     let log = AccessLog::off();
     let mut seen = Reporter::begin(service, &log, head);
     seen.body = body;
-    let fault = seen.fault.clone();
-    if let Some(fault) = &fault
-        && !fault.delay.is_zero()
-    {
-        seen.announce();
-        sleep(fault.delay).await;
-    }
-    let effect = fault.as_ref().map_or(Effect::None, |fault| fault.effect);
-    let response = match (&fault, effect) {
-        (_, Effect::Garbage) => {
-            seen.lost(None);
-            return broken_off(How::Reset).await;
+    let fate = match seen.fault.clone() {
+        None => Fate::Response(service.answer(&seen.head, &seen.body)),
+        Some(fault) => {
+            if !fault.delay.is_zero() {
+                seen.announce();
+                sleep(fault.delay).await;
+            }
+            Fate::of(&fault, &mut seen)
         }
-        (
-            _,
-            Effect::Cut {
-                at: Cut::BeforeHead,
-                how,
-            },
-        ) => {
-            seen.lost(None);
-            return broken_off(how).await;
-        }
-        (Some(fault), Effect::Respond(status)) => service.made_up(&seen.head, fault, status),
-        _ => service.answer(&seen.head, &seen.body),
     };
-    let cut_after = match effect {
-        Effect::ActThenReset => {
-            seen.lost(Some(&response));
-            return broken_off(How::Reset).await;
-        }
-        Effect::Cut {
-            at: Cut::InHead,
-            how,
-        } => {
-            seen.lost(Some(&response));
-            return broken_off(how).await;
-        }
-        Effect::Cut {
-            at: Cut::AfterBytes(bytes),
-            how,
-        } => Some((bytes, how)),
-        _ => None,
-    };
-    seen.responded(&response);
-    let is_in_chunks = response.extensions().get::<InChunks>().is_some();
-    Ok(response.map(|body| match cut_after {
-        Some((bytes, how)) if bytes < body.len() as u64 => {
+    match fate {
+        Fate::Cut(response, bytes, how) if bytes < response.body().len() as u64 => {
             let how = if how == How::Stall { how } else { How::Reset };
-            body::breaking_off(break_off::first(&body, bytes), how, Arc::default())
+            Ok(ResponseBody::cut(response, bytes, how, Arc::default()))
         }
-        _ if is_in_chunks => body::in_odd_pieces(body),
-        _ => Either::Left(Full::new(body)),
-    }))
-}
-
-/// No response, or not for as long as the caller waits.
-async fn broken_off<T>(how: How) -> Result<T, BoxError> {
-    match how {
-        How::Stall => pending().await,
-        How::Reset | How::Eof => Err("a fault of the sandbox broke off the connection".into()),
+        Fate::Response(response) | Fate::Cut(response, ..) => {
+            seen.responded(&response);
+            Ok(ResponseBody::of(response))
+        }
+        Fate::Lost(BreakOff {
+            how: How::Stall, ..
+        }) => pending().await,
+        Fate::Lost(_) => Err(Broken.into()),
     }
 }
 
@@ -150,7 +111,7 @@ impl Body for SandboxBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.0).poll_frame(cx)
+        Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {

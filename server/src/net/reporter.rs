@@ -16,7 +16,7 @@ use crate::{
 /// A request that is being answered. If it is dropped first, because its caller went away, it is recorded all the same.
 #[derive(Debug)]
 pub(crate) struct Reporter<'s> {
-    service: &'s Service,
+    pub(crate) service: &'s Service,
     log: &'s AccessLog,
     pub(crate) began: Instant,
     pub(crate) head: Parts,
@@ -65,7 +65,9 @@ impl<'s> Reporter<'s> {
     }
 
     fn record(&mut self, status: Option<StatusCode>, request_id: Option<&HeaderValue>) {
-        self.is_done = true;
+        if std::mem::replace(&mut self.is_done, true) {
+            return;
+        }
         let request_id = text(request_id.or(self.head.headers.get(&request_id::HEADER)));
         let duration = self.began.elapsed();
         if !self.is_look(status) {
@@ -116,8 +118,6 @@ fn text(request_id: Option<&HeaderValue>) -> String {
 
 impl Drop for Reporter<'_> {
     fn drop(&mut self) {
-        if !self.is_done {
-            self.lost(None);
-        }
+        self.lost(None);
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use bytes::Bytes;
 use dealkit::{Json, wire};
 use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::contract::route::{self, fits, is_path};
 
@@ -84,7 +84,8 @@ pub enum Cut {
 }
 
 /// What happens to the connection where a response is cut: see [`Fault::how`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum How {
     /// It is reset (ECONNRESET); over HTTP/2, the stream is (RST_STREAM).
@@ -97,22 +98,7 @@ pub enum How {
 }
 
 impl Fault {
-    /// Reads a fault from JSON, an object:
-    ///
-    /// | field | what it says |
-    /// |---|---|
-    /// | `status` | a response with this status, 200 to 599 |
-    /// | `retry_after` | its `Retry-After`: a number of seconds, or any text |
-    /// | `body` | its body: a string, or an object or array, which is sent as JSON |
-    /// | `delay` | seconds, at most 3600; by itself or with one of the others |
-    /// | `cut` | `"before-head"`, `"in-head"` or `"after-bytes:N"` |
-    /// | `how` | what then happens to the connection: `"reset"` (the default), `"eof"` or `"stall"` |
-    /// | `garbage` | `true`: bytes that are not HTTP |
-    /// | `act_then_reset` | `true`: the request is acted on, and its response is lost |
-    /// | `method`, `path` | which requests |
-    /// | `after` | how many of them it spares first |
-    /// | `times` | how often it happens, once by default; `null` for no limit |
-    /// | `probability`, `seed` | how likely it is to happen, from 0 to 1, and the seed of that chance |
+    /// Reads a fault from JSON, an object with the fields in [this table](crate#faults-on-demand).
     ///
     /// Null means the same as a missing field, except for `times`.
     ///
@@ -223,7 +209,7 @@ impl Fault {
 
     /// What happens to the connection of a [`cut`](Self::cut); without this it is reset.
     pub fn how(self, how: How) -> Self {
-        self.with("how", how.to_string())
+        self.with("how", how)
     }
 
     /// Only requests with this method, such as `POST`. One that the [`path`](Self::path) does not have is an error of
@@ -344,7 +330,7 @@ impl Fault {
             status.filter(|status| (200..=599).contains(&status.as_u16()))
         })?;
         let at = self.read("cut", |cut: String| Cut::parse(&cut))?;
-        let how = self.read("how", |how: String| How::parse(&how))?;
+        let how = self.read("how", Some)?;
         let has = |name| self.0.contains_key(name);
         if status.is_none() && (has("retry_after") || has("body")) {
             return invalid("retry_after and body need a status");
@@ -494,13 +480,6 @@ impl Cut {
                 Self::AfterBytes(bytes.parse().ok().filter(|_| is_number)?)
             }
         })
-    }
-}
-
-impl How {
-    fn parse(text: &str) -> Option<Self> {
-        let mut all = [Self::Reset, Self::Eof, Self::Stall].into_iter();
-        all.find(|how| how.to_string() == text)
     }
 }
 
