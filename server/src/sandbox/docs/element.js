@@ -43,6 +43,13 @@ export function plain(text) {
   return text.replace(disguising, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** Something that is made when it is unfolded: most of it never is. */
+export function folded(summary, contents) {
+  const made = element("details", {}, element("summary", {}, ...summary));
+  made.addEventListener("toggle", () => made.append(...contents()), { once: true });
+  return made;
+}
+
 /** A button that copies what `text()` returns; nothing where the browser has no clipboard (plain http elsewhere). */
 export function copyButton(label, text) {
   if (!navigator.clipboard) return "";

@@ -1,6 +1,6 @@
 // The latest requests that the sandbox saw, whoever sent them.
 
-import { copyButton, element, pairs, statusClass } from "./element.js";
+import { copyButton, element, folded, pairs, statusClass } from "./element.js";
 import { textBlock } from "./json.js";
 import { call } from "./sandbox.js";
 
@@ -95,19 +95,14 @@ function textOf(request) {
 }
 
 function rowOf(request) {
-  const heading = element(
-    "summary",
-    {},
+  const heading = [
     element("span", { class: `method ${request.method}` }, request.method),
     element("code", { class: "target" }, targetOf(request)),
     element("span", { class: statusClass(request.status) }, request.status ?? NO_RESPONSE),
     element("span", { class: "quiet" }, duration(request.duration)),
     request.fault ? element("span", { class: "fault" }, request.fault) : "",
-  );
-  const details = element("details", {}, heading);
-  // Most rows are never opened.
-  details.addEventListener("toggle", () => details.append(...contents(request)), { once: true });
-  return element("li", { value: request.number }, details);
+  ];
+  return element("li", { value: request.number }, folded(heading, () => contents(request)));
 }
 
 function* contents(request) {

@@ -3,6 +3,7 @@
 import { startFaults, refreshFaults } from "./faults.js";
 import { clearJournal, refreshJournal } from "./journal.js";
 import { operationArticle, operationsOf } from "./operations.js";
+import { resolved } from "./schema.js";
 import { Refused, call, onToken } from "./sandbox.js";
 import { element, prose } from "./element.js";
 
@@ -48,7 +49,7 @@ function clear() {
 }
 
 async function start() {
-  const spec = JSON.parse(await call("openapi.json"));
+  const spec = resolved(JSON.parse(await call("openapi.json")));
   const operations = operationsOf(spec);
   document.getElementById("about").append(
     `${spec.info.title} ${spec.info.version}. ${spec.info.summary} `,

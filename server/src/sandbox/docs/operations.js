@@ -1,9 +1,8 @@
 // The operations of openapi.json: what each takes and responds, and a form that sends it.
 
-import { copyButton, element, field, inline, pairs, prose, statusClass } from "./element.js";
+import { copyButton, element, field, folded, inline, pairs, prose, statusClass } from "./element.js";
 import { textBlock } from "./json.js";
 import { PRESETS, asHeader } from "./presets.js";
-import { describe, fieldList, resolve } from "./schema.js";
 
 const METHODS = ["get", "put", "post", "delete", "patch"];
 
@@ -38,41 +37,30 @@ export function operationArticle(spec, operation, sent) {
     ...prose(operation.description),
     form,
     response,
-    ...reference(spec, operation),
+    ...reference(operation),
   );
 }
 
-function* reference(spec, operation) {
-  const body = operation.requestBody;
-  if (body) {
-    const { schema } = body.content["application/json"];
-    yield element(
-      "details",
-      {},
-      element("summary", {}, "Fields of the body"),
-      ...prose(body.description),
-      ...prose(resolve(spec, schema).description),
-      fieldList(spec, schema),
-    );
+function* reference({ requestBody, responses }) {
+  if (requestBody) {
+    const { schema } = requestBody.content["application/json"];
+    yield folded(["Fields of the body"], () => [...prose(requestBody.description), schemaBlock(schema)]);
   }
-  const responses = Object.entries(operation.responses).map(([status, response]) => {
-    const { description, content = {}, headers = {} } = resolve(spec, response);
-    const schema = Object.values(content)[0]?.schema;
+  const each = Object.entries(responses).map(([status, { description, content = {}, headers = {} }]) => {
     const [, first, rest] = description.match(/^(.*?\.)(?:\s+(.*))?$/s) ?? [null, description];
-    return element(
-      "details",
-      {},
-      element("summary", {}, element("span", { class: statusClass(status) }, status), " ", ...inline(first)),
+    return folded([element("span", { class: statusClass(status) }, status), " ", ...inline(first)], () => [
       ...(rest ? prose(rest) : []),
-      ...Object.entries(headers).map(([name, header]) => headerNote(name, resolve(spec, header))),
-      schema ? fieldList(spec, schema) : "",
-    );
+      ...Object.entries(headers).map(([name, header]) =>
+        element("p", { class: "hint" }, element("code", {}, name), ": ", ...inline(header.description)),
+      ),
+      ...Object.values(content).slice(0, 1).map(({ schema }) => schemaBlock(schema)),
+    ]);
   });
-  yield element("details", {}, element("summary", {}, "Responses"), ...responses);
+  yield element("details", {}, element("summary", {}, "Responses"), ...each);
 }
 
-function headerNote(name, header) {
-  return element("p", { class: "hint" }, element("code", {}, name), ": ", ...inline(header.description));
+function schemaBlock(schema) {
+  return textBlock("JSON Schema", JSON.stringify(schema));
 }
 
 /** The form that sends a request, and the place where the response is shown. */
@@ -80,10 +68,9 @@ function tryForm(spec, operation, sent) {
   const id = operation.operationId;
   const form = element("form", { "aria-label": `Try ${operation.summary.toLowerCase()}` });
 
-  const parameters = (operation.parameters ?? []).map((parameter) => resolve(spec, parameter));
-  const inputs = parameters.map((parameter) => ({ ...parameter, input: inputOf(id, parameter) }));
-  const fieldOf = ({ name, input, description, schema, in: place }) =>
-    field(name, input, `${input.required ? "Required" : "Optional"}, in the ${place}: ${describe(spec, schema)}. ${description}`);
+  const inputs = (operation.parameters ?? []).map((parameter) => ({ ...parameter, input: inputOf(id, parameter) }));
+  const fieldOf = ({ name, input, description, in: place }) =>
+    field(name, input, `${input.required ? "Required" : "Optional"}, in the ${place}. ${description}`);
   const body = operation.requestBody && bodyFields(operation);
   const fault = faultChoice(id);
   const reading = readingChoice(id);
