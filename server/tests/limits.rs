@@ -5,14 +5,8 @@
 mod support;
 
 use std::{
-    collections::BTreeSet,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -20,7 +14,7 @@ use dealkit_server::Sandbox;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use support::{
     AGENT, Received, assert_closed, connect, create_agent, get_deal, post_head,
-    process::{Running, command, command_with_descriptors},
+    process::{Running, command_with_descriptors},
     read_response, send,
 };
 
@@ -320,42 +314,6 @@ fn running_out_of_descriptors() {
 
 // ---- memory --------------------------------------------------------------------------------------------
 
-#[cfg(target_os = "linux")]
-#[test]
-fn slow_bodies_take_no_more_than_twice_their_limit() {
-    const MIB: usize = 1 << 20;
-    let server = Running::quiet(&["--body-timeout", "3"]);
-    let before = server.memory("VmHWM");
-    let piece = vec![b' '; MIB / 2 - 1];
-    let heads = [
-        post_head(&format!("content-length: {MIB}\r\n")),
-        post_head("transfer-encoding: chunked\r\n") + &format!("{MIB:x}\r\n"),
-        // Refused before its body, none of which is kept.
-        post_head("transfer-encoding: chunked\r\n").replace(support::KEY, "wrong")
-            + &format!("{MIB:x}\r\n"),
-    ];
-    let mut slow: Vec<_> = (0..150)
-        .map(|number| {
-            let mut stream = connect(server.address);
-            stream.write_all(heads[number % 3].as_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    for _ in 0..2 {
-        for stream in &mut slow {
-            stream.write_all(&piece).unwrap();
-        }
-    }
-    served(server.address);
-    for (number, stream) in slow.iter_mut().enumerate() {
-        let status = read_response(stream, false).status;
-        assert_eq!(status, if number % 3 == 2 { 401 } else { 408 });
-    }
-    let taken = server.memory("VmHWM").saturating_sub(before);
-    assert!(taken < 100 * 2 * MIB + 32 * MIB, "{} MiB", taken / MIB);
-    served(server.address);
-}
-
 /// All bodies together are bounded: one that does not fit is refused, and fits once there is room.
 #[test]
 fn all_bodies_together_are_bounded() {
@@ -404,129 +362,6 @@ fn a_body_in_one_byte_chunks() {
 }
 
 // ---- the end -------------------------------------------------------------------------------------------
-
-/// What one caller saw of the server's shutdown.
-#[derive(Default)]
-struct Seen {
-    /// The ids of the requests whose responses arrived complete.
-    answered: Mutex<BTreeSet<String>>,
-    count: AtomicUsize,
-}
-
-impl Seen {
-    /// Sends requests until the server is gone: on one connection, or on a new one each time.
-    fn call(&self, address: SocketAddr, caller: usize) {
-        let is_keeping = caller.is_multiple_of(2);
-        let mut kept = None;
-        for number in 0.. {
-            let id = format!("c{caller}-{number}");
-            let mut stream = match kept.take() {
-                Some(stream) => stream,
-                None => match TcpStream::connect(address) {
-                    Ok(stream) => stream,
-                    Err(_) => return,
-                },
-            };
-            let header = format!("\r\nx-request-id: {id}\r\n\r\n");
-            let request = match number % 3 {
-                0 => get_deal("d_1").replace("\r\n\r\n", &header),
-                1 => create_agent(AGENT).replace("\r\n\r\n", &header),
-                _ => get_deal("big").replace("\r\n\r\n", &header),
-            };
-            if stream.write_all(request.as_bytes()).is_err() {
-                continue;
-            }
-            let Some(last) = whole_response(&mut stream, &id) else {
-                continue;
-            };
-            self.answered.lock().unwrap().insert(id);
-            self.count.fetch_add(1, Ordering::Relaxed);
-            kept = (is_keeping && !last).then_some(stream);
-        }
-    }
-}
-
-/// Reads a response: `None` when there is none at all, a failure when it is incomplete.
-///
-/// Returns whether it is the last one on the connection.
-fn whole_response(stream: &mut TcpStream, id: &str) -> Option<bool> {
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    match stream.peek(&mut [0]) {
-        Ok(0) => None,
-        Ok(_) => {
-            let response = read_response(stream, false);
-            assert!(matches!(response.status, 200 | 201), "{}", response.status);
-            assert_eq!(response.header("x-request-id"), Some(id));
-            Some(response.header("connection") == Some("close"))
-        }
-        Err(error) => {
-            assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "{id} hangs");
-            None
-        }
-    }
-}
-
-/// 24 callers are busy when the signal arrives. The log has a line for each request that was acted on: each of those
-/// must have a complete response.
-#[test]
-fn shutdown_under_load_loses_no_accepted_request() {
-    let directory = tempfile("shutdown-under-load.json");
-    let big = format!(
-        r#"[{{"id": "d_1"}}, {{"id": "big", "external_id": "{}"}}]"#,
-        "x".repeat(1_000_000)
-    );
-    std::fs::write(&directory, big).unwrap();
-    for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
-        let mut server = Running::start(command(&[
-            "--listen",
-            "127.0.0.1:0",
-            "--log",
-            "json",
-            "--deals",
-            directory.to_str().unwrap(),
-        ]));
-        let log = BufReader::new(server.child.stderr.take().unwrap());
-        let seen = Seen::default();
-        let address = server.address;
-        let logged = thread::scope(|scope| {
-            let log = scope.spawn(move || {
-                let ids = log.lines().map(|line| {
-                    let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
-                    line["request_id"].as_str().unwrap().to_owned()
-                });
-                ids.collect::<BTreeSet<_>>()
-            });
-            for caller in 0..24 {
-                let seen = &seen;
-                scope.spawn(move || seen.call(address, caller));
-            }
-            while seen.count.load(Ordering::Relaxed) < 1_000 {
-                thread::yield_now();
-            }
-            server.signal(signal);
-            let began = Instant::now();
-            assert_eq!(server.wait(Duration::from_secs(10)).code(), Some(0));
-            assert!(
-                began.elapsed() < Duration::from_secs(5),
-                "{:?}",
-                began.elapsed()
-            );
-            log.join().unwrap()
-        });
-        let answered = seen.answered.into_inner().unwrap();
-        let lost: Vec<_> = logged.difference(&answered).collect();
-        assert!(lost.is_empty(), "acted on but not answered: {lost:?}");
-        assert!(answered.is_subset(&logged), "the log has lost lines");
-        assert!(answered.len() >= 1_000);
-    }
-    std::fs::remove_file(directory).unwrap();
-}
-
-fn tempfile(name: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
 
 /// Requests that had arrived before the signal are answered, whether or not the server had looked at them.
 ///

@@ -24,19 +24,14 @@ def test_it_shows_what_openapi_json_says(page: Page) -> None:
     expect(page.get_by_role("heading", name="GET /v1/deals/{id}")).to_be_visible()
     create = page.locator("#createAgent")
     create.get_by_text("Fields of the body").click()
-    first_name = create.locator(".fields > div", has=page.get_by_text("first_name", exact=True)).first
-    expect(first_name).to_contain_text("required")
-    expect(first_name).to_contain_text("string, 1 to 255 characters")
-    role = create.locator(".fields > div", has=page.get_by_text("role", exact=True)).first
-    expect(role).to_contain_text("one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT")
-    expect(create.get_by_text("profile.onboardingComplete")).to_be_visible()
+    schema = create.get_by_label("JSON Schema")
+    for text in ('"first_name": {', '"maxLength": 255', '"COLLECTIVE_ADMIN"', '"onboardingComplete": {'):
+        expect(schema).to_contain_text(text)
 
     retrieve = page.locator("#retrieveDeal")
     retrieve.get_by_text("Responses", exact=True).click()
     retrieve.locator("summary", has_text="200").click()
-    price = retrieve.locator(".fields > div", has=page.get_by_text("listing_contract.sale_price"))
-    expect(price).to_contain_text("integer (int64) or null")
-    expect(retrieve.get_by_text("application.offers[].percent_of_commission")).to_be_visible()
+    expect(retrieve.get_by_label("JSON Schema")).to_contain_text('"percent_of_commission": {')
     for status in ("400", "401", "404"):
         expect(retrieve.locator("summary", has_text=status)).to_be_visible()
 

@@ -4,8 +4,7 @@ use crate::support::{KEY, get_deal, send, service};
 use bytes::Bytes;
 use dealkit_server::{Fault, Sandbox, Service};
 use http::{Method, Request};
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
@@ -250,73 +249,4 @@ fn a_body_of_json_is_listed_as_it_was_given() {
     let listed = ask(&service, Method::GET, String::new());
     let listed = std::str::from_utf8(&listed).unwrap();
     assert!(listed.contains(r#""body":{"a":1.10e400}"#), "{listed}");
-}
-
-fn faults() -> impl Strategy<Value = Value> {
-    let cut = prop_oneof![
-        Just("before-head".to_owned()),
-        Just("in-head".to_owned()),
-        any::<u64>().prop_map(|bytes| format!("after-bytes:{bytes}"))
-    ];
-    let effect = prop_oneof![
-        (200_u16..=599, "[ -~]{0,20}", "[ -~é]{0,20}").prop_map(|(status, retry_after, body)| {
-            json!({"status": status, "retry_after": retry_after, "body": body})
-        }),
-        (cut, prop_oneof!["reset", "eof", "stall"])
-            .prop_map(|(cut, how)| json!({"cut": cut, "how": how})),
-        Just(json!({"garbage": true})),
-        Just(json!({"act_then_reset": true})),
-    ];
-    // What a binary float holds, and serde_json reads back, exactly.
-    let exact = (0_u8..=128).prop_map(|of| f64::from(of) / 128.0);
-    let rule = (
-        (0_u64..3_600_000).prop_map(|millis| millis as f64 / 1_000.0),
-        prop_oneof![
-            ("GET", "/v1/deals/[a-z{}]{1,12}"),
-            ("POST", "/v1/(agents|\\{[a-z]{0,12}\\})")
-        ],
-        any::<u64>(),
-        proptest::option::of(1_u64..),
-        exact,
-        any::<u64>(),
-    );
-    (effect, rule).prop_map(
-        |(mut fault, (delay, (method, path), after, times, probability, seed))| {
-            for (name, value) in [
-                ("delay", json!(delay)),
-                ("method", json!(method)),
-                ("path", json!(path)),
-                ("after", json!(after)),
-                ("times", json!(times)),
-                ("probability", json!(probability)),
-                ("seed", json!(seed)),
-            ] {
-                fault[name] = value;
-            }
-            fault
-        },
-    )
-}
-
-proptest! {
-    #[test]
-    fn what_is_listed_is_what_was_added(fault in faults()) {
-        let service = service(|_| {});
-        let added = ask(&service, Method::POST, fault.to_string());
-        prop_assert_eq!(&added[..], br#"{"id":1}"#);
-        let page: Value = serde_json::from_slice(&ask(&service, Method::GET, String::new())).unwrap();
-        let mut listed = page["faults"][0].clone();
-        for counter in ["id", "matched", "played"] {
-            listed.as_object_mut().unwrap().remove(counter).unwrap();
-        }
-        prop_assert_eq!(listed, fault);
-    }
-
-    #[test]
-    fn no_text_is_too_odd(header in "[ -~]*", text in ".*", json in "\\{(\"(status|cut|how|delay|times|body|x)\":(1|-1|\"a\"|null|1e9|\\{\\}),?){0,3}\\}") {
-        let status = with_header(&service(|_| {}), header.trim().as_bytes()).0;
-        prop_assert!(matches!(status, 200 | 400));
-        let _ = Fault::from_json(&text);
-        let _ = Fault::from_json(&json);
-    }
 }

@@ -1,13 +1,10 @@
 //! The contract's vectors through the pure handler, and that no body makes it behave strangely.
 
-use std::collections::BTreeMap;
-
-use crate::support::{AGENT, KEY, Received, agent_cases, request_cases, service};
+use crate::support::{AGENT, KEY, Received, agent_cases, service};
 use bytes::Bytes;
 use dealkit::{Client, Json};
 use dealkit_server::Service;
 use http::{Request, Version};
-use proptest::prelude::*;
 
 fn create(service: &Service, body: Bytes) -> Received {
     let request = Request::post("/v1/agents")
@@ -26,69 +23,6 @@ fn agent_vectors() {
         let response = create(&services[usize::from(case.strict)], case.bytes());
         case.check(&response);
     }
-}
-
-#[test]
-fn request_vectors() {
-    let mut services = BTreeMap::new();
-    for case in request_cases().into_iter().filter(|case| !case.raw) {
-        let service = services.entry(case.limits).or_insert_with(|| {
-            service(|config| {
-                config.max_body_bytes = case.limits.max_body_bytes.unwrap_or(config.max_body_bytes);
-                config.max_agents = case.limits.max_agents.unwrap_or(config.max_agents);
-            })
-        });
-        let sent = &case.request;
-        let mut request = Request::builder()
-            .method(sent.method.as_str())
-            .uri(&sent.target)
-            .version(Version::HTTP_11)
-            .header("host", "sandbox.test");
-        for (name, value) in sent.headers() {
-            request = request.header(name, value);
-        }
-        let body = sent.body();
-        if let Some(body) = &body {
-            request = request.header("content-length", body.len());
-        }
-        let request = request.body(body.unwrap_or_default()).unwrap();
-        case.check(&service.handle(request).into());
-    }
-}
-
-#[test]
-fn agents_are_kept_in_order_and_served_from_what_was_answered() {
-    let service = service(|_| ());
-    let ids: Vec<String> = (0..100)
-        .map(|_| {
-            create(&service, AGENT.into()).json()["id"]
-                .as_str()
-                .unwrap()
-                .to_owned()
-        })
-        .collect();
-    let kept: Vec<String> = service
-        .agents()
-        .iter()
-        .map(|agent| agent.id.to_string())
-        .collect();
-    assert_eq!(ids, kept);
-    assert_eq!(ids[0], "a_1");
-    service.reset();
-    assert!(service.agents().is_empty());
-}
-
-#[test]
-fn a_number_beyond_any_range_comes_back_digit_for_digit() {
-    let digits = "9".repeat(10_000);
-    let body = AGENT.replace(
-        "{}",
-        &format!(r#"{{"clientMetadata":{{"n":-{digits}.50e{digits}}}}}"#),
-    );
-    let response = create(&service(|_| ()), body.into());
-    assert_eq!(response.status, 201);
-    let text = std::str::from_utf8(&response.body).unwrap();
-    assert!(text.contains(&format!(r#"{{"n":-{digits}.50e{digits}}}"#)));
 }
 
 #[test]
@@ -155,73 +89,5 @@ fn a_request_that_was_not_sent_has_the_host_of_its_uri() {
             if is_right { 200 } else { 400 },
             "{host}"
         );
-    }
-}
-
-/// The statuses that the contract has for this route.
-const STATUSES: [u16; 6] = [201, 400, 413, 415, 422, 507];
-
-/// Bodies that are almost agents: the interesting ones are close to the line.
-fn nearly_an_agent() -> impl Strategy<Value = Vec<u8>> {
-    let field = prop_oneof![
-        Just("email"),
-        Just("first_name"),
-        Just("last_name"),
-        Just("profile"),
-        Just("role"),
-        Just("phone"),
-        Just("image_url"),
-        Just("date_of_birth"),
-        Just("brokerage_id"),
-        Just("clientMetadata"),
-    ];
-    let value = prop_oneof![
-        Just("null".to_owned()),
-        Just("{}".to_owned()),
-        Just("[1e999]".to_owned()),
-        Just("\"\\ud800\"".to_owned()),
-        Just("\"1990-02-28\"".to_owned()),
-        Just("\"ada@example.com\"".to_owned()),
-        Just("true".to_owned()),
-        any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
-    ];
-    prop::collection::vec((field, value), 0..8).prop_flat_map(|fields| {
-        let fields: Vec<String> = fields
-            .iter()
-            .map(|(name, value)| format!("\"{name}\":{value}"))
-            .collect();
-        let text = format!("{{{}}}", fields.join(",")).into_bytes();
-        let length = text.len();
-        (Just(text), prop::option::of((0..length, any::<u8>()))).prop_map(|(mut text, change)| {
-            if let Some((at, byte)) = change {
-                text[at] = byte;
-            }
-            text
-        })
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
-    #[test]
-    fn any_body_gets_a_well_formed_response(
-        body in prop_oneof![prop::collection::vec(any::<u8>(), 0..256), nearly_an_agent()],
-        strict in any::<bool>(),
-    ) {
-        let service = service(|config| config.strict = strict);
-        let response = create(&service, body.into());
-        prop_assert!(STATUSES.contains(&response.status));
-        response.check_invariants("any body", false);
-        prop_assert_eq!(service.agents().len(), usize::from(response.status == 201));
-    }
-
-    #[test]
-    fn any_path_gets_a_well_formed_response(path in "/[ -~]{0,40}", method in "[A-Z]{1,8}") {
-        let Ok(request) = Request::builder().method(method.as_str()).uri(path).header("host", "h").body(Bytes::new())
-        else { return Ok(()) };
-        let response = Received::from(service(|_| ()).handle(request));
-        prop_assert!([204, 401, 404, 405].contains(&response.status), "{}", response.status);
-        response.check_invariants("any path", method == "HEAD");
     }
 }

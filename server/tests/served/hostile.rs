@@ -4,13 +4,12 @@
 
 use std::{
     io::{Read, Write},
-    net::{Shutdown, TcpStream},
+    net::Shutdown,
     time::{Duration, Instant},
 };
 
 use crate::support::{
-    AGENT, KEY, Received, assert_closed, connect, create_agent, get_deal, post_head, read_response,
-    send,
+    AGENT, KEY, assert_closed, connect, create_agent, get_deal, post_head, read_response, send,
 };
 use dealkit_server::Sandbox;
 
@@ -145,8 +144,7 @@ fn sandbox() -> Sandbox {
         .unwrap()
 }
 
-fn check_all(cases: &[Case], at_least: usize) {
-    assert!(cases.len() >= at_least, "{} cases", cases.len());
+fn check_all(cases: &[Case]) {
     let sandbox = sandbox();
     for case in cases {
         case.check(&sandbox, usize::MAX);
@@ -212,37 +210,25 @@ fn latin1(text: &str) -> Vec<u8> {
 fn content_length() {
     let with = |value: String| post(&format!("content-length:{value}\r\n"), AGENT);
     let n = AGENT.len();
-    check_all(
-        &[
-            case("CL with space around", with(format!(" \t {n} \t")), &[201], Stays),
-            case("CL with leading zeros", with(format!(" 000{n}")), &[201], Stays),
-            // RFC 9112 allows equal ones to be treated as one.
-            case("CL doubled, equal", post(&length().repeat(2), AGENT), &[201], Stays),
-            case("CL doubled, different", post(&(length() + "content-length: 5\r\n"), AGENT), &[400], Malformed),
-            case("CL doubled, different, other order", post(&("content-length: 5\r\n".to_owned() + &length()), AGENT), &[400], Malformed),
-            case("CL doubled, equal but for zeros then different", post(&(length() + &length() + "content-length: 05\r\n"), AGENT), &[400], Malformed),
-            case("CL as a list, equal", with(format!(" {n}, {n}")), &[400], Malformed),
-            case("CL as a list, different", with(format!(" {n}, 5")), &[400], Malformed),
-            case("CL with a plus", with(format!(" +{n}")), &[400], Malformed),
-            case("CL negative", with(" -1".to_owned()), &[400], Malformed),
-            case("CL with a space inside", with(" 8 2".to_owned()), &[400], Malformed),
-            case("CL hexadecimal", with(" 0x52".to_owned()), &[400], Malformed),
-            case("CL with a fraction", with(format!(" {n}.0")), &[400], Malformed),
-            case("CL with an exponent", with(" 8e1".to_owned()), &[400], Malformed),
-            case("CL empty", with(String::new()), &[400], Malformed),
-            case("CL in other digits", latin1(&with(" \u{b2}\u{b3}".to_owned())), &[400], Malformed),
-            case("CL beyond 64 bits", with(" 18446744073709551616".to_owned()), &[400], Malformed),
-            case("CL that wraps around to the length", with(format!(" {}", (1_u128 << 64) + n as u128)), &[400], Malformed),
-            // hyper cannot count that far, and reports that the head is too large.
-            case("CL of 2^64 - 1", with(format!(" {}", u64::MAX)), &[431], Malformed),
-            case("CL of 2^63", with(format!(" {}", 1_u64 << 63)), &[413], Closes),
-            case("CL with NUL", with(format!(" {n}\0")), &[400], Malformed),
-            case("GET with a body", get("content-length: 3\r\n") + "abc", &[200], Stays),
-            case("body that is a request", get(&format!("content-length: {}\r\n", probe().len())) + &probe(), &[200], Stays),
-            case("no CL and no TE: what follows is a request", post("", AGENT), &[400, 400], Malformed),
-        ],
-        20,
-    );
+    check_all(&[
+        case("CL with space around", with(format!(" \t {n} \t")), &[201], Stays),
+        case("CL with leading zeros", with(format!(" 000{n}")), &[201], Stays),
+        // RFC 9112 allows equal ones to be treated as one.
+        case("CL doubled, equal", post(&length().repeat(2), AGENT), &[201], Stays),
+        case("CL doubled, different", post(&(length() + "content-length: 5\r\n"), AGENT), &[400], Malformed),
+        case("CL as a list, equal", with(format!(" {n}, {n}")), &[400], Malformed),
+        case("CL with a plus", with(format!(" +{n}")), &[400], Malformed),
+        case("CL negative", with(" -1".to_owned()), &[400], Malformed),
+        case("CL empty", with(String::new()), &[400], Malformed),
+        case("CL beyond 64 bits", with(" 18446744073709551616".to_owned()), &[400], Malformed),
+        case("CL that wraps around to the length", with(format!(" {}", (1_u128 << 64) + n as u128)), &[400], Malformed),
+        // hyper cannot count that far, and reports that the head is too large.
+        case("CL of 2^64 - 1", with(format!(" {}", u64::MAX)), &[431], Malformed),
+        case("CL of 2^63", with(format!(" {}", 1_u64 << 63)), &[413], Closes),
+        case("GET with a body", get("content-length: 3\r\n") + "abc", &[200], Stays),
+        case("body that is a request", get(&format!("content-length: {}\r\n", probe().len())) + &probe(), &[200], Stays),
+        case("no CL and no TE: what follows is a request", post("", AGENT), &[400, 400], Malformed),
+    ]);
 }
 
 #[test]
@@ -253,22 +239,19 @@ fn content_length_and_transfer_encoding() {
     let smuggled = get_deal("smuggled");
     let in_chunk = format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len());
     // TE wins and the connection ends, as RFC 9112, section 6.3, demands: nothing after it is a request.
-    check_all(
-        &[
-            case("CL+TE", post(&other, &sized(&chunk())), &[201], Closes),
-            case("TE+CL", post(&both, &sized(&chunk())), &[201], Closes),
-            case("CL.TE: the length hides a request", post(&format!("content-length: {}\r\n{CHUNKED}", 5 + smuggled.len()), &format!("0\r\n\r\n{smuggled}")), &[400], Closes),
-            case("CL.TE: one byte is left over", post(&format!("content-length: 6\r\n{CHUNKED}"), "0\r\n\r\nG"), &[400], Closes),
-            case("TE.CL: the chunk hides a request", post(&format!("{CHUNKED}content-length: 4\r\n"), &in_chunk), &[400], Closes),
-            case("TE.CL: on a GET", get(&format!("{CHUNKED}content-length: 4\r\n")) + &in_chunk, &[200], Closes),
-            case("CL 0 + TE", post(&format!("content-length: 0\r\n{CHUNKED}"), &sized(&chunk())), &[201], Closes),
-            case("two CL that differ + TE", post(&format!("content-length: 1\r\ncontent-length: 2\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
-            case("CL that is none + TE", post(&format!("content-length: x\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
-            // The connection's own "keep-alive" changes nothing.
-            case("CL+TE, keep-alive", post(&format!("connection: keep-alive\r\n{other}"), &sized(&chunk())), &[201], Closes),
-        ],
-        10,
-    );
+    check_all(&[
+        case("CL+TE", post(&other, &sized(&chunk())), &[201], Closes),
+        case("TE+CL", post(&both, &sized(&chunk())), &[201], Closes),
+        case("CL.TE: the length hides a request", post(&format!("content-length: {}\r\n{CHUNKED}", 5 + smuggled.len()), &format!("0\r\n\r\n{smuggled}")), &[400], Closes),
+        case("CL.TE: one byte is left over", post(&format!("content-length: 6\r\n{CHUNKED}"), "0\r\n\r\nG"), &[400], Closes),
+        case("TE.CL: the chunk hides a request", post(&format!("{CHUNKED}content-length: 4\r\n"), &in_chunk), &[400], Closes),
+        case("TE.CL: on a GET", get(&format!("{CHUNKED}content-length: 4\r\n")) + &in_chunk, &[200], Closes),
+        case("CL 0 + TE", post(&format!("content-length: 0\r\n{CHUNKED}"), &sized(&chunk())), &[201], Closes),
+        case("two CL that differ + TE", post(&format!("content-length: 1\r\ncontent-length: 2\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
+        case("CL that is none + TE", post(&format!("content-length: x\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
+        // The connection's own "keep-alive" changes nothing.
+        case("CL+TE, keep-alive", post(&format!("connection: keep-alive\r\n{other}"), &sized(&chunk())), &[201], Closes),
+    ]);
 }
 
 #[test]
@@ -281,49 +264,32 @@ fn transfer_encoding() {
         ))
     };
     let te_and_length = |line: &str| latin1(&post(&format!("{line}\r\n{}", length()), AGENT));
-    check_all(
-        &[
-            case("TE in other case", te(" ChUnKeD"), &[201], Stays),
-            case("TE after a tab", te("\tchunked"), &[201], Stays),
-            case("TE with space after", te(" chunked \t "), &[201], Stays),
-            // Codings that another server reads differently, or that would have to be decoded: the server itself
-            // refuses them.
-            case("TE gzip, chunked", te(" gzip, chunked"), &[400], Closes),
-            case("TE identity, chunked", te(" identity, chunked"), &[400], Closes),
-            case("TE chunked, chunked", te(" chunked, chunked"), &[400], Closes),
-            case("TE twice", post(&CHUNKED.repeat(2), &sized(&chunk())), &[400], Closes),
-            case("TE with a comma before", te(" ,chunked"), &[400], Closes),
-            case("TE identity then TE chunked", post(&format!("transfer-encoding: identity\r\n{CHUNKED}"), &sized(&chunk())), &[400], Closes),
-            case("TE quoted, then chunked", te(" \"x\", chunked"), &[400], Closes),
-            // Not chunked at the end: hyper cannot tell where the body ends, and refuses.
-            case("TE chunked, identity", te(" chunked, identity"), &[400], Malformed),
-            case("TE chunked then TE identity", post(&format!("{CHUNKED}transfer-encoding: identity\r\n"), &sized(&chunk())), &[400], Malformed),
-            case("TE with a comma after", te(" chunked,"), &[400], Malformed),
-            case("TE with a parameter", te(" chunked;q=1"), &[400], Malformed),
-            case("TE quoted", te(" \"chunked\""), &[400], Malformed),
-            case("TE xchunked", te(" xchunked"), &[400], Malformed),
-            case("TE chunked x", te(" chunked x"), &[400], Malformed),
-            case("TE identity + CL", te_and_length("transfer-encoding: identity"), &[400], Malformed),
-            case("TE xchunked + CL", te_and_length("transfer-encoding: xchunked"), &[400], Malformed),
-            case("TE empty + CL", te_and_length("transfer-encoding:"), &[400], Malformed),
-            case("TE after a vertical tab + CL", te_and_length("transfer-encoding: \u{b}chunked"), &[400], Malformed),
-            case("TE after a NUL + CL", te_and_length("transfer-encoding: \0chunked"), &[400], Malformed),
-            case("TE after \\xa0 + CL", te_and_length("transfer-encoding: \u{a0}chunked"), &[400], Malformed),
-            case("TE, space before the colon + CL", te_and_length("transfer-encoding : chunked"), &[400], Malformed),
-            case("TE, tab before the colon + CL", te_and_length("transfer-encoding\t: chunked"), &[400], Malformed),
-            case("TE, space before the name + CL", te_and_length(" transfer-encoding: chunked"), &[400], Malformed),
-            case("TE on a folded line + CL", te_and_length("transfer-encoding:\r\n chunked"), &[400], Malformed),
-            case("TE folded into another header + CL", te_and_length("x: y\r\n transfer-encoding: chunked"), &[400], Malformed),
-            case("TE behind a bare CR + CL", te_and_length("x: y\rtransfer-encoding: chunked"), &[400], Malformed),
-            case("TE name with \\xff + CL", te_and_length("transfer-encoding\u{ff}: chunked"), &[400], Malformed),
-            // A different header altogether: the length decides.
-            case("TE with an underscore + CL", te_and_length("transfer_encoding: chunked"), &[201], Stays),
-            case("TE in HTTP/1.0", post(CHUNKED, &sized(&chunk())).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
-            case("TE + CL in HTTP/1.0", post(&(CHUNKED.to_owned() + &length()), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
-            case("TE on a GET", get(CHUNKED) + "0\r\n\r\n", &[200], Stays),
-        ],
-        30,
-    );
+    check_all(&[
+        case("TE in other case", te(" ChUnKeD"), &[201], Stays),
+        case("TE with space after", te(" chunked \t "), &[201], Stays),
+        // Codings that another server reads differently, or that would have to be decoded: the server itself
+        // refuses them.
+        case("TE gzip, chunked", te(" gzip, chunked"), &[400], Closes),
+        case("TE identity, chunked", te(" identity, chunked"), &[400], Closes),
+        case("TE chunked, chunked", te(" chunked, chunked"), &[400], Closes),
+        case("TE twice", post(&CHUNKED.repeat(2), &sized(&chunk())), &[400], Closes),
+        case("TE with a comma before", te(" ,chunked"), &[400], Closes),
+        // Not chunked at the end: hyper cannot tell where the body ends, and refuses.
+        case("TE chunked, identity", te(" chunked, identity"), &[400], Malformed),
+        case("TE with a parameter", te(" chunked;q=1"), &[400], Malformed),
+        case("TE xchunked", te(" xchunked"), &[400], Malformed),
+        case("TE identity + CL", te_and_length("transfer-encoding: identity"), &[400], Malformed),
+        case("TE empty + CL", te_and_length("transfer-encoding:"), &[400], Malformed),
+        case("TE after a NUL + CL", te_and_length("transfer-encoding: \0chunked"), &[400], Malformed),
+        case("TE, space before the colon + CL", te_and_length("transfer-encoding : chunked"), &[400], Malformed),
+        case("TE folded into another header + CL", te_and_length("x: y\r\n transfer-encoding: chunked"), &[400], Malformed),
+        case("TE behind a bare CR + CL", te_and_length("x: y\rtransfer-encoding: chunked"), &[400], Malformed),
+        // A different header altogether: the length decides.
+        case("TE with an underscore + CL", te_and_length("transfer_encoding: chunked"), &[201], Stays),
+        case("TE in HTTP/1.0", post(CHUNKED, &sized(&chunk())).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
+        case("TE + CL in HTTP/1.0", post(&(CHUNKED.to_owned() + &length()), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
+        case("TE on a GET", get(CHUNKED) + "0\r\n\r\n", &[200], Stays),
+    ]);
 }
 
 #[test]
@@ -332,51 +298,34 @@ fn chunks() {
     let n = chunk();
     let trailers = |trailers: &str| chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n{trailers}\r\n"));
     let halves = AGENT.split_at(40);
-    check_all(
-        &[
-            case("size in capitals", chunked(&sized(&n.to_uppercase())), &[201], Stays),
-            case("size with many zeros", chunked(&sized(&("0".repeat(30) + &n))), &[201], Stays),
-            case("extensions", chunked(&sized(&(n.clone() + ";a=b;c=\"d\";e"))), &[201], Stays),
-            case("last chunk with an extension", chunked(&format!("{n}\r\n{AGENT}\r\n0;z=1\r\n\r\n")), &[201], Stays),
-            // hyper allows white space between a size and its line end.
-            case("space after the size", chunked(&sized(&(n.clone() + " \t"))), &[201], Stays),
-            case("two chunks", chunked(&format!("28\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", halves.0, halves.1.len(), halves.1)), &[201], Stays),
-            case("size beyond 64 bits", chunked(&sized("10000000000000052")), &[400], Closes),
-            case("size of 100 digits", chunked(&sized(&"f".repeat(100))), &[400], Closes),
-            case("size negative", chunked(&sized(&format!("-{n}"))), &[400], Closes),
-            case("size with a plus", chunked(&sized(&format!("+{n}"))), &[400], Closes),
-            case("size with 0x", chunked(&sized(&format!("0x{n}"))), &[400], Closes),
-            case("size missing", chunked(&sized("")), &[400], Closes),
-            case("size after a space", chunked(&sized(&format!(" {n}"))), &[400], Closes),
-            case("size with a space inside", chunked(&sized("5 2")), &[400], Closes),
-            case("size no number", chunked(&sized("zz")), &[400], Closes),
-            case("only an extension", chunked(&sized(";a=b")), &[400], Closes),
-            case("size too small", chunked(&sized("51")), &[400], Closes),
-            case("size too large", chunked(&format!("{:x}\r\n{AGENT}\r\n0\r\n\r\n", AGENT.len() + 2)), &[400], Closes),
-            case("no CRLF after the data", chunked(&format!("{n}\r\n{AGENT}0\r\n\r\n")), &[400], Closes),
-            case("only LF after the data", chunked(&format!("{n}\r\n{AGENT}\n0\r\n\r\n")), &[400], Closes),
-            case("only LF after the size", chunked(&format!("{n}\n{AGENT}\r\n0\r\n\r\n")), &[400], Closes),
-            case("only CR after the size", chunked(&format!("{n}\r{AGENT}\r\n0\r\n\r\n")), &[400], Closes),
-            case("LF in an extension", chunked(&sized(&format!("{n};a\nb"))), &[400], Closes),
-            case("CR in an extension", chunked(&sized(&format!("{n};a\rb"))), &[400], Closes),
-            case("extension of 20 KB", chunked(&sized(&format!("{n};{}", "a".repeat(20_000)))), &[400], Closes),
-            // hyper looks for CRLF CRLF and drops what comes before it: here a whole request, as trailers.
-            case("only LF at the very end", chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n\n")) + &get_deal("d_2"), &[201], Stays),
-            // A chunk of no bytes is the last one: the body is empty, and what follows is taken for a request, which it
-            // is not.
-            case("chunk of no bytes in the middle", chunked(&format!("0\r\n\r\n{}", sized(&n))), &[400, 400], Malformed),
-            case("a request after the last chunk", chunked(&sized(&n)) + &get_deal("d_2"), &[201, 200], Stays),
-            case("trailers that are framing", trailers("content-length: 5\r\ntransfer-encoding: chunked\r\n"), &[201], Stays),
-            case("trailers that are routing", trailers("host: evil\r\n:authority: evil\r\n"), &[400], Closes),
-            case("trailers that are keys", trailers("x-service-key: a\r\nx-request-id: b\r\nconnection: close\r\n"), &[201], Stays),
-            case("trailer with a space in its name", trailers("bad name: x\r\n"), &[400], Closes),
-            case("trailer with NUL", trailers("x: \0\r\n"), &[400], Closes),
-            case("trailer folded", trailers("x: y\r\n z\r\n"), &[400], Closes),
-            case("trailer of 100 KB", trailers(&format!("x: {}\r\n", "a".repeat(100_000))), &[400], Closes),
-            case("2,000 trailers", trailers(&"x: y\r\n".repeat(2_000)), &[400], Closes),
-        ],
-        30,
-    );
+    check_all(&[
+        case("size with many zeros", chunked(&sized(&("0".repeat(30) + &n))), &[201], Stays),
+        case("extensions", chunked(&sized(&(n.clone() + ";a=b;c=\"d\";e"))), &[201], Stays),
+        // hyper allows white space between a size and its line end.
+        case("two chunks", chunked(&format!("28\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", halves.0, halves.1.len(), halves.1)), &[201], Stays),
+        case("size beyond 64 bits", chunked(&sized("10000000000000052")), &[400], Closes),
+        case("size negative", chunked(&sized(&format!("-{n}"))), &[400], Closes),
+        case("size with 0x", chunked(&sized(&format!("0x{n}"))), &[400], Closes),
+        case("size missing", chunked(&sized("")), &[400], Closes),
+        case("size too small", chunked(&sized("51")), &[400], Closes),
+        case("size too large", chunked(&format!("{:x}\r\n{AGENT}\r\n0\r\n\r\n", AGENT.len() + 2)), &[400], Closes),
+        case("no CRLF after the data", chunked(&format!("{n}\r\n{AGENT}0\r\n\r\n")), &[400], Closes),
+        case("only LF after the size", chunked(&format!("{n}\n{AGENT}\r\n0\r\n\r\n")), &[400], Closes),
+        case("LF in an extension", chunked(&sized(&format!("{n};a\nb"))), &[400], Closes),
+        case("extension of 20 KB", chunked(&sized(&format!("{n};{}", "a".repeat(20_000)))), &[400], Closes),
+        // hyper looks for CRLF CRLF and drops what comes before it: here a whole request, as trailers.
+        case("only LF at the very end", chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n\n")) + &get_deal("d_2"), &[201], Stays),
+        // A chunk of no bytes is the last one: the body is empty, and what follows is taken for a request, which it
+        // is not.
+        case("chunk of no bytes in the middle", chunked(&format!("0\r\n\r\n{}", sized(&n))), &[400, 400], Malformed),
+        case("a request after the last chunk", chunked(&sized(&n)) + &get_deal("d_2"), &[201, 200], Stays),
+        case("trailers that are framing", trailers("content-length: 5\r\ntransfer-encoding: chunked\r\n"), &[201], Stays),
+        case("trailers that are routing", trailers("host: evil\r\n:authority: evil\r\n"), &[400], Closes),
+        case("trailers that are keys", trailers("x-service-key: a\r\nx-request-id: b\r\nconnection: close\r\n"), &[201], Stays),
+        case("trailer folded", trailers("x: y\r\n z\r\n"), &[400], Closes),
+        case("trailer of 100 KB", trailers(&format!("x: {}\r\n", "a".repeat(100_000))), &[400], Closes),
+        case("2,000 trailers", trailers(&"x: y\r\n".repeat(2_000)), &[400], Closes),
+    ]);
 }
 
 // ---- what a head may be --------------------------------------------------------------------------------
@@ -384,101 +333,57 @@ fn chunks() {
 #[test]
 #[rustfmt::skip] // A table: one case a line.
 fn lines_and_headers() {
-    let key = format!("x-service-key: {KEY}\r\n");
-    check_all(
-        &[
-            // RFC 9112, section 2.2, allows a lone LF instead of CRLF, and empty lines before a request.
-            case("only LF everywhere", get_deal("d_1").replace("\r\n", "\n"), &[200], Stays),
-            case("empty lines before", "\r\n\r\n".to_owned() + &get_deal("d_1"), &[200], Stays),
-            case("bare CR in a value", get("x: a\rb\r\n"), &[400], Malformed),
-            case("CR CR LF", get("x: a\r\r\n"), &[400], Malformed),
-            case("space before the colon", get("x : a\r\n"), &[400], Malformed),
-            case("folded line", get("x: a\r\n b\r\n"), &[400], Malformed),
-            case("folded line with a tab", get("x: a\r\n\tb\r\n"), &[400], Malformed),
-            case("space before the first header", first_line("GET /v1/deals/d_1 HTTP/1.1\r\n "), &[400], Malformed),
-            case("header without a name", get(": a\r\n"), &[400], Malformed),
-            case("header without a colon", get("nothing\r\n"), &[400], Malformed),
-            case("NUL in a value", get("x: a\0b\r\n"), &[400], Malformed),
-            case("NUL in a name", get("x\0: a\r\n"), &[400], Malformed),
-            case("ESC in a value", get("x: \u{1b}[2J\r\n"), &[400], Malformed),
-            case("\\xff in a name", latin1(&get("x\u{ff}: a\r\n")), &[400], Malformed),
-            case("brackets in a name", get("(x): a\r\n"), &[400], Malformed),
-            case("a pseudo-header of HTTP/2", get(":path: /v1/deals/d_2\r\n"), &[400], Malformed),
-            case("\\xff in a value", latin1(&get("x: \u{ff}\r\n")), &[200], Stays),
-            case("no Host", get("").replace("host: h\r\n", ""), &[400], Stays),
-            case("two Hosts", get("host: i\r\n"), &[400], Stays),
-            case("two equal Hosts", get("host: h\r\n"), &[400], Stays),
-            case("Host that is a list", get("").replace("host: h", "host: h, i"), &[400], Stays),
-            case("Host with a path", get("").replace("host: h", "host: h/v1"), &[400], Stays),
-            case("Host with a user", get("").replace("host: h", "host: u@h"), &[400], Stays),
-            case("Host with \\xff", latin1(&get("").replace("host: h", "host: \u{ff}")), &[400], Stays),
-            case("Host with a space", get("").replace("host: h", "host: h i"), &[400], Stays),
-            case("Host that is empty", get("").replace("host: h", "host:"), &[200], Stays),
-            case("two keys", get(&key), &[401], Stays),
-            case("two different keys", get("x-service-key: other\r\n"), &[401], Stays),
-            case("keys as a list", get("").replace(KEY, &format!("{KEY}, {KEY}")), &[401], Stays),
-            case("key with \\xff", latin1(&get("").replace(KEY, &format!("{KEY}\u{ff}"))), &[401], Stays),
-            case("a key of 60 KB", get("").replace(KEY, &"k".repeat(60_000)), &[401], Stays),
-            // A proxy could drop a hop-by-hop key, but the server does not.
-            case("key named by Connection", get("connection: x-service-key\r\n"), &[200], Stays),
-            case("two content types", post(&("content-type: application/json\r\n".to_owned() + &length()), AGENT), &[415], Closes),
-            case("two request ids", get("x-request-id: a\r\nx-request-id: b\r\n"), &[200], Stays),
-            case("request id that is a header", get("x-request-id: a b\r\n"), &[200], Stays),
-            case("Connection: close, keep-alive", get("connection: close, keep-alive\r\n"), &[200], Closes),
-            case("Connection: close then keep-alive", get("connection: close\r\nconnection: keep-alive\r\n"), &[200], Closes),
-        ],
-        30,
-    );
+    check_all(&[
+        // RFC 9112, section 2.2, allows a lone LF instead of CRLF, and empty lines before a request.
+        case("only LF everywhere", get_deal("d_1").replace("\r\n", "\n"), &[200], Stays),
+        case("empty lines before", "\r\n\r\n".to_owned() + &get_deal("d_1"), &[200], Stays),
+        case("bare CR in a value", get("x: a\rb\r\n"), &[400], Malformed),
+        case("space before the colon", get("x : a\r\n"), &[400], Malformed),
+        case("folded line", get("x: a\r\n b\r\n"), &[400], Malformed),
+        case("header without a name", get(": a\r\n"), &[400], Malformed),
+        case("header without a colon", get("nothing\r\n"), &[400], Malformed),
+        case("NUL in a value", get("x: a\0b\r\n"), &[400], Malformed),
+        case("a pseudo-header of HTTP/2", get(":path: /v1/deals/d_2\r\n"), &[400], Malformed),
+        case("\\xff in a value", latin1(&get("x: \u{ff}\r\n")), &[200], Stays),
+        case("Host that is a list", get("").replace("host: h", "host: h, i"), &[400], Stays),
+        case("Host with a path", get("").replace("host: h", "host: h/v1"), &[400], Stays),
+        case("Host with a user", get("").replace("host: h", "host: u@h"), &[400], Stays),
+        case("Host with \\xff", latin1(&get("").replace("host: h", "host: \u{ff}")), &[400], Stays),
+        case("Host that is empty", get("").replace("host: h", "host:"), &[200], Stays),
+        case("key with \\xff", latin1(&get("").replace(KEY, &format!("{KEY}\u{ff}"))), &[401], Stays),
+        case("a key of 60 KB", get("").replace(KEY, &"k".repeat(60_000)), &[401], Stays),
+        // A proxy could drop a hop-by-hop key, but the server does not.
+        case("key named by Connection", get("connection: x-service-key\r\n"), &[200], Stays),
+        case("two request ids", get("x-request-id: a\r\nx-request-id: b\r\n"), &[200], Stays),
+        case("Connection: close, keep-alive", get("connection: close, keep-alive\r\n"), &[200], Closes),
+    ]);
 }
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
 fn targets() {
     let long = "d".repeat(60_000);
-    check_all(
-        &[
-            case("absolute form", target("http://h/v1/deals/d_1"), &[200], Stays),
-            case("absolute form with a user", target("http://u:p@h/v1/deals/d_1"), &[200], Stays),
-            case("absolute form, other authority", target("http://i/v1/deals/d_1"), &[400], Stays),
-            case("absolute form, the host as its user", target("http://h@i/v1/deals/d_1"), &[400], Stays),
-            case("absolute form, other port", target("http://h:81/v1/deals/d_1"), &[400], Stays),
-            case("absolute form, other scheme", target("ftp://h/v1/deals/d_1"), &[400], Stays),
-            case("absolute form, a file", target("file://h/v1/deals/d_1"), &[400], Stays),
-            case("absolute form without an authority", target("http:///v1/deals/d_1"), &[400], Malformed),
-            case("authority form", target("h:80"), &[400], Stays),
-            case("asterisk", target("*"), &[400], Stays),
-            case("no slash", target("v1/deals/d_1"), &[400], Malformed),
-            case("empty", target(""), &[400], Malformed),
-            // The http crate drops a fragment before anyone sees it.
-            case("fragment", target("/v1/deals/d_1#x"), &[200], Stays),
-            case("query", target("/v1/deals/d_1?a=/../&b=%00"), &[200], Stays),
-            case("two slashes first", target("//v1/deals/d_1"), &[404], Stays),
-            case("two slashes inside", target("/v1//deals/d_1"), &[404], Stays),
-            case("dots", target("/v1/agents/../deals/d_1"), &[404], Stays),
-            case("escaped dots", target("/v1/agents/%2e%2e/deals/d_1"), &[404], Stays),
-            case("escaped slash", target("/v1%2fdeals/d_1"), &[404], Stays),
-            case("escaped letter", target("/v1/deals/%64_1"), &[200], Stays),
-            case("escaped twice", target("/v1/deals/%2564_1"), &[404], Stays),
-            case("escaped NUL", target("/v1/deals/d_1%00"), &[404], Stays),
-            case("escaped CRLF", target("/v1/deals/d_1%0d%0ax:%20y"), &[404], Stays),
-            case("escape that is none", target("/v1/deals/%zz%"), &[404], Stays),
-            case("escape that is not UTF-8", target("/v1/deals/%ff"), &[404], Stays),
-            case("overlong escape of a slash", target("/v1%c0%afdeals/d_1"), &[404], Stays),
-            case("control byte", target("/v1/deals/\u{1}"), &[400], Malformed),
-            case("NUL", target("/v1/deals/\0"), &[400], Malformed),
-            case("DEL", target("/v1/deals/\u{7f}"), &[400], Malformed),
-            case("\\xff", latin1(&target("/v1/deals/\u{ff}")), &[400], Malformed),
-            case("space", target("/v1/deals/d 1"), &[400], Malformed),
-            case("tab", target("/v1/deals/d\t1"), &[400], Malformed),
-            case("UTF-8", target("/v1/deals/é"), &[404], Stays),
-            case("path of 60 KB", target(&format!("/v1/deals/{long}")), &[404], Stays),
-            case("query of 60 KB", target(&format!("/v1/deals/d_1?{long}")), &[200], Stays),
-            case("path of 64 KB", target(&format!("/v1/deals/{long}{}", "d".repeat(5_536))), &[431], Malformed),
-            case("60,000 slashes", target(&"/".repeat(60_000)), &[404], Stays),
-            case("60 KB of escapes", target(&format!("/v1/deals/{}", "%41".repeat(20_000))), &[404], Stays),
-        ],
-        30,
-    );
+    check_all(&[
+        case("absolute form with a user", target("http://u:p@h/v1/deals/d_1"), &[200], Stays),
+        case("absolute form, the host as its user", target("http://h@i/v1/deals/d_1"), &[400], Stays),
+        case("absolute form, other scheme", target("ftp://h/v1/deals/d_1"), &[400], Stays),
+        case("absolute form without an authority", target("http:///v1/deals/d_1"), &[400], Malformed),
+        case("authority form", target("h:80"), &[400], Stays),
+        case("no slash", target("v1/deals/d_1"), &[400], Malformed),
+        case("empty", target(""), &[400], Malformed),
+        // The http crate drops a fragment before anyone sees it.
+        case("fragment", target("/v1/deals/d_1#x"), &[200], Stays),
+        case("dots", target("/v1/agents/../deals/d_1"), &[404], Stays),
+        case("escaped CRLF", target("/v1/deals/d_1%0d%0ax:%20y"), &[404], Stays),
+        case("NUL", target("/v1/deals/\0"), &[400], Malformed),
+        case("space", target("/v1/deals/d 1"), &[400], Malformed),
+        case("UTF-8", target("/v1/deals/é"), &[404], Stays),
+        case("path of 60 KB", target(&format!("/v1/deals/{long}")), &[404], Stays),
+        case("query of 60 KB", target(&format!("/v1/deals/d_1?{long}")), &[200], Stays),
+        case("path of 64 KB", target(&format!("/v1/deals/{long}{}", "d".repeat(5_536))), &[431], Malformed),
+        case("60,000 slashes", target(&"/".repeat(60_000)), &[404], Stays),
+        case("60 KB of escapes", target(&format!("/v1/deals/{}", "%41".repeat(20_000))), &[404], Stays),
+    ]);
 }
 
 #[test]
@@ -486,62 +391,42 @@ fn targets() {
 fn versions_and_methods() {
     let version = |version: &str| get_deal("d_1").replace("HTTP/1.1", version);
     let method = |method: &str| get_deal("d_1").replace("GET", method);
-    check_all(
-        &[
-            case("HTTP/0.9", "GET /v1/deals/d_1\r\n", &[400], Malformed),
-            case("HTTP/1.0", version("HTTP/1.0"), &[200], Ends),
-            case("HTTP/1.0 without a Host", version("HTTP/1.0").replace("host: h\r\n", ""), &[200], Ends),
-            case("HTTP/1.2", version("HTTP/1.2"), &[400], Malformed),
-            case("HTTP/2.0 without a preface", version("HTTP/2.0"), &[400], Malformed),
-            case("HTTP/3.0", version("HTTP/3.0"), &[400], Malformed),
-            case("HTTP/1.10", version("HTTP/1.10"), &[400], Malformed),
-            case("HTTP/01.1", version("HTTP/01.1"), &[400], Malformed),
-            case("HTTP/1,1", version("HTTP/1,1"), &[400], Malformed),
-            case("http/1.1", version("http/1.1"), &[400], Malformed),
-            case("HTTP 1.1", version("HTTP 1.1"), &[400], Malformed),
-            case("HTTPS/1.1", version("HTTPS/1.1"), &[400], Malformed),
-            case("ICY", version("ICY"), &[400], Malformed),
-            case("a word too many", version("x HTTP/1.1"), &[400], Malformed),
-            case("space after the version", version("HTTP/1.1 "), &[400], Malformed),
-            case("two spaces", first_line("GET  /v1/deals/d_1 HTTP/1.1\r\n"), &[400], Malformed),
-            case("tabs for spaces", first_line("GET\t/v1/deals/d_1\tHTTP/1.1\r\n"), &[400], Malformed),
-            case("space before the method", method(" GET"), &[400], Malformed),
-            case("no method", method(""), &[400], Malformed),
-            case("method with an at sign", method("G@T"), &[400], Malformed),
-            case("method with NUL", method("G\0T"), &[400], Malformed),
-            case("method with \\xff", latin1(&method("G\u{ff}T")), &[400], Malformed),
-            case("method that nobody knows", method("FETCH"), &[405], Stays),
-            case("method in lower case", method("get"), &[405], Stays),
-            case("TRACE", method("TRACE"), &[405], Stays),
-            case("PRI", method("PRI"), &[405], Stays),
-            case("DELETE", method("DELETE"), &[405], Stays),
-            // What follows may be intended for the tunnel.
-            case("CONNECT", "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n", &[400], Closes),
-            case("CONNECT to a path", method("CONNECT"), &[405], Closes),
-            case("method of 60 KB", method(&"M".repeat(60_000)), &[405], Stays),
-            case("method of 70 KB", method(&"M".repeat(70_000)), &[431], Malformed),
-        ],
-        25,
-    );
+    check_all(&[
+        case("HTTP/0.9", "GET /v1/deals/d_1\r\n", &[400], Malformed),
+        case("HTTP/1.0", version("HTTP/1.0"), &[200], Ends),
+        case("HTTP/1.0 without a Host", version("HTTP/1.0").replace("host: h\r\n", ""), &[200], Ends),
+        case("HTTP/1.2", version("HTTP/1.2"), &[400], Malformed),
+        case("HTTP/2.0 without a preface", version("HTTP/2.0"), &[400], Malformed),
+        case("HTTP/1.10", version("HTTP/1.10"), &[400], Malformed),
+        case("ICY", version("ICY"), &[400], Malformed),
+        case("a word too many", version("x HTTP/1.1"), &[400], Malformed),
+        case("two spaces", first_line("GET  /v1/deals/d_1 HTTP/1.1\r\n"), &[400], Malformed),
+        case("space before the method", method(" GET"), &[400], Malformed),
+        case("no method", method(""), &[400], Malformed),
+        case("method with an at sign", method("G@T"), &[400], Malformed),
+        case("PRI", method("PRI"), &[405], Stays),
+        // What follows may be intended for the tunnel.
+        case("CONNECT", "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n", &[400], Closes),
+        case("CONNECT to a path", method("CONNECT"), &[405], Closes),
+        case("method of 60 KB", method(&"M".repeat(60_000)), &[405], Stays),
+        case("method of 70 KB", method(&"M".repeat(70_000)), &[431], Malformed),
+    ]);
 }
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
 fn large_heads() {
     let one = |bytes: usize| get(&format!("x: {}\r\n", "a".repeat(bytes)));
-    check_all(
-        &[
-            case("header of 60 KB", one(60_000), &[200], Stays),
-            case("header of 64 KiB", one(65_536), &[431], Malformed),
-            case("header of 500 KB", one(500_000), &[431], Malformed),
-            case("name of 500 KB", get(&format!("{}: a\r\n", "x".repeat(500_000))), &[431], Malformed),
-            case("98 headers", get(&"x: a\r\n".repeat(98)), &[200], Stays),
-            case("101 headers", get(&"x: a\r\n".repeat(99)), &[431], Malformed),
-            case("20,000 headers", get(&"x: a\r\n".repeat(20_000)), &[431], Malformed),
-            case("1,000 empty lines before", "\r\n".repeat(1_000) + &get_deal("d_1"), &[200], Stays),
-        ],
-        8,
-    );
+    check_all(&[
+        case("header of 60 KB", one(60_000), &[200], Stays),
+        case("header of 64 KiB", one(65_536), &[431], Malformed),
+        case("header of 500 KB", one(500_000), &[431], Malformed),
+        case("name of 500 KB", get(&format!("{}: a\r\n", "x".repeat(500_000))), &[431], Malformed),
+        case("98 headers", get(&"x: a\r\n".repeat(98)), &[200], Stays),
+        case("101 headers", get(&"x: a\r\n".repeat(99)), &[431], Malformed),
+        case("20,000 headers", get(&"x: a\r\n".repeat(20_000)), &[431], Malformed),
+        case("1,000 empty lines before", "\r\n".repeat(1_000) + &get_deal("d_1"), &[200], Stays),
+    ]);
 }
 
 // ---- what is not HTTP/1.1 ------------------------------------------------------------------------------
@@ -557,31 +442,21 @@ fn other_protocols() {
         )
     };
     let websocket = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n";
-    check_all(
-        &[
-            case("NULs", [0; 100], &[400], Malformed),
-            case("all bytes there are", (0..=255).collect::<Vec<u8>>(), &[400], Malformed),
-            case("TLS", tls, &[400], Malformed),
-            case("PROXY protocol", "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n", &[400], Malformed),
-            case("PROXY protocol 2", proxy_2, &[400], Malformed),
-            case("SSH", "SSH-2.0-OpenSSH_9.6\r\n", &[400], Malformed),
-            case("SMTP", "EHLO h\r\n", &[400], Malformed),
-            case("SOCKS 5", b"\x05\x01\x00", &[400], Malformed),
-            case("JSON", "{\"jsonrpc\": \"2.0\"}\r\n", &[400], Malformed),
-            case("a response", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &[400], Malformed),
-            case("nearly the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[400], Malformed),
-            case("the preface as HTTP/1.1", "PRI * HTTP/1.1\r\nhost: h\r\n\r\n", &[400], Stays),
-            case("garbage after a request", get_deal("d_1") + "\0\0\0", &[200, 400], Malformed),
-            // An offer to upgrade may be ignored, and is.
-            case("upgrade to h2c", get(&upgrade("h2c")), &[200], Stays),
-            case("upgrade to h2c with a body", post(&(upgrade("h2c") + &length()), AGENT), &[201], Stays),
-            case("upgrade to websocket", get(websocket), &[200], Stays),
-            case("upgrade to TLS", get("connection: upgrade\r\nupgrade: TLS/1.2\r\n"), &[200], Stays),
-            // hyper knows the preface and does not respond to it.
-            case("upgrade, then the preface at once", get(&upgrade("h2c")) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[200], Ends),
-        ],
-        15,
-    );
+    check_all(&[
+        case("NULs", [0; 100], &[400], Malformed),
+        case("all bytes there are", (0..=255).collect::<Vec<u8>>(), &[400], Malformed),
+        case("TLS", tls, &[400], Malformed),
+        case("PROXY protocol 2", proxy_2, &[400], Malformed),
+        case("nearly the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[400], Malformed),
+        case("the preface as HTTP/1.1", "PRI * HTTP/1.1\r\nhost: h\r\n\r\n", &[400], Stays),
+        case("garbage after a request", get_deal("d_1") + "\0\0\0", &[200, 400], Malformed),
+        // An offer to upgrade may be ignored, and is.
+        case("upgrade to h2c", get(&upgrade("h2c")), &[200], Stays),
+        case("upgrade to h2c with a body", post(&(upgrade("h2c") + &length()), AGENT), &[201], Stays),
+        case("upgrade to websocket", get(websocket), &[200], Stays),
+        // hyper knows the preface and does not respond to it.
+        case("upgrade, then the preface at once", get(&upgrade("h2c")) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[200], Ends),
+    ]);
 }
 
 /// The preface is recognized by all of its bytes, however they arrive.
@@ -609,17 +484,6 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
             assert_closed(&mut stream);
         }
     }
-    for spoilt in 0..PREFACE.len() {
-        let mut bytes = PREFACE.to_vec();
-        bytes[spoilt] = b'x';
-        case(
-            "spoilt preface",
-            [&bytes[..], b"\r\n\r\n"].concat(),
-            &[400],
-            Malformed,
-        )
-        .check(&sandbox, usize::MAX);
-    }
 }
 
 // ---- several requests at once --------------------------------------------------------------------------
@@ -630,19 +494,16 @@ fn pipelines() {
     let post = create_agent(AGENT);
     let get = get_deal("d_1");
     let early = post_head(&length()).replace(KEY, "wrong");
-    check_all(
-        &[
-            case("three", get.clone() + &post + &get_deal("d_2"), &[200, 201, 200], Stays),
-            case("three with chunks and errors", chunked(&sized(&chunk())) + &get_deal("unknown") + &post, &[201, 404, 201], Stays),
-            case("100 requests", get.repeat(100), &[200; 100], Stays),
-            case("body, then bytes that are none of its", post.clone() + "garbage\r\n\r\n", &[201, 400], Malformed),
-            case("last request, then another", get.replace("host", "connection: close\r\nhost") + &post, &[200], Closes),
-            // What follows an early response is the body that the server did not wait for.
-            case("early response, then another", early + AGENT + &post, &[401], Closes),
-            case("malformed, then another", "G@T / HTTP/1.1\r\n\r\n".to_owned() + &post, &[400], Malformed),
-        ],
-        7,
-    );
+    check_all(&[
+        case("three", get.clone() + &post + &get_deal("d_2"), &[200, 201, 200], Stays),
+        case("three with chunks and errors", chunked(&sized(&chunk())) + &get_deal("unknown") + &post, &[201, 404, 201], Stays),
+        case("100 requests", get.repeat(100), &[200; 100], Stays),
+        case("body, then bytes that are none of its", post.clone() + "garbage\r\n\r\n", &[201, 400], Malformed),
+        case("last request, then another", get.replace("host", "connection: close\r\nhost") + &post, &[200], Closes),
+        // What follows an early response is the body that the server did not wait for.
+        case("early response, then another", early + AGENT + &post, &[401], Closes),
+        case("malformed, then another", "G@T / HTTP/1.1\r\n\r\n".to_owned() + &post, &[400], Malformed),
+    ]);
 }
 
 /// A response that is ready is sent even if the next request has begun to arrive.
@@ -680,52 +541,25 @@ fn a_pipeline_with_a_part_of_the_second_request() {
 #[rustfmt::skip] // A table: one case a line.
 fn expectations() {
     let expect = |value: &str| format!("expect: {value}\r\n{}", length());
-    check_all(
-        &[
-            case("with the body sent at once", post(&expect("100-continue"), AGENT), &[100, 201], Stays),
-            case("in other case", post(&expect("100-CoNtInUe"), AGENT), &[100, 201], Stays),
-            case("twice", post(&format!("expect: 100-continue\r\n{}", expect("100-continue")), AGENT), &[100, 201], Stays),
-            case("without a body", get("expect: 100-continue\r\n"), &[200], Stays),
-            // RFC 9110 leaves unknown expectations to the server: they are ignored.
-            case("unknown", post(&expect("200-ok"), AGENT), &[201], Stays),
-            case("for HTTP/1.0, which does not know it", post(&expect("100-continue"), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[201], Ends),
-            case("key refused", post(&expect("100-continue"), AGENT).replace(KEY, "wrong"), &[401], Closes),
-            case("path refused", post(&expect("100-continue"), AGENT).replace("/v1/agents", "/v2"), &[404], Closes),
-            case("method refused", post(&expect("100-continue"), AGENT).replace("POST", "PUT"), &[405], Closes),
-            case("media type refused", post(&expect("100-continue"), AGENT).replace("application/json", "text/plain"), &[415], Closes),
-            case("length refused", post("expect: 100-continue\r\ncontent-length: 9999999\r\n", AGENT), &[413], Closes),
-            case("chunks refused", post(&format!("expect: 100-continue\r\n{CHUNKED}"), "zz\r\n"), &[100, 400], Closes),
-        ],
-        10,
-    );
-}
-
-/// The body is sent only when the server asks for it, and the server never asks for one that it refuses.
-#[test]
-fn a_body_is_asked_for_before_it_is_sent() {
-    let sandbox = sandbox();
-    let head = post_head(&format!("expect: 100-continue\r\n{}", length()));
-    let mut stream = connect(sandbox.address());
-    stream.write_all(head.as_bytes()).unwrap();
-    assert_eq!(read_response(&mut stream, false).status, 100);
-    stream.write_all(AGENT.as_bytes()).unwrap();
-    assert_eq!(read_response(&mut stream, false).status, 201);
-    for (wrong, status) in [
-        (head.replace(KEY, "wrong"), 401),
-        (head.replace("/json", "/xml"), 415),
-    ] {
-        let mut stream = connect(sandbox.address());
-        stream.write_all(wrong.as_bytes()).unwrap();
-        assert_eq!(read_response(&mut stream, false).status, status);
-        assert_closed(&mut stream);
-    }
+    check_all(&[
+        case("with the body sent at once", post(&expect("100-continue"), AGENT), &[100, 201], Stays),
+        case("in other case", post(&expect("100-CoNtInUe"), AGENT), &[100, 201], Stays),
+        case("without a body", get("expect: 100-continue\r\n"), &[200], Stays),
+        // RFC 9110 leaves unknown expectations to the server: they are ignored.
+        case("unknown", post(&expect("200-ok"), AGENT), &[201], Stays),
+        case("for HTTP/1.0, which does not know it", post(&expect("100-continue"), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[201], Ends),
+        case("key refused", post(&expect("100-continue"), AGENT).replace(KEY, "wrong"), &[401], Closes),
+        case("path refused", post(&expect("100-continue"), AGENT).replace("/v1/agents", "/v2"), &[404], Closes),
+        case("length refused", post("expect: 100-continue\r\ncontent-length: 9999999\r\n", AGENT), &[413], Closes),
+        case("chunks refused", post(&format!("expect: 100-continue\r\n{CHUNKED}"), "zz\r\n"), &[100, 400], Closes),
+    ]);
 }
 
 // ---- responses that must be readable ---------------------------------------------------------------------
 
 /// 7 MiB are more than the system's buffers hold: if the server stopped reading, they could not be sent.
 #[test]
-fn early_responses_are_readable_while_and_after_the_body_is_sent() {
+fn early_responses_are_readable_after_the_body_is_sent() {
     let sandbox = sandbox();
     let body = vec![b'x'; 7 * 1024 * 1024];
     let length = format!("content-length: {}\r\n", body.len());
@@ -741,29 +575,17 @@ fn early_responses_are_readable_while_and_after_the_body_is_sent() {
         ("length that is found out", chunks.clone(), 413),
         ("length of a GET", get(&length), 413),
     ] {
-        // That a body is too long turns out only while it is sent.
-        for reads_first in [name != "length that is found out", false] {
-            let mut stream = connect(sandbox.address());
-            stream.write_all(head.as_bytes()).unwrap();
-            let read = |stream: &mut TcpStream| -> Received {
-                let response = read_response(stream, false);
-                assert_eq!(response.status, status, "{name}");
-                assert_eq!(response.header("connection"), Some("close"), "{name}");
-                response.check_invariants(name, false);
-                response
-            };
-            if reads_first {
-                read(&mut stream);
-            }
-            stream
-                .write_all(&body)
-                .unwrap_or_else(|error| panic!("{name}: {error}"));
-            if !reads_first {
-                read(&mut stream);
-            }
-            stream.shutdown(Shutdown::Write).unwrap();
-            assert_closed(&mut stream);
-        }
+        let mut stream = connect(sandbox.address());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+            .write_all(&body)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let response = read_response(&mut stream, false);
+        assert_eq!(response.status, status, "{name}");
+        assert_eq!(response.header("connection"), Some("close"), "{name}");
+        response.check_invariants(name, false);
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_closed(&mut stream);
     }
     assert!(sandbox.agents().is_empty());
     assert_served(&sandbox, "early responses");

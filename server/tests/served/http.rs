@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use crate::support::{AGENT, KEY, Received, request_cases};
+use crate::support::{KEY, Received, request_cases};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::{Request, Response, Version, header};
@@ -100,43 +100,4 @@ async fn head_has_the_length_of_the_body_it_leaves_out() {
             assert!(head.body.is_empty() && !get.body.is_empty());
         }
     }
-}
-
-#[tokio::test]
-async fn one_http_2_connection_answers_many_requests_at_once_and_survives_an_early_response() {
-    let sandbox = Sandbox::builder().start().unwrap();
-    let address = sandbox.address();
-    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
-    let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), stream)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    let requests = (0..200).map(|number| {
-        let mut sender = sender.clone();
-        let key = if number % 2 == 0 { KEY } else { "wrong" };
-        // Early responses are sent while a body beyond the limit is still being sent.
-        let body = if number % 10 == 1 {
-            "x".repeat(3_000_000)
-        } else {
-            AGENT.to_owned()
-        };
-        let request = Request::post(format!("http://{address}/v1/agents"))
-            .header("x-service-key", key)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .unwrap();
-        tokio::spawn(async move {
-            Received::from(collect(sender.send_request(request).await.unwrap()).await)
-        })
-    });
-    let requests: Vec<_> = requests.collect();
-    for (number, request) in requests.into_iter().enumerate() {
-        let response = request.await.unwrap();
-        assert_eq!(
-            response.status,
-            if number % 2 == 0 { 201 } else { 401 },
-            "{number}"
-        );
-    }
-    assert_eq!(sandbox.agents().len(), 100);
 }

@@ -18,7 +18,6 @@ mod raw;
 mod readings;
 mod readme;
 mod sandbox;
-mod sdk;
 mod seed;
 #[path = "../support/mod.rs"]
 mod support;

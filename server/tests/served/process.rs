@@ -1,13 +1,9 @@
 //! The real binary: its first line, how signals end it, and what it says to a beginner.
 
 use std::{
-    collections::BTreeSet,
     io::Write as _,
     process::{Output, Stdio},
-    time::Duration,
 };
-
-use dealkit_server::{LogFormat, Reading, Sandbox, SandboxBuilder};
 
 use crate::support::{
     get_deal,
@@ -168,22 +164,6 @@ fn settings_come_from_the_environment_too_and_flags_win() {
     assert_eq!(send(server.address, request.as_bytes()).status, 200);
 }
 
-#[test]
-fn a_bad_seed_starts_nothing_and_says_where() {
-    let path = std::env::temp_dir().join(format!("dealkit-process-{}", std::process::id()));
-    let name = path.to_str().unwrap();
-    let second = r#"{"id":"y","quotes":[{"created_at":7}]}"#;
-    std::fs::write(&path, format!(r#"[{{"id":"x"}},{second}]"#)).unwrap();
-    let message = refused(&["--listen", "127.0.0.1:0", "--deals", name]);
-    let expected = format!("error: {name}: index 1: /quotes/0/created_at: ");
-    assert!(message.starts_with(&expected), "{message}");
-    std::fs::remove_file(&path).unwrap();
-    assert!(
-        refused(&["--deals", "/no/such/file"])
-            .starts_with("error: /no/such/file: cannot be read: ")
-    );
-}
-
 /// A file of this test that is deleted afterwards.
 struct Temporary(std::path::PathBuf);
 
@@ -221,58 +201,6 @@ fn a_seed_over_the_limit_is_refused_and_one_at_it_is_served() {
             file.name()
         )
     );
-}
-
-/// A file of many gigabytes that takes no space on the disk.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_that_is_far_too_large_is_refused_unread() {
-    let file = Temporary::at("sparse");
-    std::fs::File::create(&file.0)
-        .unwrap()
-        .set_len(1 << 36)
-        .unwrap();
-    let message = refused(&["--deals", file.name()]);
-    assert!(
-        message.contains("larger than the limit of 1073741824 bytes"),
-        "{message}"
-    );
-}
-
-#[cfg(unix)]
-#[test]
-fn only_regular_files_are_read() {
-    let fifo = Temporary::at("fifo");
-    let made = std::process::Command::new("mkfifo").arg(&fifo.0).status();
-    assert!(made.unwrap().success());
-    let socket = Temporary::at("socket");
-    let _listener = std::os::unix::net::UnixListener::bind(&socket.0).unwrap();
-    for (path, kind) in [
-        ("/dev/zero", "a device"),
-        ("/dev/null", "a device"),
-        ("/", "a directory"),
-        (fifo.name(), "a pipe (a FIFO or a process substitution)"),
-        (socket.name(), "a socket"),
-    ] {
-        let message = refused(&["--deals", path]);
-        assert_eq!(
-            message,
-            format!(
-                "error: {path}: is {kind}, but deals are only read from regular files \
-                 (for deals that another command writes: COMMAND | dealkit-server --deals -)\n"
-            )
-        );
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_link_to_a_file_is_a_file() {
-    let (file, link) = (Temporary::at("linked"), Temporary::at("link"));
-    std::fs::write(&file.0, r#"{"id":"x"}"#).unwrap();
-    std::os::unix::fs::symlink(&file.0, &link.0).unwrap();
-    let server = Running::quiet(&["--deals", link.name()]);
-    assert_eq!(send(server.address, get_deal("x").as_bytes()).status, 200);
 }
 
 /// What the error for a FIFO advises.
@@ -364,6 +292,10 @@ fn wrong_use_is_explained() {
         (&["--max-connections", "0"], "0"),
         (&["--log", "xml"], "text"),
         (&["--seed", "1"], "--generate"),
+        (
+            &["--reading", "fancy"],
+            "expected one of reference, ok, sparse,",
+        ),
     ] {
         let message = refused(arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
@@ -400,61 +332,4 @@ fn help_shows_no_environment() {
     for said in ["`localhost:PORT`", "`off`", "does not read its response"] {
         assert!(README.contains(said), "{said} in README");
     }
-}
-
-#[test]
-fn an_embedded_server_has_every_setting_of_the_program() {
-    type Set = fn(SandboxBuilder) -> SandboxBuilder;
-    let settings: [(&str, Set); 20] = [
-        ("--listen", |builder| builder.listen(([127, 0, 0, 1], 1))),
-        ("--service-key", |builder| builder.service_key("secret-key")),
-        ("--deals", |builder| builder.deals_file("deals.json")),
-        ("--generate", |builder| builder.generate(1, 0)),
-        ("--seed", |builder| builder.generate(1, 7)),
-        ("--strict", |builder| builder.strict(true)),
-        ("--reading", |builder| builder.reading(Reading::Sparse)),
-        ("--no-admin", |builder| builder.admin(false)),
-        ("--admin-token", |builder| {
-            builder.admin_token("secret-token")
-        }),
-        ("--log", |builder| builder.log(LogFormat::Json)),
-        ("--max-connections", |builder| builder.max_connections(1)),
-        ("--max-body-bytes", |builder| builder.max_body_bytes(1)),
-        ("--max-buffered-bytes", |builder| {
-            builder.max_buffered_bytes(1)
-        }),
-        ("--max-agents", |builder| builder.max_agents(1)),
-        ("--max-store-bytes", |builder| builder.max_store_bytes(1)),
-        ("--max-seed-bytes", |builder| builder.max_seed_bytes(1)),
-        ("--max-head-bytes", |builder| builder.max_head_bytes(8192)),
-        ("--head-timeout", |builder| {
-            builder.head_timeout(Duration::from_secs(1))
-        }),
-        ("--body-timeout", |builder| {
-            builder.body_timeout(Duration::from_secs(1))
-        }),
-        ("--shutdown-timeout", |builder| {
-            builder.shutdown_timeout(Duration::from_secs(1))
-        }),
-    ];
-    let before = format!("{:?}", Sandbox::builder());
-    for (flag, set) in settings {
-        let shown = format!("{:?}", set(Sandbox::builder()));
-        assert!(shown != before && !shown.contains("secret"), "{flag}");
-    }
-    let help = command(&["--help"]).output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    let lines = help
-        .lines()
-        .filter_map(|line| line.strip_prefix("      --"));
-    let flags: BTreeSet<_> = lines
-        .map(|line| format!("--{}", line.split(' ').next().unwrap()))
-        .collect();
-    assert_eq!(
-        flags,
-        settings
-            .iter()
-            .map(|(flag, _)| (*flag).to_owned())
-            .collect()
-    );
 }

@@ -6,10 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_response, send,
-};
-use dealkit_server::{Config, Sandbox, SandboxBuilder, SeedDeal, ServiceKey, StartError};
+use crate::support::{AGENT, connect, create_agent, get_deal, post_head, read_response, send};
+use dealkit_server::{Config, Sandbox, SandboxBuilder, ServiceKey, StartError};
 
 fn create(sandbox: &Sandbox, first_name: &str) {
     let request = create_agent(&AGENT.replace("Ada", first_name));
@@ -85,54 +83,6 @@ fn dropping_frees_the_port_at_once_even_with_open_connections() {
 }
 
 #[test]
-fn shutting_down_answers_what_is_in_flight_and_closes_what_is_idle() {
-    let sandbox = Sandbox::builder().start().unwrap();
-    let address = sandbox.address();
-    let mut idle = connect(address);
-    idle.write_all(get_deal("d_1").as_bytes()).unwrap();
-    read_response(&mut idle, false);
-    let mut silent = connect(address);
-    let mut busy = connect(address);
-    // The response to `100-continue` shows that the server has started on this request.
-    let head = post_head(&format!(
-        "expect: 100-continue\r\ncontent-length: {}\r\n",
-        AGENT.len()
-    ));
-    busy.write_all(head.as_bytes()).unwrap();
-    let mut interim = [0; 25];
-    std::io::Read::read_exact(&mut busy, &mut interim).unwrap();
-
-    let stopping = std::thread::spawn(move || sandbox.shutdown());
-    assert_closed(&mut idle);
-    assert_closed(&mut silent);
-    assert!(TcpStream::connect(address).is_err());
-    assert!(!stopping.is_finished());
-    busy.write_all(AGENT.as_bytes()).unwrap();
-    // It says `connection: close`, unless its rest arrived in the same moment in which the server was asked to stop.
-    assert_eq!(read_response(&mut busy, false).status, 201);
-    assert_closed(&mut busy);
-    stopping.join().unwrap();
-}
-
-#[test]
-fn many_live_beside_each_other() {
-    std::thread::scope(|scope| {
-        for number in 0..16 {
-            scope.spawn(move || {
-                let deal = serde_json::json!({"id": "mine", "external_id": number.to_string()});
-                let sandbox = Sandbox::builder().deals([deal.clone()]).start().unwrap();
-                for _ in 0..=number {
-                    create(&sandbox, "Ada");
-                }
-                assert_eq!(sandbox.agents().len(), number + 1);
-                let response = send(sandbox.address(), get_deal("mine").as_bytes());
-                assert_eq!(response.body, deal.to_string());
-            });
-        }
-    });
-}
-
-#[test]
 fn the_store_is_full_at_its_limit() {
     let sandbox = Sandbox::builder().max_agents(10).start().unwrap();
     let address = sandbox.address();
@@ -194,22 +144,6 @@ fn the_store_is_bounded_in_bytes() {
 
     sandbox.reset();
     assert_eq!(create(AGENT).json()["id"], "a_1");
-}
-
-#[test]
-fn it_can_be_shared_between_threads() {
-    fn shared<T: Send + Sync + 'static>() {}
-    shared::<Sandbox>();
-    shared::<dealkit_server::Service>();
-}
-
-#[test]
-fn a_sandbox_can_be_empty() {
-    let sandbox = Sandbox::builder().deals::<SeedDeal>([]).start().unwrap();
-    assert_eq!(
-        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
-        404
-    );
 }
 
 #[test]
