@@ -1,6 +1,6 @@
 //! Connections and the calls on them: the implementation of the Python classes Client and AsyncClient.
 
-use std::{env::var, fs};
+use std::fs;
 
 use dealkit::{
     BASE_URL_VARIABLE, ClientBuilder, Error, Piece, SERVICE_KEY_FILE_VARIABLE,
@@ -51,20 +51,17 @@ impl Drop for Engine {
     }
 }
 
-/// A builder with every setting, and those settings that are needed again.
+/// A builder with every setting.
 struct Config {
     builder: ClientBuilder,
-    base_url: String,
-    /// The key or its file, unless there is a provider.
-    service_key: Option<String>,
-    service_key_file: Option<String>,
     /// The file that the setting names, for error texts: the builder knows only its content.
     ca_file: String,
 }
 
 impl Config {
     fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
-        let base_url = or_environment(settings, "base_url", BASE_URL_VARIABLE)?;
+        let base_url = settings.text("base_url")?;
+        let base_url = base_url.ok_or_else(|| missing("base_url", BASE_URL_VARIABLE))?;
         let (ca_file, client_cert) = (settings.paths("ca_file")?, settings.paths("client_cert")?);
         let retries = settings.number("max_retries", Expected::Count)?;
         let mut retry = call::retry(settings)?;
@@ -72,15 +69,29 @@ impl Config {
             retry = Some(retry.unwrap_or_default().max_retries(retries));
         }
         let provider = settings.object::<KeySource>("service_key")?;
-        let (service_key, service_key_file) = match &provider {
-            Some(_) => (None, None),
-            None => key(settings)?,
+        let service_key = match provider {
+            Some(_) => None,
+            None => settings.text("service_key")?,
         };
-        let builder = ClientBuilder::default().base_url(&base_url);
+        let service_key_file = settings.text("service_key_file")?;
+        match (
+            provider.is_some() || service_key.is_some(),
+            service_key_file.is_some(),
+        ) {
+            (true, true) => Err(Failure::Config(
+                "service_key and service_key_file are both set: which key is meant?".to_owned(),
+            )),
+            (false, false) => Err(missing(
+                "service_key",
+                &format!("{SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"),
+            )),
+            _ => Ok(()),
+        }?;
+        let builder = ClientBuilder::default().base_url(base_url);
         let mut builder = set!(builder,
             key_source: provider.map(|provider| provider.get().0.clone()),
-            service_key: service_key.clone(),
-            service_key_file: service_key_file.clone(),
+            service_key: service_key,
+            service_key_file: service_key_file,
             connect_timeout: settings.duration("connect")?,
             attempt_timeout: settings.duration("attempt")?,
             timeout: settings.duration("timeout")?,
@@ -102,9 +113,6 @@ impl Config {
         }
         Ok(Self {
             builder,
-            base_url,
-            service_key,
-            service_key_file,
             ca_file: ca_file.join(""),
         })
     }
@@ -133,55 +141,12 @@ fn read(name: &'static str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
     Ok((!paths.is_empty()).then_some(all))
 }
 
-/// The key, or the file that has it, as they are set or as the environment has them.
-fn key(settings: &Settings<'_, '_>) -> Outcome<(Option<String>, Option<String>)> {
-    let (key, file) = (
-        settings.text("service_key")?,
-        settings.text("service_key_file")?,
-    );
-    let (key, file, both) = if key.is_some() || file.is_some() {
-        (
-            key,
-            file,
-            "service_key and service_key_file are both set".to_owned(),
-        )
-    } else {
-        let both = format!(
-            "the environment has both {SERVICE_KEY_VARIABLE} and {SERVICE_KEY_FILE_VARIABLE}"
-        );
-        (
-            var(SERVICE_KEY_VARIABLE).ok(),
-            var(SERVICE_KEY_FILE_VARIABLE).ok(),
-            both,
-        )
-    };
-    match (&key, &file) {
-        (None, None) => Err(Failure::Setting(
-            "service_key",
-            format!(
-                " is missing: pass it, or set the environment variable {SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"
-            ),
-        )),
-        (Some(_), Some(_)) => Err(Failure::Config(format!("{both}: which key is meant?"))),
-        _ => Ok((key, file)),
-    }
-}
-
-/// A setting, or the value of the environment variable that replaces it.
-fn or_environment(
-    settings: &Settings<'_, '_>,
-    name: &'static str,
-    variable: &str,
-) -> Outcome<String> {
-    match settings.text(name)? {
-        Some(value) => Ok(value),
-        None => var(variable).map_err(|_| {
-            Failure::Setting(
-                name,
-                format!(" is missing: pass it, or set the environment variable {variable}"),
-            )
-        }),
-    }
+/// A setting that must be there: Python code has looked into the environment already.
+fn missing(name: &'static str, variables: &str) -> Failure {
+    Failure::Setting(
+        name,
+        format!(" is missing: pass it, or set the environment variable {variables}"),
+    )
 }
 
 /// Sets up an Engine. It shares the connections and limits of another one, if the settings allow it.
@@ -216,24 +181,6 @@ pub(crate) fn open_engine<'py>(
 
 #[pymethods]
 impl Engine {
-    /// The base URL.
-    #[getter]
-    fn base_url(&self) -> &str {
-        &self.config.base_url
-    }
-
-    /// The key, unless it is in a file or a provider has it. For pickling only.
-    #[getter]
-    fn service_key(&self) -> Option<&str> {
-        self.config.service_key.as_deref()
-    }
-
-    /// The file that the key is in. For pickling only.
-    #[getter]
-    fn service_key_file(&self) -> Option<&str> {
-        self.config.service_key_file.as_deref()
-    }
-
     /// The time limit of a whole call, in seconds.
     #[getter]
     fn timeout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -235,13 +235,10 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     batch = finished.batch()
 
     return {
-        "Engine.base_url": [partial(attrgetter("base_url"), engine)],
         "Engine.timeout": [partial(attrgetter("timeout"), engine)],
         "Engine.max_retries": [partial(attrgetter("max_retries"), engine)],
-        "Engine.service_key": [partial(attrgetter("service_key"), engine)],
-        "Engine.service_key_file": [partial(attrgetter("service_key_file"), engine)],
-        "KeyAnswer.give": [partial(_key_answer(engine, call).give, "k", time) for time in (None, 5.0, -1.0)],
-        "KeyAnswer.fail": [partial(_key_answer(engine, call).fail, "OSError")],
+        "KeyAnswer.give": [partial(_key_answer(sandbox.url, call).give, "k", time) for time in (None, 5.0, -1.0)],
+        "KeyAnswer.fail": [partial(_key_answer(sandbox.url, call).fail, "OSError")],
         "Engine.send": [
             partial(engine.send, call, None, False, watch),
             partial(engine.send, call, None, True, None),
@@ -354,10 +351,10 @@ def _table(engine: Any, waits: bool, id: str = "d_1") -> Any:
     return stream
 
 
-def _key_answer(engine: Any, call: Any) -> Any:
+def _key_answer(url: str, call: Any) -> Any:
     """What a call waits for that needs a key."""
     answers: Queue[Any] = Queue()
-    settings = {"base_url": engine.base_url, "service_key": native.key_source(answers.put)}
+    settings = {"base_url": url, "service_key": native.key_source(answers.put)}
     pending = native.open_engine(settings, None).start(call, None, False, None)
     try:
         return answers.get(timeout=30)

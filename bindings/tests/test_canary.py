@@ -9,9 +9,9 @@ import traceback
 from typing import Any
 
 import pytest
-from conftest import answer, run
+from conftest import answer
 
-from dealkit import APIStatusError, AsyncClient, Client, DealkitError, DecodeError, ValidationError
+from dealkit import APIStatusError, Client, DealkitError, DecodeError, ValidationError
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -80,28 +80,6 @@ def test_every_text(status: int, body: str, peer: Any, caplog: pytest.LogCapture
     # Of all texts, the reprs of a model and of a Creation alone show an identifier: that of the record itself.
     check(*(OF_RECORD.sub("", text) for text in texts), caplog.text)
     assert "dealkit" in {record.name for record in caplog.records}
-
-
-def test_the_log_says_what_happened(caplog: pytest.LogCaptureFixture, peer: Any) -> None:
-    answers = iter([answer(503), answer(200, json.dumps({"id": ID}))])
-    server = peer(lambda _: next(answers))
-
-    async def retrieve() -> Any:
-        async with AsyncClient(base_url=server.url, service_key=KEY) as client:
-            return await client.deals.retrieve(ID)
-
-    with caplog.at_level(logging.DEBUG, "dealkit"):
-        run(retrieve())
-    text = caplog.text
-    assert "GET /v1/deals/{id}: 503, retry 1 in" in text and "GET /v1/deals/{id}: 200 in" in text
-    check(text)
-    assert {record.name for record in caplog.records if record.name.startswith("dealkit")} == {"dealkit"}
-
-
-def test_nothing_is_logged_unless_asked(caplog: pytest.LogCaptureFixture, client: Client) -> None:
-    with caplog.at_level(logging.WARNING, "dealkit"):
-        client.deals.retrieve("d_1")
-    assert [record for record in caplog.records if record.name == "dealkit"] == []
 
 
 def test_reprs_of_models_and_sandbox() -> None:

@@ -274,15 +274,6 @@ def test_clients_with_the_same_function_share_its_answers(sandbox: Sandbox) -> N
     assert keys.asked == 1 and Client.shared(base_url=sandbox.url, service_key=keys).deals.retrieve("d_1").id == "d_1"
 
 
-def module_key() -> str:
-    return "sandbox-key"
-
-
-def test_a_client_with_a_function_is_pickled_with_its_name(sandbox: Sandbox) -> None:
-    client = pickle.loads(pickle.dumps(Client(base_url=sandbox.url, service_key=module_key)))
-    assert client.deals.retrieve("d_1").id == "d_1"
-
-
 def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     patient = Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)
     assert repr(patient) == "Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)"

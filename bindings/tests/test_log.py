@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import io
 import json
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow
 import pytest
-import structlog
 from conftest import ADA, WAYS, answer, run, until
 from processes import ended, python
-from pythonjsonlogger.json import JsonFormatter
 
 from dealkit import AsyncClient, Client, DealkitError, _native
 from dealkit.testing import Sandbox
@@ -222,33 +218,6 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
     assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
 
 
-def test_formatters_get_the_attributes(peer: Any) -> None:
-    client = Client(base_url=peer(DEAL).url, service_key="k")
-    logger = logging.getLogger("dealkit")
-    logger.setLevel(logging.INFO)
-    for formatter in (
-        JsonFormatter("%(levelname)s %(message)s"),
-        structlog.stdlib.ProcessorFormatter(
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
-            foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
-        ),
-    ):
-        handler = logging.StreamHandler(stream := io.StringIO())
-        handler.setFormatter(formatter)
-        logger.addHandler(handler)
-        try:
-            client.deals.retrieve("d_1")
-        finally:
-            logger.removeHandler(handler)
-        line = json.loads(stream.getvalue())
-        assert line["url_template"] == "/v1/deals/{id}" and line["http_response_status_code"] == 200
-        assert line["dealkit_attempts"] == 1 and line["dealkit_request_id"] == "r-1"
-    logger.setLevel(logging.NOTSET)
-
-
 def test_no_attribute_is_one_that_every_record_has() -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
     client: Any = Client(base_url="http://127.0.0.1:9", service_key="k", max_retries=1)
@@ -293,14 +262,3 @@ assert not logging.getLogger("dealkit").handlers
 """
     process = python(code, url=peer(in_turn(answer(503), DEAL)).url)
     assert ended(process) == "d_1\n"
-
-
-def test_nothing_is_watched_where_nobody_reads(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
-    watched = []
-    monkeypatch.setattr(_native, "watch", lambda *given: watched.append(given))
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    client.deals.retrieve("d_1")
-    monkeypatch.setitem(sys.modules, "logging", None)
-    client.deals.retrieve("d_1")
-    assert watched == []

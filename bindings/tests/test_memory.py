@@ -190,30 +190,3 @@ def test_10_000_calls_leave_memory_flat(dealkit_sandbox: Sandbox) -> None:
 def test_nothing_waits_for_the_garbage_collector(dealkit_sandbox: Sandbox) -> None:
     shown = ended(python(MEASURE + CYCLES, url=dealkit_sandbox.url), 120)
     assert shown.strip() == "{'decode': 0, 'fail': 0, 'call': 0, 'many': 0, 'many_creates': 0, 'awaited': 0}"
-
-
-@linux
-def test_closed_clients_leave_no_file_open(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import os
-def used():
-    with Client() as client:
-        client.deals.retrieve("d_1")
-        list(client.deals.retrieve_many(["d_1", "d_2"]))
-    async def main():
-        async with AsyncClient() as client:
-            await client.deals.retrieve("d_1")
-    asyncio.run(main())
-    time.sleep(0.02)
-    return len(os.listdir("/proc/self/fd"))
-used()
-before = used()
-for _ in range(20):
-    used()
-client = Client()
-client.deals.retrieve("d_1")
-time.sleep(0.2)
-print(len(os.listdir("/proc/self/fd")) - before)
-"""
-    shown = ended(python(MEASURE + code, url=dealkit_sandbox.url))
-    assert int(shown) <= 2

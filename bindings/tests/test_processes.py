@@ -91,24 +91,6 @@ def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox) -
     assert max(took) < SOON
 
 
-def test_ctrl_c_between_the_retries_of_a_call() -> None:
-    code = """
-import time
-from dealkit import Client
-try:
-    Client(max_retries=1000).deals.retrieve("d_1")
-except KeyboardInterrupt:
-    print(time.monotonic())
-"""
-    # Nobody listens there: the call waits longer and longer between attempts.
-    process = python("print('ready', flush=True)" + code, url="http://127.0.0.1:9")
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(1)
-    pressed = interrupt(process)
-    assert float(ended(process)) - pressed < SOON
-
-
 # The parent's client in four children at the same time, and in the parent, as with gunicorn --preload.
 FORKED = """
 import os, warnings
@@ -159,7 +141,6 @@ def end(*children):
 
 FORKS = {
     "before first use": "end(*[fork(use) for _ in range(4)]); use()",
-    "before first use, parent and children at once": "c = [fork(use) for _ in range(4)]; use(); end(*c)",
     "after first use": "use(); c = [fork(use) for _ in range(4)]; use(); end(*c); use()",
     "after sync use alone": "use_sync(); c = [fork(use) for _ in range(4)]; use_sync(); end(*c); use()",
     "children of children": "use(); end(fork(lambda: (use(), end(fork(use)), use()))); use()",
@@ -236,20 +217,6 @@ end(fork(take))
 next(deals)
 """
     ended(python(FORKED + code, url=dealkit_sandbox.url))
-
-
-def test_a_fork_after_sync_use_has_no_threads_to_be_warned_of(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import os
-from dealkit import Client
-client = Client()
-client.deals.retrieve("d_1")
-child = os.fork()  # With every warning an error.
-assert client.deals.retrieve("d_1").id == "d_1"
-if child:
-    assert os.waitpid(child, 0)[1] == 0
-"""
-    ended(python(code, url=dealkit_sandbox.url))
 
 
 POOLS = """
@@ -346,21 +313,6 @@ assert first == ([f"d_{n % 3 + 1}" for n in range(30)], ["d_1", "d_2"])
 assert asyncio.run(main()) == first
 assert asyncio.run(main()) == first
 asyncio.run(client.aclose())
-"""
-    ended(python(code, url=dealkit_sandbox.url))
-
-
-def test_one_async_client_in_event_loops_of_several_threads(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from dealkit import AsyncClient
-client = AsyncClient()
-async def main():
-    return [deal.id for deal in await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(30)))]
-with ThreadPoolExecutor(8) as threads:
-    results = [threads.submit(asyncio.run, main()) for _ in range(8)]
-    assert all(result.result() == ["d_1"] * 30 for result in results)
 """
     ended(python(code, url=dealkit_sandbox.url))
 
@@ -471,20 +423,11 @@ ENDS = {
     "sync, in a daemon thread": """
 threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
 """,
-    "sync, in 8 daemon threads": """
-client = Client()
-for _ in range(8):
-    threading.Thread(target=client.deals.retrieve, args=("d_1",), daemon=True).start()
-""",
     "many, in a daemon thread": """
 threading.Thread(target=lambda: list(Client().deals.retrieve_many(["d_1"])), daemon=True).start()
 """,
     "many, begun": """
 deals = Client().deals.retrieve_many(["d_1", "d_2"])
-deals._next()
-""",
-    "many, with a progress line": """
-deals = Client().deals.retrieve_many(["d_1", "d_2"], progress=lambda done, of: None)
 deals._next()
 """,
     "many creates, begun": """
@@ -503,12 +446,6 @@ async def main():
     await asyncio.sleep(SECONDS)
 asyncio.run(main())
 """,
-    "asyncio, many": """
-async def main():
-    async for deal in AsyncClient().deals.retrieve_many(["d_1"]):
-        pass
-threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
-""",
     "asyncio, main left by an exit": """
 async def main():
     task = asyncio.create_task(AsyncClient().deals.retrieve("d_1"))
@@ -516,14 +453,6 @@ async def main():
     print(time.monotonic(), flush=True)
     sys.exit(0)
 asyncio.run(main())
-""",
-    "logging, as loud as it gets": """
-import logging
-logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)
-async def main():
-    await AsyncClient().deals.retrieve("d_1")
-threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
-threading.Thread(target=lambda: Client().deals.retrieve("d_1"), daemon=True).start()
 """,
     "a sandbox that runs": """
 from dealkit.testing import Sandbox
@@ -554,31 +483,6 @@ print(time.monotonic(), flush=True)
     print(f"ended {took * 1e3:.0f} ms after the last line")
     # Python itself needs time to exit, more so on a busy machine.
     assert took < 2
-
-
-@pytest.mark.parametrize("what", ["sync", "many", "asyncio"])
-def test_the_interpreter_ends_while_answers_come(what: str, dealkit_sandbox: Sandbox) -> None:
-    """Many short processes, each ending at a different moment of a busy call."""
-    code = """
-import asyncio, sys, threading, time
-from dealkit import AsyncClient, Client
-def sync():
-    client = Client()
-    while True:
-        client.deals.retrieve("d_1")
-def many():
-    for deal in Client().deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9)):
-        pass
-async def gather():
-    client = AsyncClient()
-    while True:
-        await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
-work = {"sync": sync, "many": many, "asyncio": lambda: asyncio.run(gather())}[sys.argv[1]]
-threading.Thread(target=work, daemon=True).start()
-time.sleep(float(sys.argv[2]))
-"""
-    for moment in (f"{0.2 + n * 0.0037:.4f}" for n in range(10)):
-        ended(python(code, what, moment, url=dealkit_sandbox.url), 30)
 
 
 def test_a_client_is_closed_while_others_use_it(dealkit_sandbox: Sandbox) -> None:
@@ -633,17 +537,6 @@ def test_uvloop(dealkit_sandbox: Sandbox) -> None:
     with Tarpit() as tarpit:
         ended(python(UVLOOP, tarpit.url, url=dealkit_sandbox.url))
         tarpit.wait_for_ends(3)
-
-
-def test_an_embedded_sandbox_says_nothing_when_it_is_left_alone() -> None:
-    code = """
-from dealkit import Client
-from dealkit.testing import Sandbox
-sandbox = Sandbox()
-client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-client.deals.retrieve("d_1")
-"""
-    ended(python(code))
 
 
 SUBINTERPRETER = """

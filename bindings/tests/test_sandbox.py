@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
 import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 from datetime import UTC, datetime
 from decimal import Decimal
-from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, of, untyped
+from conftest import ADA, of
 
 from dealkit import (
     APIConnectionError,
     APIStatusError,
-    APITimeoutError,
     AsyncClient,
     Client,
-    ConfigError,
     Deal,
     DealkitError,
-    DecodeError,
     Headers,
-    InternalServerError,
     NotFoundError,
     Side,
     _native,
 )
-from dealkit.testing import READINGS, CreatedAgent, Sandbox
+from dealkit.testing import CreatedAgent, Sandbox
 
 
 def test_deals_of_every_kind() -> None:
@@ -69,54 +61,6 @@ def test_deals_of_every_kind() -> None:
             client.deals.retrieve("new")
     with Sandbox([]) as sandbox, of(sandbox) as client, pytest.raises(NotFoundError):
         client.deals.retrieve("d_1")
-
-
-def test_generated_deals_and_settings() -> None:
-    with Sandbox(generate=3, seed=7, service_key="mine", strict=True) as sandbox, of(sandbox) as client:
-        assert sandbox.service_key == "mine"
-        assert client.deals.retrieve("g_2").id == "g_2"
-        with pytest.raises(Exception) as caught:
-            client.agents.create(**untyped({**ADA, "profile": {"nonsense": 1}}))
-        assert [error.code for error in caught.value.errors] == ["unknown_field"]  # type: ignore[attr-defined]
-        assert "mine" not in repr(sandbox)
-
-
-def test_a_full_store() -> None:
-    for settings in ({"max_agents": 1}, {"max_store_bytes": 150}):
-        with Sandbox(**untyped(settings)) as sandbox, of(sandbox) as client:
-            client.agents.create(**ADA)
-            with pytest.raises(InternalServerError) as caught:
-                client.agents.create(**ADA)
-            assert caught.value.status_code == 507 and len(sandbox.agents) == 1
-            sandbox.reset()
-            client.agents.create(**ADA)
-
-
-@pytest.mark.parametrize(
-    ("limit", "head", "status"),
-    [
-        ({"max_body_bytes": 5}, "content-length: 6", 413),
-        ({"max_buffered_bytes": 0}, "content-length: 6", 503),
-        ({"max_head_bytes": 8192}, f"x: {'x' * 8192}", 431),
-        ({"body_timeout": 0.05}, "content-length: 6", 408),
-    ],
-)
-def test_limits(limit: dict[str, Any], head: str, status: int) -> None:
-    with Sandbox(**limit) as sandbox:
-        port = int(sandbox.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as caller:
-            key = f"x-service-key: {sandbox.service_key}\r\ncontent-type: application/json"
-            caller.sendall(f"POST /v1/agents HTTP/1.1\r\nhost: localhost\r\n{key}\r\n{head}\r\n\r\n{{".encode())
-            assert caller.recv(12) == f"HTTP/1.1 {status}".encode()
-
-
-def test_limits_of_connections() -> None:
-    with Sandbox(head_timeout=0.05) as sandbox:
-        port = int(sandbox.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as caller:
-            assert caller.recv(1) == b""
-    with pytest.raises(ConfigError, match="at least one connection"):
-        Sandbox(max_connections=0)
 
 
 def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureFixture[str]) -> None:
@@ -218,12 +162,7 @@ def vars_of(request: Any) -> dict[str, Any]:
     ("fault", "error", "text"),
     [
         ({"status": 503, "body": "<p>no</p>"}, APIStatusError, "503 Service Unavailable"),
-        ({"status": 418, "body": {"title": "Teapot", "detail": "Short."}}, APIStatusError, "Teapot - Short"),
-        ({"status": 200, "body": [1]}, DecodeError, "expected"),
-        ({"delay": 60}, APITimeoutError, "timed out"),
         ({"cut": "after-bytes:5", "how": "eof"}, APIConnectionError, "end of file|early|body"),
-        ({"cut": "in-head", "how": "stall"}, APITimeoutError, "timed out"),
-        ({"garbage": True}, APIConnectionError, "HTTP"),
         ({"act_then_reset": True}, APIConnectionError, "reset"),
     ],
 )
@@ -236,42 +175,11 @@ def test_faults(fault: Any, error: type[Exception], text: str) -> None:
         assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
 
 
-def test_which_requests_a_fault_happens_to() -> None:
-    with Sandbox() as sandbox, of(sandbox) as client:
-
-        def statuses(count: int) -> list[int | None]:
-            sandbox.clear_requests()
-            for _ in range(count):
-                with contextlib.suppress(APIStatusError):
-                    client.deals.retrieve("d_1", max_retries=0)
-            return [request.status for request in sandbox.requests]
-
-        sandbox.fail_next(status=HTTPStatus.IM_A_TEAPOT, path="/v1/deals/{id}", after=1, times=2)
-        sandbox.fail_next(status=500, method="POST", times=None)
-        assert statuses(4) == [200, 418, 418, 200]
-        with pytest.raises(InternalServerError):
-            client.agents.create(**ADA)
-        assert sandbox.agents == []
-        sandbox.clear_faults()
-        client.agents.create(**ADA)
-
-        sandbox.fail_next(status=404, times=None, probability=0.5, seed=7)
-        assert 5 < statuses(40).count(404) < 35
-        sandbox.reset()
-        assert statuses(3) == [200, 200, 200]
-
-
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
         ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
         ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
-        ({"delay": float("nan")}, ValueError, "/delay: must be a finite number"),
-        ({"how": "eof"}, ValueError, "how needs a cut"),
-        ({"status": 500, "times": 0}, ValueError, "times: expected a whole number, 1 or more"),
-        ({"status": 500, "method": "a b"}, ValueError, "method: expected a method, such as POST"),
-        ({"status": 500, "method": "get"}, ValueError, "method: expected one of .*; did you mean GET\\?"),
-        ({"status": 500, "path": "/v1/deal/d_1"}, ValueError, "path: expected one of .*; did you mean /v1/deals/{id}"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "did you mean 'status'"),
     ],
@@ -309,43 +217,6 @@ def test_pending_faults() -> None:
         assert [fault.arguments for fault in sandbox.faults] == [first.arguments, second.arguments]
     with pytest.raises(RuntimeError, match="closed"):
         _ = sandbox.faults
-
-
-def test_readings() -> None:
-    assert len(READINGS) >= 12 and READINGS[0] == "reference"
-    with Sandbox(reading="sparse") as sandbox, of(sandbox) as client:
-        assert client.deals.retrieve("d_1") == Deal(id="d_1")
-        response = client.request("GET", "deals", "d_1", headers={"x-sandbox-reading": "reference"})
-        assert "status" in response.json()
-    with Sandbox(reading="errors-html") as sandbox, of(sandbox) as client:
-        with pytest.raises(NotFoundError) as caught:
-            client.deals.retrieve("none")
-        assert caught.value.problem is None and caught.value.body.startswith(b"<")
-
-
-def test_the_interface_over_http() -> None:
-    def status(sandbox: Sandbox, **headers: str) -> int:
-        with contextlib.closing(HTTPConnection(sandbox.url.removeprefix("http://"))) as connection:
-            connection.request("GET", "/__sandbox/requests", headers=headers)
-            return connection.getresponse().status
-
-    with Sandbox() as sandbox:
-        assert status(sandbox) == 200
-    with Sandbox(admin=False) as sandbox, of(sandbox) as client:
-        assert status(sandbox) == 404
-        assert client.deals.retrieve("d_1", extra_headers={"x-sandbox-fault": "status=503"}).id == "d_1"
-    with Sandbox(admin_token="open-sesame") as sandbox:
-        assert status(sandbox) in (401, 403)
-        assert status(sandbox, **{"x-sandbox-token": "open-sesame"}) == 200
-
-
-def test_the_port_can_be_chosen() -> None:
-    with Sandbox() as first:
-        port = int(first.url.rpartition(":")[2])
-        with pytest.raises(ConfigError, match="cannot listen"):
-            Sandbox(port=port)
-    with Sandbox(port=port) as again:
-        assert again.url == first.url
 
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "dealkit-server"

@@ -96,14 +96,6 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
     assert ID not in text and KEY not in text
 
 
-def test_creating_an_agent(dealkit_sandbox: Sandbox, exporter: InMemorySpanExporter) -> None:
-    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
-        client.agents.create(**ADA)
-    (span,) = exporter.get_finished_spans()
-    assert span.name == "POST /v1/agents" and named(span)["http.response.status_code"] == 201
-    assert ID not in span.to_json()
-
-
 def test_errors_and_retries(peer: Any, exporter: InMemorySpanExporter) -> None:
     def spans_of(served: bytes | Callable[[bytes], bytes], retries: int = 0) -> dict[str, Any]:
         exporter.clear()
@@ -123,15 +115,6 @@ def test_errors_and_retries(peer: Any, exporter: InMemorySpanExporter) -> None:
     assert spans_of(answer(503), 2) == method | refusal | {"http.request.resend_count": 2}
     assert spans_of(answer(200, "[]")) == method | {"http.response.status_code": 200, "error.type": "decode"}
     assert spans_of(b"") == method | {"error.type": "timeout"}
-
-
-def test_a_retry_is_sent_with_the_same_context(peer: Any, exporter: InMemorySpanExporter) -> None:
-    answers = iter([answer(503), DEAL])
-    server: Peer = peer(lambda _: next(answers))
-    Client(base_url=server.url, service_key=KEY).deals.retrieve(ID)
-    (span,) = exporter.get_finished_spans()
-    assert [parent_of(request) for request in server.requests] == [ids(span)] * 2
-    assert named(span)["http.request.resend_count"] == 1
 
 
 @pytest.mark.parametrize("way", ["one", "one, raw", "many", "many, raw"])
@@ -160,23 +143,6 @@ def test_a_traceparent_of_the_caller_s_wins(way: str, peer: Any, exporter: InMem
     WAYS[way](server.url, ID, 2, extra_headers={"TraceParent": OWN}, service_key=KEY)
     assert [sent(request, "traceparent") for request in server.requests] == [OWN] * 2
     assert len(exporter.get_finished_spans()) == 2
-
-
-def test_nor_is_anything_else_of_another_trace_sent(peer: Any, exporter: InMemorySpanExporter) -> None:
-    state = trace.TraceState([("vendor", "1")])
-    context = trace.SpanContext(1, 2, True, trace.TraceFlags(1), state)
-    server: Peer = peer(DEAL)
-    with trace.use_span(trace.NonRecordingSpan(context)):
-        with Client(base_url=server.url, service_key=KEY, headers={"traceparent": OWN}) as client:
-            client.deals.retrieve(ID)
-            client.request("GET", "deals", ID)
-        with Client(base_url=server.url, service_key=KEY) as client:
-            client.request("GET", "deals", ID, headers={"traceparent": OWN})
-            client.deals.retrieve(ID)
-    *others, last = server.requests
-    assert [sent(request, "traceparent") for request in others] == [OWN] * 3
-    assert [sent(request, "tracestate") for request in server.requests] == [None] * 3 + ["vendor=1"]
-    assert parent_of(last)[0] == format(1, "032x")
 
 
 def test_an_observer_that_raises_costs_no_outcome(

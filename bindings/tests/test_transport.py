@@ -5,20 +5,17 @@ What connections do is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, BODY, BOTH, Authority, answer, made, run
+from conftest import ADA, BODY, BOTH, Authority, answer, made
 from processes import python
 
 from dealkit import (
     APIConnectionError,
-    APIStatusError,
-    AsyncClient,
     ConfigError,
     RateLimitError,
     ThrottledError,
@@ -176,17 +173,6 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
 
 
 @BOTH
-def test_http_is_handed_on_by_the_proxy(of_class: Any, peer: Any) -> None:
-    proxy = peer(FINE)
-    client = of_class(base_url=f"http://{HOST}", service_key="k", allow_http=True, proxy=proxy.url)
-    assert retrieve(client) == "d_1"
-    assert proxy.requests[0].startswith(f"GET http://{HOST}/v1/deals/d_1 HTTP/1.1\r\n".encode())
-    with pytest.raises(APIStatusError) as caught:
-        create(client.with_options(proxy=peer(answer(407)).url))
-    assert (caught.value.status_code, caught.value.outcome) == (407, "rejected")
-
-
-@BOTH
 def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
     service = peer(FINE)
     client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=5)
@@ -215,22 +201,3 @@ def test_a_pause_is_for_all_calls(of_class: Any, peer: Any) -> None:
             call(client.with_options(max_retries=0))
         assert 40 < (caught.value.retry_after or 0) <= 50
     assert len(service.requests) == 1
-
-
-def test_a_call_that_is_cancelled_while_it_waits(peer: Any) -> None:
-    service = peer(FINE)
-    client = AsyncClient(base_url=service.url, service_key="k", rate_limit=1)
-
-    async def calls() -> None:
-        await client.deals.retrieve("d_1")
-        waiting = [asyncio.create_task(client.deals.retrieve("d_1")) for _ in range(20)]
-        await asyncio.sleep(0)
-        for task in waiting:
-            task.cancel()
-        ended = await asyncio.gather(*waiting, return_exceptions=True)
-        assert {type(each) for each in ended} == {asyncio.CancelledError}
-        # If their turns were kept for them, this would take 20 s longer.
-        await client.deals.retrieve("d_1", timeout=3)
-
-    run(calls())
-    assert len(service.requests) == 2

@@ -6,13 +6,12 @@ import inspect
 import json
 import re
 from datetime import date
-from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 import pytest
 from conftest import CONTRACT
 
-from dealkit import AgentProfileParams, AsyncClient, Client, Omitted, Role, ValidationError, Violation
+from dealkit import AgentProfileParams, AsyncClient, Client, Omitted, Role, Violation
 from dealkit._client.resources import (
     Agents,
     AsyncAgents,
@@ -67,14 +66,6 @@ def test_every_violation(client: Any, dealkit_sandbox: Sandbox) -> None:
     assert dealkit_sandbox.agents == []
 
 
-def test_they_are_those_of_create(dealkit_sandbox: Sandbox) -> None:
-    client = Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
-    given = {**WRONG, "last_name": "L"}
-    with pytest.raises(ValidationError) as caught:
-        client.agents.create(**given)
-    assert client.agents.validate(**given) == list(caught.value.errors)
-
-
 def test_every_field_of_the_profile_is_the_specifications() -> None:
     """AgentProfileParams has the fields of the contract, and the core knows each by its name in Python."""
     schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
@@ -88,12 +79,6 @@ def test_every_field_of_the_profile_is_the_specifications() -> None:
 def test_the_roles_are_the_specifications() -> None:
     schemas = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
     assert list(get_args(RoleName)) == [role.value for role in Role] == schemas["Role"]["enum"]
-
-
-def test_what_python_code_converts_is_checked_as_the_rest(client: Any) -> None:
-    profile: Any = MappingProxyType({"tier": 5, "client_metadata": MappingProxyType({"a": [1]})})
-    found = client.agents.validate(email="no", first_name="A", last_name="L", profile=profile)
-    assert [violation.pointer for violation in found] == ["/email", "/profile/tier"]
 
 
 def test_the_params_are_the_arguments_of_create() -> None:

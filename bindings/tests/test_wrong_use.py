@@ -6,32 +6,27 @@ ConfigError (a ValueError) for a setting, and a ValidationError (a ValueError) f
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, cast
 
 import pytest
 from conftest import BOTH, made, of, run, untyped
 
-import dealkit
 from dealkit import (
-    Agent,
     AgentProfileResponse,
     AsyncClient,
     Client,
     ConfigError,
     CreateAgentParams,
     Deal,
-    DecodeError,
     Headers,
     ListingContract,
     NotFoundError,
     Offer,
     Quote,
-    Role,
     Timeout,
     ValidationError,
 )
@@ -72,42 +67,29 @@ WHOLE = "must be a whole number, 0 or more"
 SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "base_url": [
         (1, TypeError, "base_url must be a str, not int"),
-        (b"https://x.example", TypeError, "base_url must be a str, not bytes"),
         ("", ConfigError, "base_url"),
         ("https://x.example/v1/", ConfigError, "base_url must not end in /v1: dealkit adds it by itself"),
     ],
     "service_key": [
         (1, TypeError, "service_key must be a str, not int"),
-        (b"k", TypeError, "service_key must be a str, not bytes"),
         ("secret\n", ConfigError, "does it contain a line break or a space?"),
     ],
     "timeout": [
         (0, ConfigError, f"timeout {SECONDS}"),
-        (-1.5, ConfigError, f"timeout {SECONDS}"),
-        (math.nan, ConfigError, f"timeout {SECONDS}"),
-        (math.inf, ConfigError, f"timeout {SECONDS}"),
         (10**400, ConfigError, "timeout must be"),
         ("5", TypeError, "timeout must be a number of seconds, not str"),
         (True, TypeError, "timeout must be a number of seconds, not bool"),
-        (datetime.timedelta(seconds=5), TypeError, "timeout must be a number of seconds, not timedelta"),
         (Timeout(connect=-1), ConfigError, f"connect {SECONDS}"),
-        (Timeout(attempt=0), ConfigError, f"attempt {SECONDS}"),
-        (Timeout(total=math.nan), ConfigError, SECONDS),
-        (Timeout(total="5"), TypeError, "must be a number of seconds, not str"),  # type: ignore[arg-type]
         (Timeout(connect=True), TypeError, "connect must be a number of seconds, not bool"),
     ],
     "max_retries": [
         (-1, ConfigError, f"max_retries {WHOLE}, not a negative one"),
-        (10**30, ConfigError, "max_retries must be"),
         (1.5, TypeError, f"max_retries {WHOLE}, not float"),
-        ("3", TypeError, f"max_retries {WHOLE}, not str"),
         (True, TypeError, f"max_retries {WHOLE}, not bool"),
     ],
     "rate_limit": [
         (0, ConfigError, RATE),
-        (math.nan, ConfigError, RATE),
         (10**400, ConfigError, "rate_limit must be a number of calls a second, not one so large"),
-        ("5", TypeError, "rate_limit must be a number of calls a second, not str"),
         (True, TypeError, "rate_limit must be a number of calls a second, not bool"),
     ],
     "headers": [
@@ -115,11 +97,8 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (5, TypeError, "headers must be a mapping or an iterable of pairs, not int"),
         ([("a",)], TypeError, "headers must be a mapping or an iterable of pairs, not a list that holds a tuple of 1"),
         (["ab", "cd"], TypeError, "headers must be a mapping or an iterable of pairs, not a list that holds a str"),
-        ({"ab"}, TypeError, "headers must be a mapping or an iterable of pairs, not a set that holds a str"),
-        (b"ab", TypeError, "headers must be a mapping or an iterable of pairs, not bytes"),
         ({"a": None}, TypeError, "the value of a in headers must be a str, not NoneType"),
         ({1: "a"}, TypeError, "a name in headers must be a str, not int"),
-        ({"a b": "c"}, ConfigError, "a header's name contains characters that are not allowed in a header name"),
         ({"X-Service-Key": "other"}, ConfigError, "x-service-key is set by the client and cannot be overridden"),
     ],
     "proxy": [
@@ -241,13 +220,6 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
         refused(TypeError, text, lambda call=call, keyword=keyword: call(**{keyword: 1}))  # type: ignore[misc]
 
 
-def test_the_key_is_never_repeated() -> None:
-    for key in ["secret\n", "secret " * 200, "secr\u00e9t"]:
-        with pytest.raises(ConfigError) as caught:
-            Client(base_url=URL, service_key=key)
-        assert "secr" not in str(caught.value) + repr(caught.value)
-
-
 class Calls:
     """The calls of a client, each made in the way of its class."""
 
@@ -280,14 +252,6 @@ def test_identifiers_that_are_no_str(calls: Calls, id: Any) -> None:
     kind = type(id).__name__
     refused(TypeError, f"id must be a str, not {kind}", lambda: calls.retrieve(id))
     refused(TypeError, f"ids[1] must be a str, not {kind}", lambda: calls.many(["d_1", id]))
-
-
-def test_identifiers_that_are_no_unicode_text(calls: Calls) -> None:
-    text = "contains an unpaired surrogate, which cannot be sent"
-    with pytest.raises(ValueError, match=text):
-        calls.retrieve(HALF)
-    with pytest.raises(ValueError, match=text):
-        calls.many(["d_1", HALF])
 
 
 GOOD: dict[str, Any] = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}}
@@ -348,7 +312,6 @@ def test_what_stands_for_no_value_in_a_data_frame(calls: Calls, name: str, valid
 REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     "email": [
         (None, "/email", "null_not_allowed", "must be a string, got null"),
-        (1, "/email", "wrong_type", "must be a string, got a number"),
     ],
     "date_of_birth": [
         (datetime.datetime(1990, 2, 8), "/date_of_birth", "invalid_date", "a date, got a datetime; pass .date()"),
@@ -356,16 +319,11 @@ REQUEST: dict[str, list[tuple[Any, str, str, str]]] = {
     "role": [(None, "/role", "null_not_allowed", "must be a string, got null; leave it out instead")],
     "profile": [
         (None, "/profile", "null_not_allowed", "must be an object, got null"),
-        ([("tier", "A")], "/profile", "wrong_type", "must be an object, got an array"),
         ({"tier": None}, "/profile/tier", "null_not_allowed", "leave it out instead"),
         ({"user_id": 5}, "/profile/userId", "wrong_type", "must be a string, got a number"),
-        ({"client_metadata": {"a": math.inf}}, "/profile/clientMetadata/a", "wrong_type", "must be a finite number"),
         ({"client_metadata": {"a": Decimal("NaN123")}}, "/profile/clientMetadata/a", "wrong_type", "finite number"),
         ({"client_metadata": {"a": {1}}}, "/profile/clientMetadata/a", "wrong_type", "got set"),
-        ({"client_metadata": {1: 2}}, "/profile/clientMetadata", "wrong_type", "got int"),
         ({"client_metadata": {"a": DAY}}, "/profile/clientMetadata/a", "wrong_type", "isoformat()"),
-        ({"other": b"x"}, "/profile/other", "wrong_type", "got bytes"),
-        ({1: "x"}, "/profile", "wrong_type", "got int"),
     ],
 }
 
@@ -413,7 +371,6 @@ IDS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "ids": [
         (5, TypeError, "ids must be an iterable of str, not int"),
         ("d_1", TypeError, "for one deal use retrieve()"),
-        (b"d_1", TypeError, "ids must be an iterable of str, not"),
         (Deal(id="d_1"), TypeError, "ids must be an iterable of str, not Deal"),
     ],
 }
@@ -421,7 +378,6 @@ ROWS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "rows": [
         ({}, TypeError, "rows must be an iterable of mappings, not a dict; for one agent use create()"),
         ("a", TypeError, "rows must be an iterable of mappings, not str"),
-        (5, TypeError, "rows must be an iterable of mappings, not int"),
     ],
     "validate": [(1, TypeError, "validate must be a bool, not int")],
 }
@@ -440,7 +396,6 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
         ([], ValueError, 'on_error must be "raise" or "return"'),
     ],
     "progress": [
-        ("yes", TypeError, "progress must be a bool or a callable, not str"),
         (1, TypeError, "progress must be a bool or a callable, not int"),
     ],
     "timeout": [
@@ -472,13 +427,6 @@ def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Excepti
 def test_create_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     agents = of_class(base_url=URL, service_key="k").agents
     refused_at_once(error, text, lambda: agents.create_many(**untyped({"rows": [GOOD], name: value})))
-
-
-def test_an_async_generator_of_ids(calls: Calls) -> None:
-    async def ids() -> AsyncIterator[str]:
-        yield "d_1"
-
-    refused(TypeError, "ids must be an iterable of str, not async_generator", lambda: calls.many(ids()))
 
 
 def test_the_wrong_kind_of_loop(dealkit_sandbox: Sandbox) -> None:
@@ -518,13 +466,6 @@ def test_request(calls: Calls) -> None:
     refused(ValidationError, "invalid_id", request("GET", "deals", ".."))
     refused(ValidationError, "got set", request("PATCH", "agents", "a_1", json={1}))
     refused(ValidationError, "must be a finite number", request("PATCH", "agents", "a_1", json=math.nan))
-    for name in ("query", "headers"):
-        text = f"{name} must be a mapping or an iterable of pairs"
-        refused(TypeError, text, request("GET", "deals", "d_1", **{name: 5}))
-        refused(TypeError, text, request("GET", "deals", "d_1", **{name: "a=b"}))
-        refused(TypeError, text, request("GET", "deals", "d_1", **{name: [("a",)]}))
-        text = f"the value of a in {name} must be a str, not int"
-        refused(TypeError, text, request("GET", "deals", "d_1", **{name: {"a": 1}}))
     refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
     refused(ConfigError, "the value of the header a contains", request("GET", "d", headers={"a": "b\r\nc: d"}))
     refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
@@ -561,32 +502,18 @@ def test_a_closed_client(calls: Calls) -> None:
 MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (Deal, {}, TypeError, "'id'"),
     (Deal, {"id": None}, TypeError, "Deal.id must be a str, not NoneType"),
-    (Deal, {"id": 1}, TypeError, "Deal.id must be a str, not int"),
-    (Deal, {"id": HALF}, ValueError, "Deal.id contains an unpaired surrogate"),
-    (Deal, {"id": "d", "nothing": 1}, TypeError, "unexpected keyword argument 'nothing'"),
-    (Deal, {"id": "d", "expiry_date": "2020-01-01"}, TypeError, "Deal.expiry_date must be a date, not str"),
     (Deal, {"id": "d", "expiry_date": NOON}, TypeError, "Deal.expiry_date must be a date, not datetime; pass .date()"),
-    (Deal, {"id": "d", "created_at": "2020-01-01"}, TypeError, "Deal.created_at must be a datetime, not str"),
     (Deal, {"id": "d", "created_at": NOON}, ValueError, "must be an aware datetime"),
     (Deal, {"id": "d", "listing_contract": {}}, TypeError, "must be of type ListingContract, not dict"),
-    (Deal, {"id": "d", "quotes": 5}, TypeError, "Deal.quotes must be an iterable of Quote, not int"),
     (Deal, {"id": "d", "quotes": [Quote(), {}]}, TypeError, "Deal.quotes[1] must be of type Quote, not dict"),
-    (Deal, {"id": "d", "metadata": [("a", "b")]}, TypeError, "Deal.metadata must be a mapping, not list"),
     (Deal, {"id": "d", "metadata": {"a": 1}}, TypeError, "Deal.metadata must be a mapping of str to str"),
-    (Deal, {"id": "d", "extra": 5}, TypeError, "Deal.extra must be a mapping, not int"),
     (Deal, {"id": "d", "extra": {"id": "e"}}, ValueError, "Deal.extra must not hold id"),
     (Deal, {"id": "d", "extra": {"a": {1}}}, ValueError, "got set"),
     (Offer, {"percent_of_commission": 10.1}, TypeError, "must be a Decimal or an int, not float"),
-    (Offer, {"percent_of_commission": "10.1"}, TypeError, "must be a Decimal or an int, not str"),
     (Offer, {"percent_of_commission": Decimal("NaN")}, ValueError, "a finite number of at most 28 digits"),
-    (ListingContract, {"sale_price": Decimal(1)}, TypeError, "ListingContract.sale_price must be an int"),
     (ListingContract, {"sale_price": True}, TypeError, "ListingContract.sale_price must be an int, not bool"),
     (ListingContract, {"sale_price": 2**63}, ValueError, "ListingContract.sale_price must fit 64 bits"),
-    (Deal, {"id": "d", "created_at": DAY}, TypeError, "must be a datetime, not date"),
-    (Offer, {"percent_of_commission": True}, TypeError, "must be a Decimal or an int, not bool"),
-    (Offer, {"percent_of_commission": Decimal("1e99")}, ValueError, "28 digits"),
     (AgentProfileResponse, {"onboarding_complete": 1}, TypeError, "a bool, not int"),
-    (AgentProfileResponse, {"client_metadata": [1]}, TypeError, "a mapping, not list"),
     (AgentProfileResponse, {"client_metadata": {"a": math.nan}}, ValueError, "finite"),
 ]
 
@@ -616,27 +543,6 @@ def test_models_are_frozen() -> None:
     assert (deal.id, dict(deal.metadata)) == ("d_1", {"a": "b"})
 
 
-def test_from_json() -> None:
-    wrong: Any
-    for wrong in (5, None, {"id": "d"}, ["d"]):
-        with pytest.raises(TypeError, match=f"a JSON document must be bytes or str, not {type(wrong).__name__}"):
-            Deal.from_json(wrong)
-    broken: list[tuple[str | bytes, str, str]] = [
-        ("", "", "expected JSON, found an empty body"),
-        (b"\xff", "", "expected JSON"),
-        ('{"id":', "id", "the document ends early, line 1 column 6"),
-        ("{}", "id", "a required field is missing"),
-        ("[" * 100_000, "", "the document ends early, line 1 column 100000"),
-    ]
-    for document, path, text in broken:
-        with pytest.raises(DecodeError, match=text) as caught:
-            Deal.from_json(document)
-        assert caught.value.path == path
-        assert caught.value.body == (document if isinstance(document, bytes) else document.encode())
-    with pytest.raises(DecodeError):
-        Agent.from_json("{}")
-
-
 def test_headers() -> None:
     headers: Any = Headers({"A": "b"})
     assert headers["a"] == "b" and headers == Headers([("a", "b")])
@@ -647,29 +553,16 @@ def test_headers() -> None:
         refused(TypeError, "values must be a mapping or an iterable of pairs", lambda wrong=wrong: Headers(wrong))  # type: ignore[misc]
 
 
-def test_names_that_do_not_exist() -> None:
-    refused(AttributeError, "module 'dealkit' has no attribute 'Deals'", lambda: dealkit.Deals)
-    refused(ValueError, "'BOSS' is not a valid Role", lambda: Role("BOSS"))
-
-
 SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "deals": [
         (5, TypeError, "deals must be an iterable of deals"),
-        ("{}", TypeError, "deals must be an iterable of deals, not one str"),
         ({"id": "d"}, TypeError, "deals must be an iterable of deals, not one dict"),
         ([5], TypeError, "deals[0] must be a mapping, a JSON text or a Deal, not int"),
-        (["{"], ConfigError, "line 1 column 2"),
-        (["[]"], ConfigError, "expected an object, found an array"),
         ([b"\xff"], ConfigError, "deals[0] is not UTF-8"),
-        ([{"id": "d"}, {"id": 1}], ConfigError, "index 1: /id: expected a string, found a number"),
-        ([{"id": "d"}, {"id": "d"}], ConfigError, "index 1: /id: another deal already has this id: index 0"),
-        ([{"id": "d", "created_at": "soon"}], ConfigError, "/created_at: expected an RFC 3339 timestamp"),
         ([{"id": "d", "a": {1}}], ConfigError, "deals[0] is not JSON: /a: must be"),
     ],
     "generate": [
         (-1, ConfigError, "generate"),
-        ("5", TypeError, "generate"),
-        (1.5, TypeError, "generate"),
         (10**12, ConfigError, "generate: expected at most 1000000 deals"),
     ],
     "seed": [(-1, ConfigError, "seed"), ("x", TypeError, "seed")],
@@ -692,30 +585,3 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(SANDBOX))
 def test_sandbox(name: str, value: Any, error: type[Exception], text: str) -> None:
     refused(error, text, lambda: Sandbox(**{name: value}))
-
-
-def test_other_wrong_use_of_the_sandbox(dealkit_sandbox: Sandbox) -> None:
-    taken = int(dealkit_sandbox.url.rpartition(":")[2])
-    refused(ConfigError, f"cannot listen on 127.0.0.1:{taken}", lambda: Sandbox(port=taken))
-    refused(TypeError, "not int", lambda: dealkit_sandbox.insert_deal(5))  # type: ignore[arg-type]
-    refused(ConfigError, "deal: /id: expected a string", lambda: dealkit_sandbox.insert_deal({"id": 1}))
-    refused(ConfigError, "a required field is missing", lambda: dealkit_sandbox.insert_deal({}))
-
-
-def test_a_raised_exception_leaves_the_client_as_it_was(calls: Calls) -> None:
-    for wrong in (1, "..", "nothing"):
-        with pytest.raises((TypeError, ValidationError, NotFoundError)):
-            calls.retrieve(wrong)
-    assert calls.retrieve("d_1").id == "d_1"
-
-
-def test_cancelled_before_it_began(dealkit_sandbox: Sandbox) -> None:
-    async def main() -> None:
-        client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
-        task = asyncio.create_task(client.deals.retrieve("d_1"))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (await client.deals.retrieve("d_1")).id == "d_1"
-
-    run(main())

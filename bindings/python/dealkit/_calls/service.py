@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ
 from typing import Any
 
 from dealkit import _native
@@ -92,16 +93,29 @@ def open_service(given: dict[str, Any], shared: Service | None, awaits: bool) ->
     """The service of a client with these options, sharing another client's connections where possible."""
     if given.get("headers") is not None:
         given["headers"] = pairs("headers", given["headers"])
+    given = _settled(given)
     settings, source = client_settings(given), None
     if callable(given.get("service_key")):
         source = _source(given["service_key"], shared, awaits)
         settings["service_key"] = source[1]
     engine = unwrap(_native.open_engine(settings, None if shared is None else shared.open()))
-    # Settings from the environment must be the same where the client is unpickled.
-    settled: dict[str, Any] = {**given, "base_url": engine.base_url}
-    if source is None:
-        settled.update(service_key=engine.service_key, service_key_file=engine.service_key_file)
-    return Service(engine, settled, source, awaits)
+    return Service(engine, given, source, awaits)
+
+
+def _settled(given: dict[str, Any]) -> dict[str, Any]:
+    """The options, those from the environment included: they must be the same where the client is unpickled."""
+    settled = {name: value for name, value in given.items() if value is not None}
+    names = {"base_url"} - settled.keys()
+    if not settled.keys() & {"service_key", "service_key_file"}:
+        names |= {"service_key", "service_key_file"}
+    variables = {name: f"DEALKIT_{name.upper()}" for name in names}
+    found = {name: environ[variable] for name, variable in variables.items() if variable in environ}
+    if len(found.keys() & {"service_key", "service_key_file"}) == 2:
+        from dealkit.exceptions import ConfigError
+
+        both = f"{variables['service_key']} and {variables['service_key_file']}"
+        raise ConfigError(f"the environment has both {both}: which key is meant?")
+    return settled | found
 
 
 def _source(given: Any, shared: Service | None, awaits: bool) -> tuple[KeyProvider, _native.KeySource]:

@@ -13,8 +13,6 @@ class Headers(Mapping[str, str]):
     The values of a header that came more than once are joined with a comma; ``get_list`` keeps them separate.
     """
 
-    __slots__ = ("_values",)
-
     _values: dict[str, list[str]]
 
     def __init__(self, values: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
@@ -39,10 +37,6 @@ class Headers(Mapping[str, str]):
     def get_list(self, name: str) -> list[str]:
         """All values of a header, in the order in which they came."""
         return list(self._values.get(name.lower(), ()))
-
-    def __reduce__(self) -> tuple[type[Headers], tuple[list[tuple[str, str]]]]:
-        # With slots alone, only the newer protocols could pickle it.
-        return (Headers, ([(name, value) for name, values in self._values.items() for value in values],))
 
     def __repr__(self) -> str:
         return f"Headers({sorted(self._values)})"

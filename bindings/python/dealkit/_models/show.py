@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     # A line, and what is below it.
     Node = tuple[str, list["Node"]]
 
-# A tree of more lines is folded: what is nested deepest first.
-_MOST = 25
+# A tree of more lines is folded.
+_MOST = 40
 
 
 def line(model: Any) -> str:
@@ -79,31 +79,31 @@ def _node(name: str, value: Any, is_shown: bool) -> Node:
     return f"{name}: {_in_line(value) if isinstance(value, str | list) else value}", []
 
 
-def _unfolded(root: Node) -> int:
-    """How many levels below the root are unfolded, at least one."""
-    levels, count = 1, _count(root, 1)
-    while count < (more := _count(root, levels + 1)) <= _MOST:
-        levels, count = levels + 1, more
-    return levels
+def _unfolded(root: Node) -> set[int]:
+    """Which nodes are unfolded, by their ids: level by level, as long as there is room."""
+    unfolded, count, nodes = set(), 1, [root]
+    for node in nodes:
+        if node is root or count + len(node[1]) <= _MOST:
+            unfolded.add(id(node))
+            count += len(node[1])
+            nodes += node[1]
+    return unfolded
 
 
-def _count(node: Node, levels: int) -> int:
-    return 1 + (sum(_count(child, levels - 1) for child in node[1]) if levels else 0)
-
-
-def _lines(node: Node, levels: int, indent: str) -> Iterator[str]:
+def _lines(node: Node, unfolded: set[int], indent: str) -> Iterator[str]:
     label, children = node
-    yield f"{indent}{label}{' …' if children and not levels else ''}"
-    for child in children if levels else ():
-        yield from _lines(child, levels - 1, f"{indent}    ")
+    is_folded = children and id(node) not in unfolded
+    yield f"{indent}{label}{' …' if is_folded else ''}"
+    for child in () if is_folded else children:
+        yield from _lines(child, unfolded, f"{indent}    ")
 
 
-def _details(node: Node, levels: int) -> str:
+def _details(node: Node, unfolded: set[int]) -> str:
     label, children = node
     if not children:
         return f"<div>{escape(label)}</div>"
-    below = "".join(_details(child, max(levels - 1, 0)) for child in children)
+    below = "".join(_details(child, unfolded) for child in children)
     return (
-        f"<details{' open' if levels else ''}><summary>{escape(label)}</summary>"
+        f"<details{' open' if id(node) in unfolded else ''}><summary>{escape(label)}</summary>"
         f'<div style="margin-left: 2em">{below}</div></details>'
     )
