@@ -31,7 +31,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -114,7 +114,7 @@ NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17
 ## because the engines take 1.2 GB; `ENGINES=dask` installs and runs only one of them.
 test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
-	DEALKIT_ENGINES="$(RUNNABLE)" $(ENGINES_VENV)/bin/python -m pytest bindings/engines
+	DEALKIT_ENGINES="$(RUNNABLE)" PYTHONPATH=bindings/tests $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
 ## Formatting, clippy, layers, documentation; warnings are errors. Types are checked by the Python tests.
 lint: $(VENV)/package $(VENV)/tools
@@ -162,9 +162,9 @@ fmt: $(VENV)/tools
 
 ## Runs a minute of calls under the sandbox's faults; about 15 minutes of schemathesis; 40 minutes of tests that depend on
 ## chance (processes that end in the middle of every native function, signals in the middle of every delivery, documents
-## generated from openapi.json, a million mutated ones, and jobs with a ledger that are killed 200 times); and 20 minutes
+## generated from openapi.json, and a million mutated ones); jobs with a ledger that are killed 500 times; and 20 minutes
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
-soak: soak-faults soak-contract soak-python soak-network
+soak: soak-faults soak-contract soak-python soak-ledger soak-network
 
 soak-faults:
 	cargo test --package dealkit-server --test soak -- --ignored --nocapture
@@ -174,9 +174,18 @@ soak-contract: $(TOOLS)/installed
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
 soak-python: $(VENV)/package $(VENV)/tools
-	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 DEALKIT_LEDGER_KILLS=200 DEALKIT_LEDGER_ROWS=2000 DEALKIT_ONCE_KILLS=100 nice -n 19 $(VENV)/bin/python -m pytest \
+	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 DEALKIT_ONCE_KILLS=100 nice -n 19 $(VENV)/bin/python -m pytest \
 		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
-		bindings/tests/test_ledger_crash.py bindings/tests/test_once_crash.py bindings/tests/test_arrow.py
+		bindings/tests/test_once_crash.py bindings/tests/test_arrow.py
+
+# How many processes are killed.
+KILLS ?= 500
+
+## Kills (SIGKILL) jobs that share a ledger, half of them in SQLite and half in PostgreSQL, whose server is stopped and fails
+## over meanwhile, and checks that no agent exists twice and none is missing. 20 minutes.
+soak-ledger: $(VENV)/package $(VENV)/tools
+	DEALKIT_LEDGER_KILLS=$$(( $(KILLS) / 2 )) DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest -s \
+		bindings/tests/test_ledger_crash.py
 
 soak-network: $(VENV)/package $(VENV)/tools
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py

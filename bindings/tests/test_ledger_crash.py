@@ -1,163 +1,217 @@
-"""Jobs that are killed (SIGKILL) at random moments, and run again, against a sandbox that loses responses, fails and
-delays: in the end no agent exists twice, none is missing, and none is forgotten.
+"""Jobs that are killed (SIGKILL) at random moments, two at a time on one ledger, and run again, against a sandbox that loses
+responses, fails and delays, and with a database that fails meanwhile: in the end no agent exists twice, none is missing, and
+none is forgotten.
 
-`make soak` kills 200 times, in jobs of 2,000 rows; `make test` a few times.
+`make soak-ledger KILLS=500` kills that often, in jobs of 2,000 rows; `make test` a few times.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import random
 import signal
 import sqlite3
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROWS, email, row, rows
+from postgres import NEEDED, Postgres, programs
 from processes import python
 
 from dealkit import Client
-from dealkit.ledger import settle
+from dealkit.ledger import init, settle
 from dealkit.testing import Sandbox
 
+# Of each of both stores.
 KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
-COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "240"))
+COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "600"))
 SEED = int(os.environ.get("DEALKIT_LEDGER_SEED", str(random.randrange(1 << 32))))
-# How often one job is killed: so often that it has not finished by then.
-KILLS_OF_A_JOB = 40
+# How often the jobs on one ledger are killed: so often that they have not finished by then.
+KILLS_OF_A_LEDGER = 50
 JOB = (
     ROWS % COUNT
     + """
-import sys
-from dealkit import Client
-path, ordered = sys.argv[1], sys.argv[2] == "ordered"
+import os, sys
+from dealkit import Client, LedgerError
+ordered = sys.argv[1] == "ordered"
 client = Client(max_retries=1)
 print("begun", flush=True)
-many = client.agents.create_many(
-    rows, ledger=path, key="email", on_error="return", ordered=ordered, concurrency=8
-)
-for creation in many:
-    pass
+try:
+    many = client.agents.create_many(
+        rows, ledger=os.environ["DEALKIT_LEDGER"], key="email", on_error="return", ordered=ordered, concurrency=8
+    )
+    if any(creation.outcome == "not_sent" for creation in many) or many.cancel():
+        sys.exit(3)
+except LedgerError as error:
+    assert error.reason == "unreachable", error
+    sys.exit(3)  # Its database is down.
 """
 )
 
 
-def read(path: Path) -> dict[str, tuple[str, str | None]]:
-    """The state and the agent's id of each e-mail address in a ledger, read according to sdk/contract/ledger.md and
-    without dealkit's own reader."""
-    if not path.exists():
-        return {}
-    with closing(sqlite3.connect(path)) as database:
-        ((salt,),) = database.execute("SELECT salt FROM ledger")
-        found = {key: (state, id) for key, state, id in database.execute("SELECT key, state, agent_id FROM creates")}
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    keys = {email(row(n)): hmac.digest(salt, email(row(n)).encode(), hashlib.sha256)[:16] for n in range(COUNT)}
-    assert found.keys() <= {*keys.values()}
-    return {address: found[key] for address, key in keys.items() if key in found}
+class Ledger:
+    """The ledger of some jobs, and the service that they send to."""
+
+    def __init__(self, folder: Path, stack: ExitStack, chance: random.Random, has_database: bool) -> None:
+        self.sandbox = stack.enter_context(Sandbox())
+        self.chance = chance
+        self.database: Postgres | None = None
+        # The status of the service's latest response to each row.
+        self.answers: dict[str, int | None] = {}
+        self.name = str(folder / f"{self.sandbox.url.rpartition(':')[2]}.ledger")
+        if has_database and (found := programs()):
+            self.database = stack.enter_context(Postgres(found, "sesame", has_standby=True))
+            self.name = self.database.url
+            init(self.name)
+
+    def read(self) -> dict[str, tuple[str, str]]:
+        """The state and the agent's id of each e-mail address, read according to sdk/contract/ledger.md and without
+        dealkit's own reader."""
+        columns = "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger{3}"
+        found: list[Any] = []
+        if self.database is not None:
+            found = self.database.query(columns.format("encode", ", 'hex'", "dealkit.", "s"))
+        elif os.path.exists(self.name):
+            with closing(sqlite3.connect(self.name)) as database:
+                found = database.execute(columns.format("hex", "", "", "")).fetchall()
+                assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        known = {bytes.fromhex(key): (state, id) for _, key, state, id in found}
+        salt = bytes.fromhex(found[0][0]) if found else b""
+        keys = {hmac.digest(salt, email(row(n)).encode(), hashlib.sha256)[:16]: email(row(n)) for n in range(COUNT)}
+        return {keys[key]: said for key, said in known.items()}
+
+    def check(self) -> dict[str, str]:
+        """The service's agents, by e-mail address. Whenever jobs are killed, none exists twice, the ledger has all of
+        them, as created or in doubt, and those that it has as created are there."""
+        # The sandbox keeps the latest 1,000, and fewer arrive in between.
+        for request in self.sandbox.requests:
+            self.answers[json.loads(request.body)["email"]] = request.status
+        agents = self.sandbox.agents
+        found = {agent.email: agent.id for agent in agents}
+        assert len(found) == len(agents), "an agent is there twice"
+        said = self.read()
+        for address, id in found.items():
+            state, agent_id = said[address]
+            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, "")), said[address]
+        assert {address for address, (state, _) in said.items() if state == "succeeded"} <= found.keys()
+        return found
+
+    def kill(self, counts: Counter[str]) -> None:
+        """Runs one job or two at the same time, and kills them at random moments."""
+        env = {"DEALKIT_LEDGER": self.name}
+        orders = [self.chance.choice(["ordered", "as completed"]) for _ in range(self.chance.choice([1, 2]))]
+        jobs = [python(JOB, order, url=self.sandbox.url, flags=(), env=env) for order in orders]
+        for job in jobs:
+            assert job.stdout is not None and job.stdout.readline() == "begun\n"
+        # So long that most have begun to send: it takes longer to open a ledger in a database.
+        time.sleep(self.chance.uniform(0, 0.15 if self.database is None else 1))
+        if self.database is not None:
+            self.fail(self.database, counts)
+        for job in jobs:
+            job.kill()
+            time.sleep(self.chance.uniform(0, 0.1))
+        for job in jobs:
+            with job:
+                _, told = job.communicate(timeout=300)
+            assert told == "" and job.returncode in (0, 3, -signal.SIGKILL), told
+            counts[{0: "finished", 3: "stopped"}.get(job.returncode, "kills")] += 1
+        counts["side by side"] += len(jobs) == 2
+
+    def fail(self, database: Postgres, counts: Counter[str]) -> None:
+        """The database may fail under the jobs, for good half-way."""
+        if counts["kills"] * 2 >= min(KILLS, KILLS_OF_A_LEDGER) and not counts["failed over"]:
+            database.fail_over()
+            counts["failed over"] += 1
+        elif self.chance.random() < 0.2:
+            database.stop()
+            time.sleep(self.chance.uniform(0, 0.5))
+            database.start()
+            counts["stopped and restarted"] += 1
+        else:
+            return
+        # A job waits for its database for a while, to record what it knows.
+        time.sleep(self.chance.uniform(0, 1))
+
+    def expire(self) -> None:
+        """What a minute does to the leases of processes that were killed: nobody renews them."""
+        if self.database is not None:
+            self.database.query("UPDATE dealkit.jobs SET lease_until = clock_timestamp()")
 
 
-def kill(url: str, path: Path, chance: random.Random) -> bool:
-    """Runs one job or two at the same time, and kills one at a random moment. Returns whether it was still unfinished."""
-    arguments = str(path), chance.choice(["ordered", "as completed"])
-    jobs = [python(JOB, *arguments, url=url, flags=()) for _ in range(chance.choice([1, 1, 2]))]
-    with jobs[0] as job:
-        line = "" if job.stdout is None else job.stdout.readline()
-        time.sleep(chance.uniform(0, 0.15) if line else 0)
-        job.kill()
-        _, told = job.communicate()
-    for other in jobs[1:]:
-        with other:
-            if chance.random() < 0.5:
-                other.kill()
-            told += other.communicate()[1]
-            assert other.returncode in (0, -signal.SIGKILL)
-    assert told == "", told
-    assert job.returncode in (0, -signal.SIGKILL)
-    return job.returncode != 0
+FAULTS: list[dict[str, Any]] = [
+    {"act_then_reset": True, "probability": 0.02},
+    {"status": 503, "probability": 0.02},
+    {"status": 429, "retry_after": 0, "probability": 0.01},
+    {"cut": "before-head", "probability": 0.01},
+    {"cut": "after-bytes:10", "probability": 0.01},
+    {"delay": 0.01, "probability": 0.3},
+]
 
 
-def test_jobs_that_are_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL exists only on Unix")
+@pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
+def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path) -> None:
+    if store == "PostgreSQL" and programs() is None:
+        pytest.skip(f"needs {NEEDED}")
     chance = random.Random(SEED)
-    print(f"DEALKIT_LEDGER_SEED={SEED}")
+    print(f"{store}: DEALKIT_LEDGER_SEED={SEED}", flush=True)
     total: Counter[str] = Counter()
     while total["kills"] < KILLS:
-        with Sandbox() as sandbox:
-            path = tmp_path / f"{total['jobs']}.ledger"
-            total += killed(sandbox, path, min(KILLS - total["kills"], KILLS_OF_A_JOB), chance)
-    print(dict(total))
+        with ExitStack() as stack:
+            ledger = Ledger(tmp_path, stack, chance, store == "PostgreSQL")
+            total += killed(ledger, min(KILLS - total["kills"], KILLS_OF_A_LEDGER))
+            print(f"{store}: {dict(total)}", flush=True)
 
 
-def created(sandbox: Sandbox) -> dict[str, str]:
-    """The agents that the service has, by e-mail address."""
-    agents = sandbox.agents
-    found = {agent.email: agent.id for agent in agents}
-    assert len(found) == len(agents), "an agent is there twice"
-    return found
+def killed(ledger: Ledger, kills: int) -> Counter[str]:
+    """Kills jobs this many times, then runs one to its end. Returns the counts."""
+    for fault in FAULTS:
+        ledger.sandbox.fail_next(method="POST", times=None, seed=ledger.chance.randrange(1 << 32), **fault)
+    counts: Counter[str] = Counter(ledgers=1, rows=COUNT)
+    while counts["kills"] < kills and not counts["finished"]:
+        ledger.kill(counts)
+        ledger.check()
+        if ledger.chance.random() < 0.5:
+            ledger.expire()
+    ledger.sandbox.clear_faults()
 
-
-def killed(sandbox: Sandbox, path: Path, kills: int, chance: random.Random) -> Counter[str]:
-    """Kills a job this many times, then runs it to its end. Returns the counts."""
-    faults: list[dict[str, Any]] = [
-        {"act_then_reset": True, "probability": 0.02},
-        {"status": 503, "probability": 0.02},
-        {"status": 429, "retry_after": 0, "probability": 0.01},
-        {"cut": "before-head", "probability": 0.01},
-        {"cut": "after-bytes:10", "probability": 0.01},
-        {"delay": 0.01, "probability": 0.3},
-    ]
-    for fault in faults:
-        sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)
-    done = 0
-    while done < kills and kill(sandbox.url, path, chance):
-        done += 1
-        # Whenever it is killed, the ledger has all agents of the service, as created or in doubt, and none exists twice.
-        agents = created(sandbox)
-        said = read(path)
-        for address, id in agents.items():
-            state, agent_id = said[address]
-            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, None)), said[address]
-    sandbox.clear_faults()
-
-    client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-    creations = [*client.agents.create_many(rows(COUNT), ledger=path, key="email", on_error="return")]
+    client = Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key)
+    ledger.expire()
+    creations = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email", on_error="return")]
     assert [creation.index for creation in creations] == [*range(COUNT)]
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
     # Rows in doubt are looked up and settled, and the next run sends those that have no agent.
     time.sleep(0.5)  # The service may still be handling the last requests.
-    agents = created(sandbox)
+    agents = ledger.check()
     doubtful = [creation for creation in creations if creation.outcome == "unknown"]
     assert all(creation.recorded for creation in doubtful)
+    said = ledger.read()
+    assert len([key for key, (state, _) in said.items() if state == "sending"]) <= 16 * (
+        counts["kills"] + counts["stopped"]
+    )
+    for key in (key for key, (state, _) in said.items() if state == "unknown"):
+        assert ledger.answers[key] != 429, "a row is in doubt of which the service has said that it did nothing"
     found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
-    settle(path, found)
+    settle(ledger.name, found)
     missing = [key for key, agent_id in found.items() if agent_id is None]
-    resumed = [*client.agents.create_many(rows(COUNT), ledger=path, key="email")]
+    resumed = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email")]
     assert [creation.key for creation in resumed if not creation.recorded] == missing
     assert all(creation.agent or creation.recorded for creation in resumed)
 
-    agents = created(sandbox)
+    agents = {agent.email: agent.id for agent in ledger.sandbox.agents}
+    assert len(agents) == len(ledger.sandbox.agents), "an agent is there twice"
     assert agents.keys() == {email(row) for row in rows(COUNT)}, "an agent is missing"
     for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
-    return Counter(
-        jobs=1,
-        kills=done,
-        rows=COUNT,
-        created=outcomes["succeeded"],
-        in_doubt=len(doubtful),
-        of_which_there=len(doubtful) - len(missing),
-        sent_again=len(missing),
-        bytes=path.stat().st_size,
-    )
-
-
-if not hasattr(os, "fork"):  # SIGKILL exists only on Unix.
-    pytestmark = pytest.mark.skip("no SIGKILL")
+    there = len(doubtful) - len(missing)
+    return counts + Counter({"created": outcomes["succeeded"], "in doubt": len(doubtful), "of which there": there})

@@ -3,10 +3,7 @@ add: names, errors, and no password in any text."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,38 +11,22 @@ from pathlib import Path
 import pytest
 from commands import dealkit
 from conftest import email, rows
+from postgres import NEEDED, Postgres, programs
 
 from dealkit import Client, LedgerError, ledger
 from dealkit._cli.screen import masked
 from dealkit.testing import Sandbox
 
-PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
-pytestmark = pytest.mark.skipif(
-    not (PROGRAMS / "initdb").exists(), reason="needs PostgreSQL (Debian: apt-get install postgresql)"
-)
-
-
-def as_server(*command: str | Path) -> None:
-    """Runs a program of the server, which refuses to be run by root."""
-    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"] if os.geteuid() == 0 else []
-    subprocess.run([*user, *map(str, command)], cwd="/", check=True, capture_output=True)
+pytestmark = pytest.mark.skipif(programs() is None, reason=f"needs {NEEDED}")
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a database on a Unix socket, whose path must be short."""
-    folder = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    data = folder / "data"
-    as_server(PROGRAMS / "initdb", "-D", data, "--username=postgres", "--auth=trust", "--no-sync", "--locale=C")
-    options = f"-k {folder} -c listen_addresses=''"
-    as_server(PROGRAMS / "pg_ctl", "-D", data, "-w", "-l", data / "log", "-o", options, "start")
-    try:
-        yield f"postgresql://postgres:sesame@/postgres?host={folder}"
-    finally:
-        as_server(PROGRAMS / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder)
+def database() -> Iterator[str]:
+    """The URL of a database."""
+    found = programs()
+    assert found is not None
+    with Postgres(found, "sesame") as server:
+        yield server.url
 
 
 def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
@@ -55,7 +36,7 @@ def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
 
 
 def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) -> None:
-    name = f"{database}&schema=shared"
+    name = f"{database}?schema=shared"
     create_many = client.agents.create_many
     assert ledger.look_up(name, [email(rows(1)[0])], key="email") == [None]
     assert all(creation.agent for creation in create_many(rows(20), ledger=name, key="email"))
@@ -86,7 +67,7 @@ def test_what_is_wrong_is_said_without_the_password(database: str) -> None:
     for name, reason in [
         ("postgresql://guest:sesame@127.0.0.1:1/none", "unreachable"),
         ("postgresql://guest:sesame@127.0.0.1:1/none?sesame=1", "not_a_ledger"),
-        (f"{database}&schema=nothing", "io"),
+        (f"{database}?schema=nothing", "io"),
     ]:
         with pytest.raises(LedgerError) as caught:
             ledger.show(name)
@@ -96,7 +77,7 @@ def test_what_is_wrong_is_said_without_the_password(database: str) -> None:
 
 
 def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: str, tmp_path: Path) -> None:
-    table, file, name = tmp_path / "a.csv", tmp_path / "old.ledger", f"{database}&schema=moved"
+    table, file, name = tmp_path / "a.csv", tmp_path / "old.ledger", f"{database}?schema=moved"
     lines = (f"{email(row)},Ada,Lovelace" for row in rows(3))
     table.write_text("\n".join(["email,first_name,last_name", *lines]))
     told("agents", "import", table, "--yes", "--ledger", file, sandbox=sandbox)
@@ -107,7 +88,7 @@ def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: st
     assert "already has 3 of them" in said
     assert len(sandbox.agents) == 3
     assert re.search(r"3 +created", told("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
-    assert told("ledger", "init", f"{database}&schema=empty", sandbox=sandbox).endswith("is ready.\n")
+    assert told("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
 
 
 def test_a_command_is_shown_without_the_password() -> None:

@@ -1,0 +1,109 @@
+"""A PostgreSQL server of the tests' own, and a standby that takes over: in a folder of its own, on free ports of loopback, with
+a password."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Self
+
+NEEDED = "PostgreSQL (Debian: apt-get install postgresql)"
+
+
+def programs() -> Path | None:
+    """The folder of the server's programs, if there is one: Debian has them outside of the path."""
+    found = shutil.which("initdb")
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return debian[-1].parent if debian else Path(found).parent if found else None
+
+
+class Postgres:
+    """It is removed when the ``with`` block ends."""
+
+    def __init__(self, programs: Path, password: str, *, has_standby: bool = False) -> None:
+        self._programs = programs
+        # Its path must be short, because it holds sockets.
+        self._folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
+        # It refuses to be run by root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user:
+            shutil.chown(self._folder, self._user)
+        self._ports = [_free_port() for _ in range(1 + has_standby)]
+        hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        self.url = f"postgresql://postgres:{password}@{hosts}/postgres"
+        secret = self._folder / "password"
+        secret.write_text(password)
+        secret.chmod(0o644)
+        auth = ("--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}")
+        self._run("initdb", "-D", self._data(0), "--username=postgres", *auth, "--no-sync")
+        secret.unlink()
+        # Which of the servers is the one that is written to.
+        self._primary = 0
+        self.start()
+        if has_standby:
+            self._run("pg_basebackup", "-D", self._data(1), *self._as_admin(), "-R", "-X", "stream", "-c", "fast")
+            self._start(1)
+            # From here on, nothing is committed that the standby does not have.
+            for change in ("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"):
+                self.query(change)
+
+    def start(self) -> None:
+        self._start(self._primary)
+
+    def stop(self) -> None:
+        """As if its machine had failed."""
+        self._run("pg_ctl", "stop", "-D", self._data(self._primary), "-m", "immediate")
+
+    def fail_over(self) -> None:
+        """The server fails, and the standby takes its place."""
+        self.stop()
+        self._primary = 1
+        self._run("pg_ctl", "promote", "-w", "-D", self._data(1))
+
+    def query(self, sql: str) -> list[tuple[str, ...]]:
+        """The rows of a query, as texts."""
+        found = self._run("psql", *self._as_admin(), "-AtF", "\t", "-v", "ON_ERROR_STOP=1", "-c", sql, "postgres")
+        return [tuple(line.split("\t")) for line in found.splitlines()]
+
+    def _start(self, server: int) -> None:
+        options = f"-k {self._folder} -p {self._ports[server]} -c listen_addresses=127.0.0.1"
+        options += " -c wal_retrieve_retry_interval=100ms"
+        log = str(self._folder / f"log{server}")
+        self._run("pg_ctl", "start", "-w", "-D", self._data(server), "-l", log, "-o", options)
+
+    def _data(self, server: int) -> str:
+        return str(self._folder / f"data{server}")
+
+    def _as_admin(self) -> list[str]:
+        return ["-h", str(self._folder), "-p", str(self._ports[self._primary]), "-U", "postgres"]
+
+    def _run(self, program: str, *arguments: str) -> str:
+        command = [str(self._programs / program), *arguments]
+        # To a file: the server inherits it, and a pipe would not end before it does.
+        with tempfile.TemporaryFile("w+") as said:
+            done = subprocess.run(command, user=self._user, cwd="/", stdout=said, stderr=subprocess.STDOUT, timeout=120)
+            said.seek(0)
+            text = said.read()
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} has failed: {text}")
+        return text
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in range(len(self._ports)):
+            if (Path(self._data(server)) / "postmaster.pid").exists():
+                self._run("pg_ctl", "stop", "-D", self._data(server), "-m", "immediate")
+        shutil.rmtree(self._folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
