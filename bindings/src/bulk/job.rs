@@ -14,7 +14,7 @@ use std::{
 };
 
 use dealkit::{InFlight, RawResponse, Work, arrow::DealBatchBuilder, ledger::LedgerError};
-use futures_util::future::{AbortHandle, abortable};
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
 use tokio::{
     runtime::{Builder, Handle},
     sync::Notify,
@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     columns::{Columns, End},
-    inputs::{Inputs, Next},
+    inputs::{Input, Inputs},
     questions::{Asked, Questions},
 };
 use crate::{
@@ -38,7 +38,9 @@ pub(super) struct Shared {
     /// Notified when there is something for the task.
     pub(super) changed: Notify,
     pub(super) job: dealkit::Job,
-    pub(super) process: u32,
+    process: u32,
+    /// Ends the task.
+    task: AbortHandle,
 }
 
 pub(super) struct State {
@@ -66,13 +68,12 @@ pub(super) struct State {
 
 impl Shared {
     pub(super) fn new(
-        inputs: Inputs,
         columns: Option<Columns>,
         job: dealkit::Job,
         background: Handle,
-    ) -> Arc<Self> {
+    ) -> (Arc<Self>, AbortRegistration) {
         let state = State {
-            inputs,
+            inputs: Inputs::new(),
             has_all: false,
             is_given_up: false,
             pushed: 0,
@@ -84,12 +85,15 @@ impl Shared {
             columns,
             has_ended: false,
         };
-        Arc::new(Self {
+        let (task, registration) = AbortHandle::new_pair();
+        let shared = Self {
             state: Awaited::new(state, background),
             changed: Notify::new(),
             job,
             process: process::id(),
-        })
+            task,
+        };
+        (Arc::new(shared), registration)
     }
 
     /// Whether the caller has nothing to do: nothing has come, and there is no more room than it knows.
@@ -111,46 +115,40 @@ impl Shared {
             Err(Failure::Runtime(IN_PARENT.to_owned()))
         }
     }
+
+    /// Ends the task that makes the calls: nobody wants their results any more. The child of a fork must not end its
+    /// parent's.
+    pub(super) fn end(&self) {
+        if self.check().is_ok() {
+            self.task.abort();
+        }
+    }
 }
 
 pub(super) const IN_PARENT: &str =
     "the calls in flight here belong to another process, from which this one was forked";
 
-/// The task that makes the calls: it is ended when nobody wants their results any more.
-#[derive(Clone)]
-pub(super) struct Task {
-    handle: AbortHandle,
-    process: u32,
-}
-
-impl Task {
-    pub(super) fn end(&self) {
-        // After a fork, the child must not end a task of the parent.
-        if self.process == process::id() {
-            self.handle.abort();
-        }
-    }
-}
-
-/// Begins to make calls, on the background thread or on a thread of their own.
+/// Begins to make calls, on the background thread or on a thread of their own. `take` tells the inputs of its kind from
+/// others, of which there are none.
 pub(super) fn start<W>(
     in_flight: InFlight<W>,
-    shared: &Arc<Shared>,
+    (shared, registration): (&Arc<Shared>, AbortRegistration),
+    take: fn(Input) -> Option<W::Input>,
     deals: Option<DealBatchBuilder>,
     asked: Option<Asked>,
     background: Option<Handle>,
-) -> Outcome<Task>
+) -> Outcome<()>
 where
     W: Work<Value = RawResponse, Item: Into<Item>>,
-    Inputs: Next<W::Input>,
 {
     let calls = Calls {
         in_flight,
+        take,
         deals,
         asked,
         ending: Ending(Arc::clone(shared)),
     };
-    let (work, handle) = abortable(make(calls));
+    let work = Abortable::new(make(calls), registration);
     match background {
         Some(background) => drop(background.spawn(work)),
         None => on_own_thread(work).map_err(|error| {
@@ -159,10 +157,7 @@ where
             ))
         })?,
     }
-    Ok(Task {
-        handle,
-        process: shared.process,
-    })
+    Ok(())
 }
 
 /// Works on a thread that does nothing else and ends with it.
@@ -181,6 +176,7 @@ fn on_own_thread(work: impl Future + Send + 'static) -> io::Result<()> {
 /// Calls in flight, and the guard that reports their end: once they are gone and their ledger is closed.
 struct Calls<W: Work> {
     in_flight: InFlight<W>,
+    take: fn(Input) -> Option<W::Input>,
     /// The batch that is being filled, if the sink is a table.
     deals: Option<DealBatchBuilder>,
     /// Where the rows in doubt come from about which the caller is asked.
@@ -207,7 +203,6 @@ impl Drop for Ending {
 async fn make<W>(mut calls: Calls<W>)
 where
     W: Work<Value = RawResponse, Item: Into<Item>>,
-    Inputs: Next<W::Input>,
 {
     let shared = Arc::clone(&calls.ending.0);
     let mut has_news = false;
@@ -263,7 +258,6 @@ where
 impl<W> Calls<W>
 where
     W: Work<Value = RawResponse, Item: Into<Item>>,
-    Inputs: Next<W::Input>,
 {
     /// Sends as many as there is room for: without a table, the caller sees to that. Returns whether more inputs are newly
     /// wanted, whether the calls are given up, and whether every input was sent.
@@ -276,7 +270,8 @@ where
         while columns
             .as_ref()
             .is_none_or(|columns| columns.has_room(self.in_flight.len(), in_batch))
-            && let Some((input, observer)) = inputs.next()
+            && let Some((input, observer)) = inputs.pop_front()
+            && let Some(input) = (self.take)(input)
         {
             if let Some(columns) = columns {
                 columns.sends(observer.is_there());

@@ -126,6 +126,15 @@ pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> PyResult<Bound<'_, Py
     })
 }
 
+/// The path of a ledger that is a file. A URL that is wrong in some way is that of a database all the same.
+#[pyfunction]
+pub(crate) fn ledger_path(py: Python<'_>, name: String) -> PyResult<Bound<'_, PyAny>> {
+    entry(py, || {
+        let ledger = name.parse::<Ledger>().ok();
+        Ok(ledger.and_then(|ledger| Some(ledger.path()?.to_string_lossy().into_owned())))
+    })
+}
+
 /// The paths of the ledgers in a folder.
 #[pyfunction]
 pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Bound<'_, PyAny>> {

@@ -4,15 +4,15 @@
 //! a list of the caller's, inputs that were pushed are counted, and creates that are given up yield results like the
 //! rest.
 
-use std::{collections::VecDeque, iter, sync::Arc};
+use std::{iter, sync::Arc};
 
 use dealkit::{Bulk, CreateRow, InFlight, Work};
 use pyo3::{prelude::*, types::PyList};
 
 use super::{
     columns::{Columns, End, TableOptions},
-    inputs::Inputs,
-    job::{self, Shared, State, Task},
+    inputs::{self, Input},
+    job::{self, Shared, State},
     questions,
     reader::Reader,
 };
@@ -34,9 +34,9 @@ const READ_AT_ONCE: usize = 256 * 1024;
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
     shared: Arc<Shared>,
-    task: Task,
     read_as: ReadAs,
     raw: bool,
+    are_rows: bool,
     /// Whether a C library takes the batches.
     has_reader: bool,
 }
@@ -58,15 +58,19 @@ impl Many {
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let (columns, deals) = table.map(Columns::new).transpose()?.unzip();
         let background = runtime::background()?;
-        let inputs = Inputs::Ids(VecDeque::new());
-        let shared = Shared::new(inputs, columns, calls.job(), background.clone());
+        let (shared, task) = Shared::new(columns, calls.job(), background.clone());
         let has_reader = table.is_some_and(|(.., own_thread)| own_thread);
         let background = (!has_reader).then_some(background);
+        let take = |input| match input {
+            Input::Id(id) => Some(id),
+            Input::Row(_) => None,
+        };
+        job::start(calls, (&shared, task), take, deals, None, background)?;
         Ok(Self {
-            task: job::start(calls, &shared, deals, None, background)?,
             shared,
             read_as: Some(dealkit::Deal::SCHEMA),
             raw,
+            are_rows: false,
             has_reader,
         })
     }
@@ -98,8 +102,7 @@ impl Many {
         let opening = ledger.map(|_| many.opening());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let background = runtime::background()?;
-        let inputs = Inputs::Rows(VecDeque::new());
-        let shared = Shared::new(inputs, None, calls.job(), background.clone());
+        let (shared, task) = Shared::new(None, calls.job(), background.clone());
         if let Some(opening) = opening {
             let shared = Arc::clone(&shared);
             background.spawn(async move {
@@ -108,11 +111,16 @@ impl Many {
                 shared.state.tell();
             });
         }
+        let take = |input| match input {
+            Input::Row(row) => Some(row),
+            Input::Id(_) => None,
+        };
+        job::start(calls, (&shared, task), take, None, asked, Some(background))?;
         Ok(Self {
-            task: job::start(calls, &shared, None, asked, Some(background))?,
             shared,
             read_as: Some(dealkit::Agent::SCHEMA),
             raw,
+            are_rows: true,
             has_reader: false,
         })
     }
@@ -139,12 +147,11 @@ impl Many {
                     .to_owned(),
             ));
         }
-        let are_rows = matches!(state.inputs, Inputs::Rows(_));
         drop(state);
         // Not with the lock: this takes time.
-        let inputs = Inputs::read(given, index, are_rows)?;
+        let mut inputs = inputs::read(given, index, self.are_rows)?;
         let mut state = self.shared.state.lock();
-        state.inputs.append(inputs);
+        state.inputs.append(&mut inputs);
         state.pushed += given.len();
         state.in_flight += given.len();
         change(&mut state);
@@ -367,7 +374,7 @@ impl Many {
 
     /// Cancels the calls in flight, which then yield no results.
     fn close(&self) {
-        self.task.end();
+        self.shared.end();
     }
 
     /// What has happened to a table: how many deals have come, whether more identifiers are wanted, the watched calls that
@@ -446,8 +453,7 @@ impl Many {
     fn capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let schema = self.with_columns(|columns| Ok(Arc::clone(&columns.schema)))?;
-            let (shared, task) = (Arc::clone(&self.shared), self.task.clone());
-            stream_capsule(py, Reader::new(shared, schema, task))
+            stream_capsule(py, Reader::new(Arc::clone(&self.shared), schema))
         })
     }
 }

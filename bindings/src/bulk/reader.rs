@@ -8,23 +8,21 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use super::{
     columns::End,
-    job::{IN_PARENT, Shared, Task},
+    job::{IN_PARENT, Shared},
 };
 use crate::python::failure;
 
 pub(super) struct Reader {
     shared: Arc<Shared>,
     schema: SchemaRef,
-    task: Task,
     has_ended: bool,
 }
 
 impl Reader {
-    pub(super) fn new(shared: Arc<Shared>, schema: SchemaRef, task: Task) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, schema: SchemaRef) -> Self {
         Self {
             shared,
             schema,
-            task,
             has_ended: false,
         }
     }
@@ -81,6 +79,6 @@ impl RecordBatchReader for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.task.end();
+        self.shared.end();
     }
 }
