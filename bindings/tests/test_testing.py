@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import doctest
+import json
 from typing import Any
 from unittest.mock import Mock
 
@@ -61,6 +62,18 @@ def test_a_stub_returns_what_its_functions_make() -> None:
     create.assert_called_once_with(**ADA)
     assert asyncio.run(call(AsyncStub(create=create, retrieve=lambda id: Deal(id=id)))) == Deal(id="d_2")
     create.assert_called_with(**ADA, role="AGENT")
+
+    create.side_effect = [
+        dealkit.APITimeoutError("late"),
+        dealkit.Agent.from_json(json.dumps({**ADA, "id": "a_1", "role_assignments": []})),
+    ]
+    once = stub.agents.create_once
+    with pytest.raises(dealkit.APITimeoutError):
+        once(key="1", ledger="l", **ADA)
+    made = [once(key="1", ledger="l", timeout=5, **ADA) for _ in range(2)]
+    assert [one.result for one in made] == ["created", "created_before"] and made[0].agent_id == made[
+        1
+    ].agent_id == "a_1"
 
     with pytest.raises(dealkit.ConfigError, match="pass create="):
         Stub().agents.create(**ADA)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Unpack, assert_type
 
@@ -236,6 +237,8 @@ def operations(client: Operations) -> None:
     assert_type(client.deals.retrieve("d_1"), Deal)
     ada = client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"tier": "A"}, role=Role.AGENT)
     assert_type(ada, Agent)
+    once = client.agents.create_once(key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={})
+    assert_type(once, Creation[Agent])
 
 
 async def async_operations(client: AsyncOperations) -> None:
@@ -251,6 +254,9 @@ class OwnDeals:
 class OwnAgents:
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         raise ValueError(agent["email"])
+
+    def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+        return Creation(index=0, agent=self.create(**arguments), key=key)
 
 
 class Own:

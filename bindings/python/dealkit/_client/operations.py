@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import date
-from typing import Protocol, TypeVar
+from os import PathLike
+from typing import Protocol, TypeVar, Unpack
 
+from dealkit._bulk.creation import Creation
+from dealkit._client.resources import AgentAndOptions
 from dealkit._native import Agent, Deal
 from dealkit.enums import Role
 from dealkit.params import AgentProfileParams, RoleName
 
 Created = TypeVar("Created", covariant=True)
+CreatedOnce = TypeVar("CreatedOnce", covariant=True)
 Retrieved = TypeVar("Retrieved", covariant=True)
 
 
-class AgentOperations(Protocol[Created]):
+class AgentOperations(Protocol[Created, CreatedOnce]):
     """Calls on agents; see ``Operations``."""
 
     def create(
@@ -35,6 +39,20 @@ class AgentOperations(Protocol[Created]):
         """Creates an agent; see ``Client.agents.create``."""
         ...
 
+    def create_once(
+        self,
+        *,
+        key: str,
+        ledger: str | PathLike[str],
+        keys: str | None = ...,
+        resend_unknown: bool = ...,
+        wait_in_flight: bool = ...,
+        validate: bool = ...,
+        **arguments: Unpack[AgentAndOptions],
+    ) -> CreatedOnce:
+        """Creates an agent, unless that was done with the same key before; see ``Client.agents.create_once``."""
+        ...
+
 
 class DealOperations(Protocol[Retrieved]):
     """Calls on deals; see ``Operations``."""
@@ -45,7 +63,8 @@ class DealOperations(Protocol[Retrieved]):
 
 
 class Operations(Protocol):
-    """The operations of the interface, as a ``Client`` has them: ``agents.create`` and ``deals.retrieve``.
+    """The operations of the interface, as a ``Client`` has them: ``agents.create``, ``agents.create_once`` and
+    ``deals.retrieve``.
 
     A function that takes it is tested without a service, with a ``dealkit.testing.Stub`` or anything else that has the
     same methods.
@@ -58,7 +77,7 @@ class Operations(Protocol):
     """
 
     @property
-    def agents(self) -> AgentOperations[Agent]:
+    def agents(self) -> AgentOperations[Agent, Creation[Agent]]:
         """Calls on agents."""
         ...
 
@@ -72,7 +91,7 @@ class AsyncOperations(Protocol):
     """The same for an ``AsyncClient``, whose calls are awaited; in tests, a ``dealkit.testing.AsyncStub``."""
 
     @property
-    def agents(self) -> AgentOperations[Awaitable[Agent]]:
+    def agents(self) -> AgentOperations[Awaitable[Agent], Awaitable[Creation[Agent]]]:
         """Calls on agents."""
         ...
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dealkit import Agent, ConfigError, Deal, DealkitError
+from dealkit import Agent, ConfigError, CreateAgentParams, Creation, Deal, DealkitError
 from dealkit._core.keywords import keywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from os import PathLike
     from typing import Unpack
-
-    from dealkit import CreateAgentParams
 
 T = TypeVar("T")
 Agents = TypeVar("Agents")
@@ -23,10 +22,21 @@ class StubAgents:
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
         self._create = create
+        self._made: dict[str, str | None] = {}
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         """Returns or raises what the stub's function returns for these arguments."""
         return _outcome("create", self._create, **agent)
+
+    def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+        """Returns or raises what the stub's function returns for these arguments, and for a key that it has created what
+        the ledger would."""
+        if key in self._made:
+            return Creation(index=0, key=key, agent_id=self._made[key], recorded=True)
+        agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
+        creation = Creation(index=0, key=key, agent=self.create(**agent))
+        self._made[key] = creation.agent_id
+        return creation
 
 
 class StubDeals:
@@ -44,11 +54,16 @@ class AsyncStubAgents:
     """Calls on the agents of an async stub."""
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
-        self._create = create
+        self._calls = StubAgents(create)
 
     async def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         """Returns or raises what the stub's function returns for these arguments."""
-        return _outcome("create", self._create, **agent)
+        return self._calls.create(**agent)
+
+    async def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+        """Returns or raises what the stub's function returns for these arguments, and for a key that it has created what
+        the ledger would."""
+        return self._calls.create_once(key=key, ledger=ledger, **arguments)
 
 
 class AsyncStubDeals:
@@ -82,7 +97,8 @@ class _Stub(Generic[Agents, Deals]):
         """Sets up the stub. A call without a function raises ``ConfigError``.
 
         Args:
-            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
+            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead. It also makes
+                the agents of ``agents.create_once``.
             retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
         """
         agents, deals = self._of
