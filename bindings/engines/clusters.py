@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -239,10 +238,3 @@ def until(condition: Callable[[], object]) -> None:
 
 
 CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}
-
-
-def missing(name: str) -> str | None:
-    """What an engine needs that is missing here, and how to install it."""
-    if name == "spark" and not (shutil.which("java") or "JAVA_HOME" in os.environ):
-        return "Spark needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)"
-    return None

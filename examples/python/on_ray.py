@@ -1,12 +1,8 @@
 """Export deals and import agents on the workers of a Ray cluster: `pip install dealkit ray pyarrow`.
 
-`python on_ray.py export ids.txt out --rate-limit 100` puts the deals into `out/deals`, and `python on_ray.py import
-agents.parquet out --key email --rate-limit 100` what was created into `out/agents`; `out/failed` has the rest, and why. Run it
-again, even after it was killed, and it does only what is left.
-
-Each worker reads the service's address and key from its own environment, DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY, and for an
-import the ledger that all of them share, DEALKIT_LEDGER. Workers that this process starts inherit them; where there is a cluster,
-this process needs none of them.
+`python on_ray.py export ids.txt out` puts deals into `out/deals`, and `python on_ray.py import agents.parquet out --key email`
+creates agents; `out/failed` has the rest, and why. Run it again, and it does what is left. The workers have DEALKIT_BASE_URL,
+DEALKIT_SERVICE_KEY and, for an import, DEALKIT_LEDGER in their environment.
 """
 
 from collections.abc import Callable, Iterator

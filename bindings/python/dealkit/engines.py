@@ -5,7 +5,7 @@ is an export by four processes of one machine:
 
 >>> with ProcessPoolExecutor(4) as pool:
 ...     engines.export_deals(pool.map, ids, "export", workers=4, rate_limit=100)
-Exported(deals=998, failed=2, missing=1)
+Exported(deals=998, failed=2)
 
 The functions that the workers run are in this package, so dealkit must be installed there. Each worker reads the
 service's address and key from its own environment, ``DEALKIT_BASE_URL`` and ``DEALKIT_SERVICE_KEY``, and for an import
@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 from uuid import uuid4
@@ -33,12 +32,10 @@ from pyarrow import compute, parquet
 from dealkit._client.client import Client
 from dealkit._core.arguments import check_int
 from dealkit.exceptions import ConfigError, DealkitError, LedgerError, RecordedError, StoppedError
+from dealkit.ledger import path
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-    from dealkit._bulk.creation import Creation
-    from dealkit._native import Agent
 
 __all__ = ["Exported", "Imported", "Map", "export_deals", "import_agents", "main"]
 
@@ -50,8 +47,8 @@ in the order of the tasks."""
 _parquet: Any = parquet
 _compute: Any = compute
 
-# How long to wait for rows that another job is sending, in seconds: longer than a call takes, and than it takes to notice
-# that a worker is dead.
+# How long a row may take, in seconds. Another copy of its task may be sending it, or a worker may have been of which nobody
+# knows yet that it is dead.
 _PATIENCE = 120
 
 _AGENTS = pyarrow.schema([(name, pyarrow.string()) for name in ("key", "agent_id", "result")])
@@ -62,6 +59,9 @@ _FAILED = pyarrow.schema(
         *((name, pyarrow.string()) for name in ("request_id", "message")),
     ]
 )
+
+# What is there in the end.
+_DONE = ("deals", "created", "created_before")
 
 # How many rows one worker tries before the others begin: a 403 may concern a single deal.
 _FIRST = 5
@@ -74,8 +74,6 @@ class Exported(NamedTuple):
     """How many deals it has added to the folder ``deals``."""
     failed: int
     """How many deals could not be retrieved; the files in the folder ``failed`` say why."""
-    missing: int
-    """How many of those do not exist, says the service (404 or 410): another run will not find them either."""
 
 
 class Imported(NamedTuple):
@@ -129,10 +127,10 @@ def export_deals(
             service cannot be reached or does not accept the key.
     """
     job = _Export(Path(out), workers, rate_limit, limiter, concurrency, per_file)
-    failed = job.run(run, pyarrow.table({"id": job.left(_compute.unique(_texts(ids)))}))
-    missing = sum(status in (404, 410) for status in failed["status"].to_pylist())
+    wanted = _compute.unique(pyarrow.array(ids, pyarrow.string()))
+    failed = job.run(run, pyarrow.table({"id": job.left(wanted)}))
     deals = sum(_parquet.read_metadata(file).num_rows for file in job.written(job.done))
-    return Exported(deals, failed.num_rows, missing)
+    return Exported(deals, failed.num_rows)
 
 
 def import_agents(
@@ -219,43 +217,25 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
         command.add_argument("--concurrency", type=int, default=32, help="requests in flight of a task, 32 by default")
         command.add_argument("--per-file", type=int, default=1_000, help="rows of a task, at most 1000 by default")
     options = vars(parser.parse_args())
+    out, command = options["out"], options.pop("command")
     try:
-        said, is_complete = options.pop("command")(cluster, **options)
+        with cluster() as (run, workers):
+            done = command(run, workers=workers, **options)
     except (DealkitError, OSError, ValueError) as error:
         parser.error(str(error))
-    print(said)
-    if not is_complete:
+    print(done)
+    if any(number for name, number in done._asdict().items() if name not in _DONE):
+        print(f"{out / 'failed'} says why some are not there")
         raise SystemExit(1)
 
 
-def _export(cluster: Any, ids: Path, out: Path, **options: Any) -> tuple[str, bool]:
-    with ids.open(encoding="utf-8", newline="\n") as file, cluster() as (run, workers):
-        wanted = (line.strip() for line in file)
-        new, failed, missing = export_deals(run, wanted, out, workers=workers, **options)
-    said = f"{new:,} deals are new in {out / 'deals'}"
-    if failed:
-        said += f"; {failed:,} failed: {out / 'failed'} says why"
-    if missing:
-        said += f"; {missing:,} of them do not exist, says the service, and no run will find them"
-    if failed > missing:
-        said += "; run it again to ask for what failed"
-    return said, not failed
+def _export(run: Map, ids: Path, **options: Any) -> Exported:
+    with ids.open(encoding="utf-8", newline="\n") as file:
+        return export_deals(run, [line.strip() for line in file], **options)
 
 
-def _import(cluster: Any, table: Path, out: Path, **options: Any) -> tuple[str, bool]:
-    rows = _parquet.read_table(table)
-    with cluster() as (run, workers):
-        done = import_agents(run, rows, out, workers=workers, **options)
-    said = f"{done.created:,} agents are new in {out / 'agents'}; {done.created_before:,} were there before"
-    words = {name: name.replace("_", " ") for name in ("rejected", "unknown", "in_flight", "not_sent")}
-    others = [f"{count:,} {words[name]}" for name, count in done._asdict().items() if name in words and count]
-    if others:
-        said += f"; {', '.join(others)}: {out / 'failed'} says why"
-    if done.unknown:
-        said += "; find out whether the unknown have agents, settle them in the ledger, and run it again"
-    elif done.in_flight or done.not_sent:
-        said += "; run it again for what was not sent"
-    return said, not others
+def _import(run: Map, table: Path, **options: Any) -> Imported:
+    return import_agents(run, _parquet.read_table(table), **options)
 
 
 class _Job:
@@ -387,23 +367,17 @@ class _Import(_Job):
 
     def results(self, table: Any) -> tuple[Any, Any]:
         rows = [_row(cells) for cells in table["row"].to_pylist()]
-        found: dict[int, Creation[Agent]] = {}
-        left, end = [*range(len(rows))], time.monotonic() + _PATIENCE
-        while left:
-            creations = self.client().agents.create_many(
-                self.limited(rows[n] for n in left),
-                concurrency=self.concurrency,
-                ordered=False,
-                on_error="return",
-                ledger=self.ledger(),
-                key=self.key_name,
-            )
-            found |= {left[creation.index]: creation for creation in creations}
-            # Another copy of this task may be sending them, or a worker of which nobody knows yet that it is dead.
-            left = [n for n in left if n in found and _result(found[n].error) == "in_flight"]
-            if left and time.monotonic() > end:
-                break
-            time.sleep(1 if left else 0)
+        creations = self.client().agents.create_many(
+            self.limited(rows),
+            concurrency=self.concurrency,
+            ordered=False,
+            on_error="return",
+            ledger=self.ledger(),
+            key=self.key_name,
+            wait_in_flight=True,
+            timeout=_PATIENCE,
+        )
+        found = {creation.index: creation for creation in creations}
         # Of a job that is stopped, some rows do not come back.
         errors = [error for one in found.values() for error in (one.error, one.ledger_error)]
         stopped = next((str(error) for error in errors if isinstance(error, LedgerError | StoppedError)), "")
@@ -421,7 +395,7 @@ class _Import(_Job):
     def ledger(self) -> str:
         """The ledger of all workers. It is named where they run, because a database's address may hold a password."""
         ledger = os.environ.get("DEALKIT_LEDGER", "")
-        if ledger.startswith(("postgresql://", "postgres://")):
+        if ledger and path(ledger) is None:
             return ledger
         if not os.path.isabs(ledger):
             raise ConfigError(
@@ -449,13 +423,6 @@ def _result(error: DealkitError | None) -> str:
     if isinstance(error, RecordedError) and error.in_flight:
         return "in_flight"
     return "" if error is None else error.outcome
-
-
-def _texts(texts: Iterable[str]) -> Any:
-    """Texts as Arrow has them, which takes a tenth of the memory of Python's."""
-    rest = iter(texts)
-    chunks = iter(lambda: pyarrow.array([*islice(rest, 65_536)], pyarrow.string()), pyarrow.array([], pyarrow.string()))
-    return pyarrow.chunked_array([*chunks], pyarrow.string())
 
 
 def _for_all(failed: Any) -> str | None:
