@@ -179,6 +179,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.look_up_in_ledger, ("/none/agents.ledger", None, None), []),
         ],
         "show_ledger": [partial(native.show_ledger, ("/none/agents.ledger", None, None))],
+        "ledger_path": [partial(native.ledger_path, "agents.ledger")],
         "ledgers_in_folder": [partial(native.ledgers_in_folder, "/none")],
         "move_ledger": [partial(native.move_ledger, ("/none/agents.ledger", None, None), "https://deals.example.com")],
         "watch": [partial(native.watch, 20, [("a", "b"), ("a b", "c")]), partial(native.watch, 20, [("a", 1)])],

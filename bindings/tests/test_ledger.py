@@ -144,14 +144,6 @@ def test_a_response_that_cannot_be_read_leaves_an_agent(sandbox: Sandbox, ledger
     assert [creation.agent_id for creation in second] == ["a_7", None]
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429])
-def test_a_refusal_of_the_caller_is_not_one_of_the_row(status: int, sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(status=status, retry_after=0)
-    assert told(in_order(client, rows=rows(1), ledger=ledger)) == [("rejected", False)]
-    assert told(in_order(client, rows=rows(1), ledger=ledger)) == [("succeeded", False)]
-
-
 def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
     client = client_of(sandbox)
     keys: list[Any] = ["a", KeyError("CANARY"), 7, "", "\ud800", None, "b"]
@@ -247,25 +239,6 @@ def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandb
     assert "profile.external_id is the key of the row and must be a str, not int" in texts[1]
     assert "no key, or an empty one" in texts[2]
     assert "the row has no profile.external_id to use as its key: KeyError" in texts[4]
-
-
-@BOTH
-def test_rows_that_were_looked_up_are_settled(run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(act_then_reset=True)
-    sandbox.fail_next(cut="before-head")
-    sandbox.fail_next(status=422)
-    first = run(client, rows=rows(4), ledger=ledger, key="email", concurrency=1)
-    assert [creation.outcome for creation in first] == ["unknown", "unknown", "rejected", "succeeded"]
-
-    # Find out, settle, run again.
-    there = {agent.email: agent.id for agent in sandbox.agents}
-    found = {creation.key: there.get(creation.key) for creation in first[:3]}
-    settle(ledger, found)
-    again = run(client, rows=rows(4), ledger=ledger, key="email")
-    assert told(again) == [("succeeded", True), ("succeeded", False), ("succeeded", False), ("succeeded", True)]
-    assert again[0].agent_id == there["row0@example.com"]
-    assert emails(sandbox) == sorted({*emails(sandbox)}) and len(emails(sandbox)) == 4
 
 
 class Text(str):
@@ -524,13 +497,9 @@ def test_a_service_that_has_another_name_keeps_its_ledger(sandbox: Sandbox, ledg
     other = sandbox.url.replace("127.0.0.1", "LOCALHOST") + "/"
     renamed = Client(base_url=other, service_key=sandbox.service_key)
     assert "`dealkit ledger move`" in str(refusal(renamed, ledger))
-    for wrong in ["localhost", "ftp://localhost", f"{sandbox.url}/v1", "\0"]:
-        with pytest.raises(LedgerError, match="base_url") as raised:
-            move(ledger, wrong)
-        assert raised.value.reason == "refused" and raised.value.index is None
-    url: Any = None
-    with pytest.raises(TypeError, match="base_url must be a str, not NoneType"):
-        move(ledger, url)
+    with pytest.raises(LedgerError, match="base_url") as raised:
+        move(ledger, "ftp://localhost")
+    assert raised.value.reason == "refused" and raised.value.index is None
     move(ledger, other)
     assert told(in_order(renamed, rows=rows(2), ledger=ledger)) == [("succeeded", True), ("succeeded", False)]
     assert refusal(client_of(sandbox), ledger).reason == "other_service"
@@ -541,13 +510,6 @@ def refusal(client: Client, ledger: Path) -> LedgerError:
         client.agents.create_many(rows(1), ledger=ledger, key=email)
     assert raised.value.outcome == "not_sent"
     assert str(ledger) in str(raised.value)
-    return raised.value
-
-
-def refusal_of_rows(client: Client, ledger: Path) -> LedgerError:
-    """The error of a ledger that is found to be unusable when it is opened, or when the first row is looked up."""
-    with pytest.raises(LedgerError) as raised:
-        next(client.agents.create_many(rows(1), ledger=ledger, key=email))
     return raised.value
 
 
@@ -566,19 +528,6 @@ def test_what_is_wrong_with_a_ledger_is_said(sandbox: Sandbox, ledger: Path) -> 
     with Sandbox() as other:
         error = refusal(client_of(other), ledger)
     assert error.reason == "other_service" and sandbox.url in str(error)
-
-    changed = ledger.with_name("changed.ledger")
-    for change, reason in [
-        ("UPDATE ledger SET salt = zeroblob(32)", "broken"),
-        ("DROP TABLE creates", "broken"),
-        ("PRAGMA user_version = 2", "newer_format"),
-    ]:
-        shutil.copy(ledger, changed)
-        with closing(sqlite3.connect(changed)) as database:
-            database.execute(change)
-            database.commit()
-        error = refusal_of_rows(client, changed)
-        assert error.reason == reason and "begin a new" not in str(error).replace("Do not begin a new", "")
     assert len(sandbox.requests) == 2
 
 
@@ -605,24 +554,9 @@ def test_a_ledger_that_cannot_be_written_is_refused(sandbox: Sandbox, ledger: Pa
     assert error.reason == "io" and "make the file and its folder writable" in str(error)
 
 
-def test_jobs_share_a_ledger(sandbox: Sandbox, ledger: Path) -> None:
+def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
+    """When it ends, when it is dropped, and at the end of `with`."""
     client = client_of(sandbox)
-    sandbox.fail_next(delay=1, after=1, times=1)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1) as many,
-    ):
-        next(many)
-        rest = pool.submit(list, many)
-        until(lambda: show(ledger).in_flight == 1)
-        first, second, third = in_order(client, rows=rows(3), ledger=ledger)
-        assert told([first, second, third]) == [("succeeded", True), ("unknown", True), ("succeeded", False)]
-        assert isinstance(second.error, RecordedError) and second.error.in_flight
-        assert "being sent elsewhere right now; nothing was sent" in str(second.error)
-        assert pickle.loads(pickle.dumps(second.error)).in_flight
-        assert told(rest.result()) == [("succeeded", False), ("succeeded", True)]
-    assert emails(sandbox) == [email(row) for row in rows(3)]
-    # A job closes its ledger when it ends, when it is dropped, and at the end of `with`.
     for _ in range(20):
         assert len(in_order(client, rows=rows(3), ledger=ledger)) == 3
         next(client.agents.create_many(rows(9), ledger=ledger, key=email))
@@ -653,7 +587,8 @@ def test_what_a_killed_process_was_sending_is_unknown(sandbox: Sandbox, ledger: 
         until(lambda: show(ledger).in_flight == 1)
         results = in_order(client, rows=rows(3), ledger=ledger)
         assert told(results) == [("succeeded", True), ("unknown", True), ("succeeded", False)]
-        assert results[1].error.in_flight
+        error = pickle.loads(pickle.dumps(results[1].error))
+        assert error.in_flight and "being sent elsewhere right now; nothing was sent" in str(error)
         other.kill()
         other.communicate()
     (unknown,) = in_order(client, rows=rows(2)[1:], ledger=ledger)
@@ -868,53 +803,6 @@ def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, le
         assert sum(syncs) < 30 * 6  # Rows that wait share a transaction.
 
 
-INTERRUPTED = (
-    ROWS % 60
-    + """
-import signal, sys
-from dealkit import Client
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with Client(max_retries=0).agents.create_many(
-    rows, ledger=sys.argv[1], key=lambda row: row["email"], on_error="return", concurrency=4
-) as many:
-    try:
-        for creation in many:
-            print(creation.index, creation.outcome, creation.recorded, flush=True)
-    except KeyboardInterrupt:
-        for creation in many.cancel():
-            print(creation.index, creation.outcome, creation.recorded)
-"""
-)
-
-
-def test_an_interrupted_job_goes_on(sandbox: Sandbox, ledger: Path) -> None:
-    sandbox.fail_next(delay=0.02, times=None)
-    doubtful: set[int] = set()
-    done = False
-    for interrupted_after in [1, 13, 25, None]:
-        with python(INTERRUPTED, str(ledger), url=sandbox.url) as job:
-            assert job.stdout is not None
-            lines = []
-            for line in job.stdout:
-                lines.append(line.split())
-                fresh = sum(recorded == "False" for _, _, recorded in lines)
-                if fresh == interrupted_after:
-                    job.send_signal(signal.SIGINT)
-                    interrupted_after = None
-            assert job.wait() == 0
-        assert len({index for index, _, _ in lines}) == len(lines)
-        assert {outcome for _, outcome, _ in lines} <= {"succeeded", "unknown", "not_sent"}
-        doubtful |= {int(index) for index, outcome, _ in lines if outcome == "unknown"}
-        # Rows in doubt stay in doubt, and no others are.
-        assert {int(i) for i, outcome, recorded in lines if recorded == "True" and outcome == "unknown"} <= doubtful
-        done = len(lines) == 60
-    assert done
-    found = emails(sandbox)
-    assert len(found) == len({*found})
-    missing = {email(row) for row in rows(60)} - {*found}
-    assert missing <= {email(row(index)) for index in doubtful}
-
-
 def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path) -> None:
     client = client_of(sandbox)
     sandbox.fail_next(act_then_reset=True)
@@ -970,20 +858,3 @@ def test_the_next_row_is_taken_while_an_outcome_is_recorded(
         assert [(creation.index, creation.outcome) for creation in came.result()] == [
             (number, "succeeded") for number in range(4)
         ]
-
-
-def test_rows_of_a_job_with_a_ledger_are_taken_as_they_are_asked_for(sandbox: Sandbox, ledger: Path) -> None:
-    def endless() -> Iterator[CreateAgentParams]:
-        number = 0
-        while True:
-            yield row(number)
-            number += 1
-
-    client = client_of(sandbox)
-    left = []
-    for _ in range(2):
-        with client.agents.create_many(endless(), ledger=ledger, key=email, concurrency=4) as many:
-            assert [next(many).index for _ in range(10)] == [*range(10)]
-            left = many.cancel()
-    # A row whose outcome is being recorded has left its place to the next one.
-    assert len(sandbox.agents) <= 10 + 2 * 4 and all(creation.index >= 10 for creation in left)

@@ -126,29 +126,6 @@ def test_an_endless_generator_is_asked_no_further_than_needed(bulk: Bulk, concur
     assert list(items) == []
 
 
-def test_an_iterator_of_identifiers_that_takes_deals_itself(client: Client) -> None:
-    class Ids:
-        def __init__(self) -> None:
-            self.taken: list[str] = []
-            self.left = ids(40)
-
-        def __iter__(self) -> Ids:
-            return self
-
-        def __next__(self) -> str:
-            if not self.left:
-                raise StopIteration
-            if len(self.left) == 20:
-                self.left.pop()
-                self.taken.append(next(deals).id)
-            return self.left.pop()
-
-    wanted = Ids()
-    deals = client.deals.retrieve_many(wanted, concurrency=16)
-    assert len([*deals]) + len(wanted.taken) == 39
-    assert len(wanted.taken) == 1
-
-
 def test_deals_that_are_too_large_to_be_read_at_once(peer: Any) -> None:
     large = "x" * 200_000
     server = peer(lambda request: answer(200, f'{{"id": "d", "status": "{large}"}}'))
@@ -180,16 +157,6 @@ def test_a_callable_is_told_of_progress(bulk: Bulk, many_deals: Client) -> None:
         told.clear()
         list(bulk.many(many_deals, given, progress=lambda done, total: told.append((done, total))))
         assert told == [(1, total), (2, total), (3, total)]
-
-
-def test_a_callable_that_raises(client: Client) -> None:
-    def broken(done: int, total: int | None) -> None:
-        raise LookupError("mine")
-
-    deals = client.deals.retrieve_many(ids(3), progress=broken)
-    with pytest.raises(LookupError):
-        next(deals)
-    assert list(deals) == []
 
 
 @BULK
@@ -234,19 +201,6 @@ def test_a_slow_consumer_loses_nothing() -> None:
         next(deals)
         time.sleep(0.8)
         assert len(list(deals)) == 3
-
-
-def test_in_threads_at_once(client: Client) -> None:
-    wanted = ids(60)
-    results: list[list[str]] = []
-
-    def work() -> None:
-        results.append([deal.id for deal in client.deals.retrieve_many(wanted)])
-
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(8):
-            pool.submit(work)
-    assert results == [wanted] * 8
 
 
 @BULK

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dealkit import _native
 from dealkit._bulk.keys import KeyOf
 from dealkit._bulk.resolve import RowInDoubt
-from dealkit._core.arguments import file_path
+from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
-from dealkit._core.private import private
+from dealkit._core.private import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,7 @@ __all__ = [
     "init",
     "look_up",
     "move",
+    "path",
     "settle",
     "show",
     "unsettle",
@@ -97,6 +98,18 @@ class Summary(NamedTuple):
     """Rows of which nobody knows whether they have an agent, in the order in which they were sent."""
 
 
+def path(ledger: str | PathLike[str]) -> Path | None:
+    """The file of a ledger, or None if it is in a database.
+
+    >>> ledger.path("postgresql://deals@db.example.com/deals")
+
+    Args:
+        ledger: The name of the ledger, as every function takes it.
+    """
+    found = unwrap(_native.ledger_path(file_path("ledger", ledger)))
+    return None if found is None else Path(found)
+
+
 def in_folder(folder: str | PathLike[str]) -> list[Path]:
     """The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
     not exist has none.
@@ -116,6 +129,7 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
     return [Path(path) for path in unwrap(_native.ledgers_in_folder(file_path("folder", folder)))]
 
 
+@sealed
 def show(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> Summary:
     """Counts what a ledger has, and lists the rows in doubt.
 
@@ -127,19 +141,13 @@ def show(path: str | PathLike[str], *, service: str | None = None, key: str | No
     Raises:
         LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    given = {"path": path, "service": service, "key": key}
-    del path
-    return _show(given)
-
-
-@private
-def _show(given: dict[str, Any]) -> Summary:
-    service, key, numbers, in_doubt = unwrap(_native.show_ledger(_named(given)))
+    service, key, numbers, in_doubt = unwrap(_native.show_ledger(_named(path, service, key)))
     rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
     succeeded, rejected, with_agent, without_agent, in_flight = numbers
     return Summary(service, key, succeeded, rejected, with_agent, without_agent, in_flight, rows)
 
 
+@sealed
 def look_up(
     path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None, service: str | None = None
 ) -> list[Recorded | None]:
@@ -160,17 +168,11 @@ def look_up(
     Raises:
         LedgerError: The file cannot be read or is not a ledger, or its keys have another name.
     """
-    given = {"path": path, "keys": keys, "key": key, "service": service}
-    del path, keys
-    return _look_up(given)
-
-
-@private
-def _look_up(given: dict[str, Any]) -> list[Recorded | None]:
-    found = unwrap(_native.look_up_in_ledger(_named(given), _keys(given["keys"])))
+    found = unwrap(_native.look_up_in_ledger(_named(path, service, key), _keys(keys)))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
+@sealed
 def settle(
     path: str | PathLike[str],
     found: Mapping[str, str | None],
@@ -203,18 +205,10 @@ def settle(
             word for nobody, such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was
             recorded. Or the file cannot be read or written, or is not a ledger.
     """
-    given = {"path": path, "found": found, "dry_run": dry_run, "service": service, "key": key}
-    del path, found
-    return _settle(given)
-
-
-@private
-def _settle(given: dict[str, Any]) -> int:
-    named, found, dry_run = _named(given), given["found"], given["dry_run"]
+    named = _named(path, service, key)
     if not isinstance(found, Mapping):
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
-    if not isinstance(dry_run, bool):
-        raise TypeError(f"dry_run must be a bool, not {type(dry_run).__name__}")
+    check_bools(dry_run=dry_run)
     pairs = [
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
@@ -222,6 +216,7 @@ def _settle(given: dict[str, Any]) -> int:
     return unwrap(_native.settle_ledger(named, pairs, dry_run))
 
 
+@sealed
 def unsettle(
     path: str | PathLike[str], keys: Iterable[str], *, service: str | None = None, key: str | None = None
 ) -> int:
@@ -241,16 +236,10 @@ def unsettle(
         LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
             cannot be read or written, or is not a ledger.
     """
-    given = {"path": path, "keys": keys, "service": service, "key": key}
-    del path, keys
-    return _unsettle(given)
+    return unwrap(_native.unsettle_ledger(_named(path, service, key), _keys(keys)))
 
 
-@private
-def _unsettle(given: dict[str, Any]) -> int:
-    return unwrap(_native.unsettle_ledger(_named(given), _keys(given["keys"])))
-
-
+@sealed
 def move(path: str | PathLike[str], base_url: str, *, service: str | None = None, key: str | None = None) -> None:
     """Records that the service has another base URL from now on, for example because its host was renamed.
 
@@ -268,19 +257,13 @@ def move(path: str | PathLike[str], base_url: str, *, service: str | None = None
     Raises:
         LedgerError: That is not a base URL, or the file cannot be read or written or is not a ledger.
     """
-    given = {"path": path, "base_url": base_url, "service": service, "key": key}
-    del path
-    _move(given)
-
-
-@private
-def _move(given: dict[str, Any]) -> None:
-    named, base_url = _named(given), given["base_url"]
+    named = _named(path, service, key)
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
     unwrap(_native.move_ledger(named, base_url))
 
 
+@sealed
 def init(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> None:
     """Makes the tables in a database, so that jobs need no right to make any, and a ledger, if ``service`` is given.
 
@@ -297,16 +280,10 @@ def init(path: str | PathLike[str], *, service: str | None = None, key: str | No
     Raises:
         LedgerError: The database cannot be reached, or its user may not make tables.
     """
-    given = {"path": path, "service": service, "key": key}
-    del path
-    _init(given)
+    unwrap(_native.init_ledger(_named(path, service, key)))
 
 
-@private
-def _init(given: dict[str, Any]) -> None:
-    unwrap(_native.init_ledger(_named(given)))
-
-
+@sealed
 def copy(
     path: str | PathLike[str], target: str | PathLike[str], *, service: str | None = None, key: str | None = None
 ) -> int:
@@ -328,23 +305,15 @@ def copy(
         LedgerError: One of them cannot be read or written, a job is using the ledger, or the target has rows. Then
             nothing is copied.
     """
-    given = {"path": path, "target": target, "service": service, "key": key}
-    del path, target
-    return _copy(given)
+    return unwrap(_native.copy_ledger(_named(path, service, key), file_path("target", target)))
 
 
-@private
-def _copy(given: dict[str, Any]) -> int:
-    return unwrap(_native.copy_ledger(_named(given), file_path("target", given["target"])))
-
-
-def _named(given: dict[str, Any]) -> tuple[str, str | None, str | None]:
+def _named(path: Any, service: Any, key: Any) -> tuple[str, str | None, str | None]:
     """The ledger that is meant."""
-    name = file_path("path", given["path"])
-    for what, kind in (("service", "a base URL"), ("key", "the name of a field")):
-        if given[what] is not None and not isinstance(given[what], str):
-            raise TypeError(f"{what} must be {kind}, not {type(given[what]).__name__}")
-    return name, given["service"], given["key"]
+    for what, kind, given in (("service", "a base URL", service), ("key", "the name of a field", key)):
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
+    return file_path("path", path), service, key
 
 
 def _keys(keys: Any) -> list[str]:

@@ -14,7 +14,7 @@ from dealkit._bulk.keys import FIELDS, key_of, named
 from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
-from dealkit._core.arguments import file_path
+from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import exception, unwrap
 from dealkit._core.keywords import close_match
 from dealkit._core.private import clear_frames, private
@@ -29,10 +29,10 @@ from dealkit.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Iterator
 
     from dealkit._bulk.progress import Progress
-    from dealkit._bulk.resolve import Resolve
+    from dealkit._bulk.resolve import Resolve, RowInDoubt
     from dealkit._calls.service import Service
     from dealkit._core.options import CallOptions
 
@@ -76,32 +76,20 @@ class _Creations(Window[Creation[T]]):
         *,
         raw: bool,
     ) -> None:
-        rows = given.pop("rows")
-        try:
-            kind = type(rows).__name__
-            if isinstance(rows, Mapping):
-                raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
-            if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
-                raise TypeError(f"rows must be an iterable of mappings, not {kind}")
-            source, total = iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None
-        finally:
-            # No frame may hold them when an exception leaves.
-            del rows
-        check_arguments(concurrency, ordered, on_error)
-        if not isinstance(validate, bool):
-            raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
-        self._key, self._key_name = named(key)
-        engine = service.open()
         when_in_doubt = "resend" if resend_unknown else "report" if resolve is None else "ask"
 
-        def begin(path: str | None) -> Any:
+        def begin(path: str | None) -> _native.Many:
+            check_arguments(concurrency, ordered, on_error)
+            check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+            self._key, self._key_name = named(key)
+            # Whether the ledger is open, if there is one.
+            self._is_open = path is None
             opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
-            return engine.create_many(ordered, native_options(options), raw, opening)
+            return unwrap(service.open().create_many(ordered, native_options(options), raw, opening))
 
-        has_ledger = given.get("ledger") is not None
-        many = unwrap(_begun(given, begin, key, resend_unknown, resolve, wait_in_flight))
+        source, total, many = _begun(given, begin, key, resend_unknown, resolve, wait_in_flight)
         call: Any = agent_row({}, False)
-        super().__init__(source, many, engine.describe(call), concurrency, on_error)
+        super().__init__(source, many, service.describe(call), concurrency, on_error)
         self._validate = validate
         # Why the ledger lacks the result of some row.
         self._unrecorded: DealkitError | None = None
@@ -109,8 +97,6 @@ class _Creations(Window[Creation[T]]):
         self._refused: dict[int, DealkitError] = {}
         # The results of `cancel`.
         self._left: dict[int, Creation[T]] = {}
-        # Whether the ledger is open, if there is one.
-        self._is_open = not has_ledger
         self._resolve = resolve
         # The rows in flight about which somebody may be asked, by key, each with its index.
         self._rows: dict[str, tuple[int, Any]] = {}
@@ -248,39 +234,28 @@ class _Creations(Window[Creation[T]]):
         """Asks the program about rows in doubt. What is not answered is asked again."""
         if self._resolve is None:
             return
-        for question in unwrap(many.questions()):
-            if question[0] not in self._asking:
-                self._ask(many, question)
+        for number, key, sent, status, request in unwrap(many.questions()):
+            if number not in self._asking:
+                doubt = in_doubt(key, self._rows[key][1], sent, status, request)
+                self._ask(many, number, self._rows[key][0], doubt)
 
-    def _ask(self, many: _native.Many, question: Any) -> None:
-        index, row = self._rows[question[1]]
-        answer: Any = None
+    def _ask(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
         try:
-            answer = self._resolve(in_doubt(question, row))  # type: ignore[misc]
-            if self._is_awaited(answer):
-                self._await(many, question[0], index, answer)
-                return
-            self._answer(many, question[0], *said(answer))
+            self._answer(many, number, self._resolve(doubt))  # type: ignore[misc]
         except Exception as error:
-            self._fail(many, question[0], index, error)
+            self._fail(many, number, index, error)
         finally:
-            # No frame may hold them when an exception leaves.
-            del question, row, answer
+            # No frame may hold it when an exception leaves.
+            del doubt
 
-    def _is_awaited(self, answer: object) -> bool:
-        return False
-
-    def _await(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
-        raise NotImplementedError
-
-    def _answer(self, many: _native.Many, number: int, said: str, id: str | None = None) -> None:
-        unwrap(many.answer(number, said, id))
+    def _answer(self, many: _native.Many, number: int, answer: object) -> None:
+        unwrap(many.answer(number, *said(answer)))
 
     def _fail(self, many: _native.Many, number: int, index: int, error: Exception) -> None:
         # Its frames may hold what is personal.
         clear_frames(error)
         self._unanswered[index] = error
-        self._answer(many, number, "failed")
+        unwrap(many.answer(number, "failed"))
 
     def _finish(self) -> None:
         """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
@@ -346,38 +321,42 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
     __slots__ = ()
 
-    def _is_awaited(self, answer: object) -> bool:
-        return hasattr(answer, "__await__")
-
-    def _await(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
+    def _ask(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
         from asyncio import ensure_future
 
-        self._asking[number] = ensure_future(self._answered(many, number, index, answer))
+        self._asking[number] = ensure_future(self._asked(many, number, index, doubt))
 
-    async def _answered(self, many: _native.Many, number: int, index: int, answer: Awaitable[Any]) -> None:
+    async def _asked(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
         try:
-            self._answer(many, number, *said(await answer))
+            answer: Any = self._resolve(doubt)  # type: ignore[misc]
+            self._answer(many, number, await answer if hasattr(answer, "__await__") else answer)
         except Exception as error:
             self._fail(many, number, index, error)
         except BaseException:
             # It was cancelled: the row stays unknown.
-            self._answer(many, number, "failed")
+            unwrap(many.answer(number, "failed"))
             raise
         finally:
-            del self._asking[number]
+            del self._asking[number], doubt
 
 
 @private
-def _begun(given: dict[str, Any], begin: Callable[[str | None], Any], *checked: Any) -> Any:
-    """A job with the ledger that is given, whose URL may have a password."""
-    return begin(_checked_path(given["ledger"], *checked))
+def _begun(
+    given: dict[str, Any], begin: Callable[[str | None], _native.Many], *checked: Any
+) -> tuple[Iterator[Any], int | None, _native.Many]:
+    """The iterator of the rows, their number, if it is known, and the job, with a ledger whose URL may have a password."""
+    rows = given["rows"]
+    kind = type(rows).__name__
+    if isinstance(rows, Mapping):
+        raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+    if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
+        raise TypeError(f"rows must be an iterable of mappings, not {kind}")
+    path = _checked_path(given["ledger"], *checked)
+    return iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None, begin(path)
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
     """The ledger's path, once everything that a ledger needs is known to be given and valid."""
-    for name, flag in (("resend_unknown", resend_unknown), ("wait_in_flight", wait_in_flight)):
-        if not isinstance(flag, bool):
-            raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of a RowInDoubt, not {type(resolve).__name__}")
     if resolve is not None and resend_unknown:
@@ -385,20 +364,13 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait
             "resolve and resend_unknown exclude each other: resolve says of each row whether it is sent again"
         )
     if ledger is None:
-        needing = {
-            "key": key is not None,
-            "resend_unknown": resend_unknown,
-            "resolve": resolve is not None,
-            "wait_in_flight": wait_in_flight,
-        }
-        for name, is_given in needing.items():
-            if is_given:
+        needing = {"key": key, "resend_unknown": resend_unknown, "resolve": resolve, "wait_in_flight": wait_in_flight}
+        for name, value in needing.items():
+            if value:
                 raise TypeError(f"{name} needs a ledger: name its file with ledger=")
         return None
     if key is None:
         raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
-    if not isinstance(key, str) and not callable(key):
-        raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
     return file_path("ledger", ledger)
 
 

@@ -39,6 +39,8 @@ def named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], ob
     if isinstance(key, KeyOf):
         return key, key.name
     if not isinstance(key, str):
+        if key is not None and not callable(key):
+            raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
         return key, None
     field, *path = key.split(".")
     if field not in FIELDS or any("\ud800" <= character <= "\udfff" for character in key):

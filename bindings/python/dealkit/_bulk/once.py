@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
-from dealkit._core.arguments import file_path
+from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions
 from dealkit._core.private import private
@@ -40,9 +40,7 @@ def _keyed(given: dict[str, Any]) -> tuple[_native.Call[Any], CallOptions]:
     options: Any = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
     key, keys, ledger = given.pop("key"), given.pop("keys"), given.pop("ledger")
     flags = {name: given.pop(name) for name in ("resend_unknown", "wait_in_flight")}
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
+    check_bools(**flags)
     if not isinstance(key, str):
         raise TypeError(f"key must be a str, the key of this agent, not {type(key).__name__}")
     if keys is not None and not isinstance(keys, str):

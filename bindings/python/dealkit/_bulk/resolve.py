@@ -37,9 +37,8 @@ Resolve = Callable[[RowInDoubt], Answer | Awaitable[Answer]]
 """A function that is asked whether the agent of a row exists: its id, False if there is none, None if it cannot tell."""
 
 
-def in_doubt(question: tuple[int, str, int, int | None, str | None], row: Any) -> RowInDoubt:
+def in_doubt(key: str, row: Any, sent: int, status: int | None, request: str | None) -> RowInDoubt:
     """The row of a question, as the program is asked about it."""
-    _, key, sent, status, request = question
     return RowInDoubt(key, row, _EPOCH + timedelta(milliseconds=sent), status, request)
 
 

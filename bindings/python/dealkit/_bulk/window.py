@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.progress import begin
-from dealkit._core.arguments import check_int, check_on_error
+from dealkit._core.arguments import check_bools, check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
 from dealkit._observe import watch
@@ -33,8 +33,7 @@ _AT_A_TIME = 32
 def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
     """Refuses arguments with which no job can begin."""
     check_int("concurrency", concurrency, 1)
-    if not isinstance(ordered, bool):
-        raise TypeError(f"ordered must be a bool, not {type(ordered).__name__}")
+    check_bools(ordered=ordered)
     check_on_error(on_error)
 
 

@@ -18,6 +18,13 @@ def check_int(name: str, value: object, least: int, most: int | None = None, *, 
         raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
+def check_bools(**given: object) -> None:
+    """Refuses anything but a bool for these arguments."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+
+
 def check_on_error(on_error: object) -> None:
     """Refuses any other value of ``on_error`` than ``"raise"`` and ``"return"``."""
     if on_error not in ("raise", "return"):

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dealkit import _native
+from dealkit._core.arguments import check_bools
 from dealkit._core.failure import exception, unwrap
 from dealkit._core.options import OMITTED
 from dealkit._core.plain import plain
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 def create_agent(given: dict[str, Any]) -> _native.Call[_native.Agent]:
     """The call that creates an agent from the arguments of ``create``."""
     validate = given.pop("validate")
-    if not isinstance(validate, bool):
-        raise TypeError(f"validate must be a bool, not {type(validate).__name__}")
+    check_bools(validate=validate)
     return unwrap(_create_agent(given, validate))
 
 
