@@ -213,7 +213,7 @@ class Terminal:
         # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else.
         self._process = subprocess.Popen(
             [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
-            env=environment(url, key, {"TERM": "xterm", "COLUMNS": "100", **(env or {})}),
+            env=environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
             cwd=cwd,
             stdin=slave,
             stdout=slave,

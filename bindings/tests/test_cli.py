@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 from commands import Terminal, dealkit, end, environment, start
 from conftest import Authority, answer, exact
 
-from dealkit import Client, Deal
+from dealkit import Client
 from dealkit.testing import READINGS, Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -92,8 +94,8 @@ def test_what_is_not_set_up(url: str, key: str, told: str) -> None:
 VIEW = """\
 Deal d
   Status       CLOSED
-  Expiry date  29 Feb 2024
-  Created at   31 Jan 2024, 09:30:00 UTC
+  Expiry date  2024-02-29
+  Created at   2024-01-31 09:30:00 UTC
 
 Listing contract lc_1
   Sale price  1,450,000
@@ -132,7 +134,10 @@ Metadata
   source  import
 
 Undocumented fields
-  new  {"rate":1.10,"on":true}
+
+  new
+    rate  1.10
+    on    yes
 """
 SEEN: dict[str, Any] = {
     "id": "d",
@@ -187,15 +192,6 @@ def test_a_deal_however_it_is_written(reading: str) -> None:
     assert (code, told) == (0, "") and shown.startswith("Deal d_1\n")
 
 
-def test_a_deal_cannot_command_the_terminal() -> None:
-    hostile = "a\x1b[2Jb\x9bc\u202ed\re"
-    deal = {"id": "d", "status": hostile, "metadata": {hostile: hostile}, "new": {hostile: hostile}}
-    with Sandbox([deal]) as sandbox:
-        shown = dealkit("deal", "d", url=sandbox.url).shown
-    assert "\\x1b[2Jb\\x9bc\\u202ed\\re" in shown
-    assert not set("\x1b\x9b\u202e\r") & set(shown)
-
-
 def test_json_cannot_command_the_terminal_and_is_the_same_document() -> None:
     hostile = "a\x1b[2Jb\x9bc\u202ed\re\x7f"
     with Sandbox([{"id": "d", "status": hostile, "metadata": {hostile: hostile}}]) as sandbox:
@@ -203,25 +199,9 @@ def test_json_cannot_command_the_terminal_and_is_the_same_document() -> None:
             assert terminal.end() == 0
         assert not set("\x1b\x9b\u202e\x7f") & set(terminal.screen)
         assert json.loads(terminal.screen)["metadata"] == {hostile: hostile}
+        assert "\\x1b[2Jb\\x9bc\\u202ed\\re\\x7f" in dealkit("deal", "d", url=sandbox.url).shown
         # Elsewhere, it is as exact as the service's.
         assert "\u202e" in dealkit("deal", "d", "--json", url=sandbox.url).shown
-
-
-def test_every_field_is_shown() -> None:
-    """No part of a deal is left out: it is the user's."""
-    with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key") as client:
-        deal = client.deals.retrieve("d_1")
-        shown = dealkit("deal", "d_1", url=sandbox.url).shown
-
-    def leaves(value: Any) -> list[Any]:
-        if isinstance(value, dict | list):
-            return [leaf for one in (value.values() if isinstance(value, dict) else value) for leaf in leaves(one)]
-        return [value]
-
-    texts = [leaf for leaf in leaves(deal.to_dict()) if isinstance(leaf, str)]
-    assert len(texts) > 40
-    for text in texts:
-        assert text in shown, text
 
 
 def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
@@ -299,7 +279,7 @@ class Interrupt:
 
 sys.meta_path.insert(0, Interrupt())
 sys.exit(main(["check"]))"""
-    for module, told in (("signals", ""), ("arguments", "dealkit: stopped\n"), ("check", "dealkit: stopped\n")):
+    for module, told in (("signals", ""), ("arguments", "dealkit: stopped\n"), ("service", "dealkit: stopped\n")):
         command = [sys.executable, "-c", script, f"dealkit._cli.{module}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", told)
@@ -371,19 +351,14 @@ def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
         "nothing listens at the host and port in the base URL; are they right, and is the service up?\n" in done.shown
     )
 
-    done = dealkit("check", "--base-url", "https://deals.invalid")
-    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
+    env = {"HTTPS_PROXY": nowhere(), "NO_PROXY": "", "no_proxy": ""}
+    done = dealkit("check", "--base-url", "https://deals.example.com", env=env)
+    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
 
     # A login page, as of a hotel's network, is not a response of the service.
     done = dealkit("check", url=peer(answer(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
     assert done.code == 3 and "but it did not respond as it should" in checked(done)["Reached"]
     assert "Is there a login page in between?" in done.shown
-
-
-def test_check_through_a_proxy_that_is_not_there() -> None:
-    env = {"HTTPS_PROXY": nowhere(), "NO_PROXY": "", "no_proxy": ""}
-    done = dealkit("check", "--base-url", "https://deals.example.com", env=env)
-    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
 
 
 def test_check_of_a_wrong_path_and_of_another_server(peer: Any, dealkit_sandbox: Sandbox) -> None:
@@ -411,8 +386,30 @@ def test_the_package_does_not_import_the_command() -> None:
     assert shown.stdout.strip() == ""
 
 
-def test_the_parts_of_deals_are_all_known() -> None:
-    """A field that is added to the core is shown, and has a column, without a change here."""
-    from dealkit._cli.flat import COLUMNS
+def test_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
+    """No line is wider, no word is cut, and no value is lost."""
+    wide = dealkit("deal", "d_1", url=dealkit_sandbox.url).shown
+    for arguments in (["deal", "d_1"], ["check"], ["agents", "import", "--help"], ["deal", "nope"]):
+        with Terminal(*arguments, url=dealkit_sandbox.url, env={"COLUMNS": "40", "NO_COLOR": "1"}) as terminal:
+            terminal.end()
+        words = {word for word in re.split(r"\s+", wide if arguments == ["deal", "d_1"] else "") if word}
+        assert words <= {*terminal.screen.split()}
+        for line in terminal.screen.splitlines():
+            assert len(line) <= 40 or len(line.split()) == 1 or line.startswith("usage:"), line
 
-    assert {name.partition(".")[0] for name in COLUMNS} == {*Deal.__match_args__, "extra"}
+
+@pytest.mark.parametrize("command", ["check", "deal nope", "deals export --ids - --out o.csv", "ledger show no.ledger"])
+def test_every_command_can_print_one_object(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    done = dealkit(*command.split(), "--json", url=dealkit_sandbox.url, given="d_1\nd_9\n", cwd=tmp_path)
+    found = json.loads(done.shown)
+    assert done.shown.count("\n") == 1 and {"counts", "files", "errors"} <= {*found}
+    assert bool(found["errors"]) == (command in ("deal nope", "ledger show no.ledger"))
+    assert all(one["message"] in done.told for one in found["errors"])
+
+
+def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    for line, completions in (("dealkit de", ["deal", "deals"]), ("dealkit agents import --date", ["--date-format"])):
+        env = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"), "_ARGCOMPLETE_IFS": "\n"}
+        env |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+        subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=60)
+        assert [one.strip() for one in (tmp_path / "out").read_text().split("\n")] == completions

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from typing import Any
 
 import pytest
 from commands import Import, counts, dealkit, end
 from conftest import until
+from offices import MAPS, office
 
 from dealkit.ledger import show
 from dealkit.testing import Sandbox
@@ -37,15 +39,20 @@ agents.csv: 6 rows, UTF-8, separated by semicolons
   profile.onboarding_complete  profile.onboarding_complete
 
 What is wrong
-  row 3                E-mail                       must be a bare e-mail address such as ada@example.com
-  row 3                First name                   is required and missing
-  row 3                Role                         must be one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
-  row 3                Phone                        must be a plus sign followed by digits only, such as +15550100
-  row 4                profile.onboarding_complete  must be TRUE or FALSE
-  row 6                                             has more cells than there are columns; are quotation marks missing around a cell?
-  row 8 (as in row 2)  E-mail                       is the same as in an earlier row, but must tell the rows apart: keep one of the two, or name another column with --key
+  Rows  Column                       Problem
+  3     E-mail                       must be a bare e-mail address such as ada@example.com
+  3     First name                   is required and missing
+  3     Role                         must be one of COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
+  3     Phone                        must be a plus sign followed by digits only, such as +15550100
+  4     profile.onboarding_complete  must be TRUE or FALSE
+  6                                  has more cells than there are columns; are quotation marks missing around a cell?
+  8     E-mail                       is the same as in row 2, but must tell the rows apart: keep one of the two, or name another column with --key
 
 2 rows can be sent, 4 cannot
+
+With these options, 2 of 6 rows could be sent. Are they right?
+  --value role:agent=AGENT
+If the phone numbers are of one country, add it: --phone-country DE is Germany.
 """
 NUMBERED = "Number,email,first_name,last_name\n"
 
@@ -73,19 +80,21 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: Import) -> None:
     imports.write("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
     done = imports.dry("--report", "r.csv")
     told = done.shown.partition("What is wrong\n")[2].partition("\n\n")[0].splitlines()
-    assert [re.split("  +", line.strip()) for line in told] == [
-        ["341 rows: 2-342", "phone", "must be a plus sign followed by digits only, such as +15550100"],
-        ["7 rows: 9, 59, 109, …", "first_name", "must be 1 to 255 characters, got 263 (row 9)"],
+    assert [re.split("  +", line.strip()) for line in told[1:]] == [
+        ["2-342 (341 rows)", "phone", "must be a plus sign followed by digits only, such as +15550100"],
+        ["9, 59, 109, … (7 rows)", "first_name", "must be 1 to 255 characters, got 263 (row 9)"],
         [
-            "6 rows: 337 (as in row 2), 338 (as in row 3), 339 (as in row 4), …",
+            "337-342 (6 rows)",
             "email",
-            "is the same as in an earlier row, but must tell the rows apart: keep one of the two, or name another column with --key",
+            "is the same as in row 2, but must tell the rows apart: keep one of the two, or name another column with --key (row 337)",
         ],
     ]
     found = {row["row"]: row for row in imports.report("r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
-    assert found["342"]["message"].endswith("name another column with --key (as in row 7)")
+    assert found["342"]["message"].endswith(
+        "is the same as in row 7, but must tell the rows apart: keep one of the two, or name another column with --key"
+    )
 
 
 def test_two_rows_of_one_address_are_pointed_out(imports: Import) -> None:
@@ -93,10 +102,9 @@ def test_two_rows_of_one_address_are_pointed_out(imports: Import) -> None:
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n")
     done = imports.dry("--key", "Number", "--report", "r.csv")
     assert (
-        "Worth a look\n  rows 4 (as in row 2), 5 (as in row 2)  email  "
-        "is the same as in an earlier row: keep one of the two, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
+        "Worth a look\n  Rows  Column  Problem\n  4-5   email   is the same as in row 2: keep one of the two, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
     ) in done.shown
-    assert done.code == 0 and "unless they are two agents (as in row 2)" in (imports.folder / "r.csv").read_text()
+    assert done.code == 0 and "the same as in row 2: keep one" in (imports.folder / "r.csv").read_text()
     assert imports("--key", "Number").code == 0
     assert len(imports.sandbox.agents) == 4
 
@@ -150,11 +158,11 @@ def test_agents_are_created_as_the_table_says(imports: Import) -> None:
 
 def test_the_key_is_a_column(imports: Import) -> None:
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
-    same = "  row 3 (as in row 2)  email  is the same as in an earlier row, but must tell the rows apart: "
+    same = "  3     email   is the same as in row 2, but must tell the rows apart: "
     assert same in imports.dry().shown
     done = imports("--key", "Number")
     assert counts(done.shown) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  row 4  Number  is empty, but must tell the rows apart: fill it in, or name another " in done.shown
+    assert "  4     Number  is empty, but must tell the rows apart: fill it in, or name another " in done.shown
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
     wrong = imports("--key", "Nummer")
@@ -332,7 +340,7 @@ def test_no_cell_of_a_report_is_a_formula(imports: Import) -> None:
     assert [row["key"] for row in imports.report()] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
     imports.fill_in({"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
     settle = ["ledger", "settle", imports.ledger(), "agents.csv.report.csv"]
-    assert "5 rows with an agent" in imports.command(*settle, "--yes").shown
+    assert "With agent     5\n" in imports.command(*settle, "--yes").shown
 
 
 @pytest.mark.parametrize(
@@ -349,3 +357,63 @@ def test_no_value_of_a_row_is_in_an_error(fault: dict[str, Any], imports: Import
     kept = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
     for canary in (person, "canary@example.com", key):
         assert canary not in done.shown + done.told + kept
+
+
+def test_what_an_office_has_is_read_as_the_dry_run_proposes(imports: Import) -> None:
+    (imports.folder / "agents.csv").write_text(office(506), encoding="cp1252")
+    options = ["--encoding", "cp1252", *(part for one in MAPS for part in ("--map", one))]
+    before = json.loads(imports.dry(*options, "--json").shown)
+    assert before["counts"] == {"rows": 506, "sendable": 143, "invalid": 363, "to_send": 143}
+    assert {one["column"]: len(one["rows"]) for one in before["errors"]}["Geburtsdatum"] == 241
+    proposed = before["proposed"]["options"]
+    assert proposed[:6] == ["--date-format", "%d.%m.%Y", "--date-format", "%d.%m.%y", "--phone-country", "DE"]
+    assert {"role:agent=AGENT", "role:Makler=AGENT", "phone:k.A.=", "date_of_birth:k.A.="} <= {*proposed}
+    after = json.loads(imports.dry(*options, *proposed, "--json").shown)
+    # What is left is for people: addresses, years, and cells with two phone numbers.
+    assert after["counts"]["sendable"] == before["proposed"]["sendable"] == 481 and "proposed" not in after
+    assert imports(*options, *proposed).code == 1
+    sent = [agent.sent for agent in imports.sandbox.agents]
+    assert len(sent) == 481 and all(re.fullmatch(r"\+49\d+", one["phone"]) for one in sent if "phone" in one)
+    assert all("1950" <= one["date_of_birth"][:4] < "2005" for one in sent if "date_of_birth" in one)
+
+
+HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "sent"),
+    [
+        ("31.12.1990,,", ["--date-format", "%d.%m.%Y"], {"date_of_birth": "1990-12-31"}),
+        ("1990-12-31,,", ["--date-format", "%d.%m.%Y"], {"date_of_birth": "1990-12-31"}),
+        ("1.2.62,,", ["--date-format", "%d.%m.%y"], {"date_of_birth": "1962-02-01"}),
+        # It may be the second of January.
+        ("01/02/1990,,", ["--date-format", "%d/%m/%Y", "--date-format", "%m/%d/%Y"], None),
+        ("199021,,", ["--date-format", "%Y%m%d"], None),
+        (",030 1234567,", ["--phone-country", "de"], {"phone": "+49301234567"}),
+        (",+15550100,", ["--phone-country", "DE"], {"phone": "+15550100"}),
+        (",030 1234567 ext. 9,", ["--phone-country", "DE"], None),
+        (",none,", ["--value", "phone:none="], {}),
+        (",,Makler", ["--value", "role:Makler=AGENT", "--set", "role=ADMIN"], {"role": "AGENT"}),
+        (",,", ["--set", "Role=ADMIN"], {"role": "ADMIN"}),
+        ("31.12.1990,,", ["--date-format", "%d.%m."], "--date-format must have a day, a month and a year"),
+        (",1,", ["--phone-country", "Germany"], "--phone-country must be a country's code of two letters, such as DE"),
+        (",,x", ["--value", "role=x"], "--value takes a field, what the table has, and the value, as in"),
+        (",,x", ["--set", "rolle=x"], "--set: rolle is not a field of an agent. Did you mean role?"),
+        (",,x", ["--set", "role"], "--set takes a field and a value, as in --set role=AGENT"),
+    ],
+)
+def test_values_in_another_form(cells: str, options: list[str], sent: Any, imports: Import) -> None:
+    imports.write(f"{HEAD}a@example.com,A,B,{cells}\n")
+    done = imports(*options)
+    if isinstance(sent, str):
+        assert done.code == 2 and sent in done.told
+        return
+    assert done.code == (sent is None)
+    fixed = {"email": "a@example.com", "first_name": "A", "last_name": "B", "profile": {}}
+    assert [agent.sent for agent in imports.sandbox.agents] == ([] if sent is None else [{**fixed, **sent}])
+
+
+def test_dates_that_may_be_either_are_left_to_people(imports: Import) -> None:
+    imports.write(f"{HEAD}a@example.com,A,B,01/02/1990,0301,\n")
+    shown = imports.dry().shown
+    assert "The dates may be %d/%m/%Y or %m/%d/%Y: --date-format says which.\n" in shown and "With these" not in shown

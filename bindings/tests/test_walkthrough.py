@@ -74,9 +74,9 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
 
 def test_the_columns_of_a_csv_file_and_the_exit_codes_are_on_the_page() -> None:
     from dealkit._cli.exits import EXIT_CODES
-    from dealkit._cli.flat import COLUMNS
+    from dealkit._cli.formats import COLUMNS
 
     listed = ", ".join(f"`{name}`" for name in COLUMNS)
     assert listed in PAGE.replace("\n", " ")
-    for code in re.findall(r"^  (\d+) ", EXIT_CODES, re.MULTILINE):
-        assert f"| {code} | " in PAGE
+    for code, meaning in EXIT_CODES.items():
+        assert f"| {code} | {meaning} |" in PAGE

@@ -1,7 +1,7 @@
 """The console command ``dealkit``, for people who do not write code.
 
-``arguments`` defines the commands and their options, and each command has a file of its own. The rest of the package
-imports nothing from here.
+``arguments`` defines the commands and their options. A command prints for people as it goes, and notes in
+``options.result`` what ``--json`` prints at the end: one object with counts, files and errors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import sys
 # For type checkers only: what is imported here can be interrupted before `main` looks after that.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Sequence
+    from typing import Any
 
+    from dealkit._cli.exits import Failed
     from dealkit._cli.signals import Signals
 
 
@@ -22,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from dealkit._cli.signals import Signals
 
-        _set_up_streams()
+        for stream in (sys.stdout, sys.stderr):
+            # What cannot show a character shows a replacement, rather than nothing at all.
+            if stream is not None:
+                stream.reconfigure(errors="replace")  # type: ignore[union-attr]
         with Signals() as signals:
             try:
                 code = _run(sys.argv[1:] if arguments is None else arguments, signals)
@@ -43,39 +49,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str], signals: Signals) -> int:
-    from importlib import import_module
+    from contextlib import nullcontext, redirect_stdout
 
     from dealkit._cli.arguments import parse
     from dealkit._cli.exits import UNWRITABLE, Failed
-    from dealkit._cli.files import named
-    from dealkit._cli.screen import tell
+    from dealkit._cli.screen import safe, tell, write_json
     from dealkit.exceptions import DealkitError
 
     if sys.stdout is None:
         tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE
+    failed: Failed | None = None
+    code, is_json = 0, False
+    result: dict[str, Any] = {"counts": {}, "files": {}, "errors": []}
+    out = sys.stdout
     try:
-        options = parse(arguments)
-        options.signals = signals
-        module, function = options.run.split(".")
-        code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
-        sys.stdout.flush()
-        return code
-    except Failed as failed:
-        tell(str(failed))
-        return failed.code
-    except DealkitError as error:
-        from dealkit._cli.advice import code_of, explanation
+        try:
+            options = parse(arguments)
+            options.signals, options.result, options.stdout = signals, result, out
+            is_json = options.json
+            # Standard output is for the object, or for the deals, alone.
+            is_taken = is_json or getattr(options, "out", None) == "-"
+            with redirect_stdout(sys.stderr) if is_taken else nullcontext():
+                code = _call(options)
+            result = options.result
+            out.flush()
+        except DealkitError as error:
+            from dealkit._cli.advice import failure_of
 
-        tell(explanation(error))
-        return code_of(error)
+            failed = failure_of(error)
+        except Failed as error:
+            failed = error
+        if failed is not None:
+            result["errors"].append({"message": str(failed)})
+            tell(str(failed))
+            code = failed.code
+        if is_json:
+            write_json(result, out)
     except BrokenPipeError:
         raise
     except OSError as error:
         # The commands say which file of theirs it was; what they print has no name.
-        name = named(error.filename) if error.filename else "standard output"
-        tell(f"{name} cannot be written: {error.strerror or error}")
+        tell(f"{safe(error.filename or 'standard output')} cannot be written: {error.strerror or error}")
         return UNWRITABLE
+    return code
+
+
+def _call(options: Namespace) -> int:
+    from importlib import import_module
+
+    module, function = options.run.split(".")
+    code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
+    return code
 
 
 def _let_go_of_output() -> None:
@@ -87,11 +112,3 @@ def _let_go_of_output() -> None:
         except OSError:
             # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _set_up_streams() -> None:
-    # A terminal that cannot show a character shows a replacement, rather than nothing at all.
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")

@@ -21,20 +21,8 @@ from dealkit import (
     ThrottledError,
     ValidationError,
 )
-from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG
+from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG, Failed
 from dealkit._cli.screen import safe
-
-NO_KEY = """\
-the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's
-history, let the shell ask for it:
-  read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
-in PowerShell:
-  $env:DEALKIT_SERVICE_KEY = Read-Host
-Or put the path of a file with the key into DEALKIT_SERVICE_KEY_FILE."""
-
-NO_ADDRESS = """\
-the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment
-variable DEALKIT_BASE_URL"""
 
 OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be the same for every call, and to be temporary."""
@@ -44,13 +32,20 @@ _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
-    "ca_file": "--ca-file",
-    "client_cert": "--client-cert",
-    "allow_http": "--allow-http",
     "on_unreadable": "--on-unreadable none",
-    "rate_limit": "--rate-limit",
-    "resend_unknown": "--resend-unknown",
-    "timeout": "--timeout",
+    **{name: f"--{name.replace('_', '-')}" for name in ("ca_file", "client_cert", "allow_http", "rate_limit")},
+    **{name: f"--{name.replace('_', '-')}" for name in ("resend_unknown", "timeout")},
+}
+
+# What to do, beyond what the error itself says.
+_HINTS: dict[type[DealkitError], str] = {
+    PermissionDeniedError: "The service knows the key, but the key does not allow this. Ask whoever issued it for permission.",
+    NotFoundError: "The service has no such deal. Are the id and the address of the service right?",
+    RateLimitError: "The service asks for fewer requests. Try again later; imports and exports take --rate-limit.",
+    ThrottledError: "The service asks to wait, or --rate-limit is lower than what is to be sent within --timeout.",
+    InternalServerError: "The service has failed. Try again later; the service's support can find the request by its id.",
+    APITimeoutError: "The service took too long. Try again, perhaps with a larger --timeout; is there a firewall in between?",
+    DecodeError: "This is not what the service should send. Is the base URL right? Is there a login page in between?",
 }
 
 
@@ -62,12 +57,13 @@ def in_words(error: DealkitError, entries: Mapping[int, str] | None = None) -> s
 
 def explanation(error: DealkitError) -> str:
     """What went wrong, and what to do about it."""
-    lines = [safe(error.text(_SETTINGS))]
-    if error.details:
-        lines.append(f"({safe(error.details)})")
-    if hint := _hint(error):
-        lines.append(hint)
-    return "\n".join(lines)
+    parts = [error.text(_SETTINGS), error.details and f"({error.details})", _hint(error)]
+    return "\n".join(safe(part) for part in parts if part)
+
+
+def failure_of(error: DealkitError) -> Failed:
+    """The end of a command because of an error."""
+    return Failed(explanation(error), code_of(error))
 
 
 def _hint(error: DealkitError) -> str | None:
@@ -79,31 +75,13 @@ def _hint(error: DealkitError) -> str | None:
                 f"The service does not accept the key in {where}. Is it the key for this service, and is it "
                 "complete? Whoever issued it can say whether it is still valid."
             )
-        case PermissionDeniedError():
-            return "The service knows the key, but the key does not allow this. Ask whoever issued it for permission."
-        case NotFoundError():
-            return "The service has no such deal. Are the id and the address of the service right?"
-        case RateLimitError():
-            return "The service asks for fewer requests. Try again later; imports and exports take --rate-limit."
-        case ThrottledError():
-            return "The service asks to wait, or --rate-limit is lower than what is to be sent within --timeout."
-        case InternalServerError():
-            return "The service has failed. Try again later; the service's support can find the request by its id."
         case APIStatusError(status_code=407):
             return "The proxy requires a user name and a password: put them into HTTPS_PROXY, as in http://user:password@proxy:3128."
-        case APITimeoutError():
-            return (
-                "The service took too long. Try again, perhaps with a larger --timeout; is there a firewall in between?"
-            )
-        case APIConnectionError(outcome="unknown"):
-            return "The connection broke. Try again."
         case LedgerError(reason="other_keys"):
             return "--key says which column holds the keys. If it is still the same column, give it its old name."
         case LedgerError(reason="several"):
             return "--base-url and --key say which one."
-        case DecodeError():
-            return "This is not what the service should send. Is the base URL right? Is there a login page in between?"
-    return None
+    return _HINTS.get(type(error))
 
 
 def code_of(error: DealkitError) -> int:

@@ -5,30 +5,26 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dealkit import __version__
 from dealkit._cli.exits import EXIT_CODES
+from dealkit._cli.screen import folded, pairs, room
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Any]
 
-_ENVIRONMENT = """\
-environment:
-  DEALKIT_SERVICE_KEY   the key issued to you; there is no option for it, since
-                        options are visible to others and stay in the shell's
-                        history
-  DEALKIT_SERVICE_KEY_FILE
-                        a file with the key instead
-  DEALKIT_BASE_URL      the address of the service, unless --base-url is given
-  DEALKIT_LEDGER        the ledger of imports, unless --ledger is given
-  PGPASSWORD            the password of a ledger's database, which has no place in
-                        an option either
-  HTTPS_PROXY           the proxy to go through, if there is one
-  NO_COLOR              no colours, if set to anything
-"""
+_ENVIRONMENT = {
+    "DEALKIT_SERVICE_KEY": "the key issued to you; there is no option for it, since options are visible to others and stay in "
+    "the shell's history",
+    "DEALKIT_SERVICE_KEY_FILE": "a file with the key instead",
+    "DEALKIT_BASE_URL": "the address of the service, unless --base-url is given",
+    "DEALKIT_LEDGER": "the ledger of imports, unless --ledger is given",
+    "PGPASSWORD": "the password of a ledger's database, which has no place in an option either",
+    "HTTPS_PROXY": "the proxy to go through, if there is one",
+    "NO_COLOR": "no colours, if set to anything",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,9 +40,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of the command that the arguments name, with the function that runs it in `run`, as its module and its name. Exits if they are
-    wrong, or, after showing the help, if there are none."""
+    """The options of the command that the arguments name, with the function that runs it in `run`, as its module and its
+    name. Exits if they are wrong, or, after showing the help, if there are none."""
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        # Only the user's shell sets it, if it was told to complete this command.
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     if not arguments:
         parser.print_help(sys.stderr)
         parser.exit(2)
@@ -56,211 +57,210 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if any(name in ("--key", "--service-key", "--api-key") for name in names):
             parser.error(f"there is no option {names[0]} here; the service key goes into DEALKIT_SERVICE_KEY")
         parser.error(f"there is no option {names[0]} here" if names else "too many arguments")
-    options.arguments = list(arguments)
+    options.arguments, options.parse = list(arguments), parse
     return options
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="dealkit",
-        description="Create agents and read deals over the Agent and Deal interface.",
-        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}",
+        description=_filled("Create agents and read deals over the Agent and Deal interface."),
+        epilog=_epilog(environment=_ENVIRONMENT, exit_codes=EXIT_CODES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", "deal.run")
+    deal = _command(commands, "deal", "ID", "show a deal", "Shows the whole deal.", "service.deal")
     deal.add_argument("id", metavar="ID", help="the id of the deal")
-    deal.add_argument("--json", action="store_true", help="print it as JSON, every digit as the service sent it")
     _add_unreadable(deal)
-
-    deals = _group(commands, "deals", "export deals")
-    export = _command(
-        deals,
-        "export",
-        "--ids FILE --out FILE",
-        "write many deals to a file",
-        "Retrieves deals and writes them to a file.",
-        "export.run",
-    )
-    _add_export(export)
-    _add_unreadable(export)
-
-    agents = _group(commands, "agents", "import agents")
-    imports = _command(
-        agents,
-        "import",
-        "FILE",
-        "create agents from a table",
-        "Creates an agent for each row of a CSV file, after showing which column goes to which field and what "
-        "is wrong.",
-        "import_agents.run",
-    )
-    _add_import(imports)
-
-    ledger = _group(commands, "ledger", "show the ledger of an import, and record in it what you have found out")
-    show = _command(
-        ledger,
-        "show",
-        "LEDGER",
-        "show what a ledger has",
-        "Shows how many rows were created, rejected and settled, and which are unknown, with time, status and request id. "
-        "Nothing is sent.",
-        "ledger.show",
-        calls=False,
-    )
-    _add_ledger(show)
-    show.add_argument("--json", action="store_true", help="print JSON")
-    settle = _command(
-        ledger,
-        "settle",
-        "LEDGER FILE",
-        "record what became of rows that are unknown or were rejected",
-        "Records in the ledger of an import what became of rows. FILE is the import's report, with agent_id filled in: the "
-        "agent's id if you have found the agent, or none if there is no agent, so that the next import sends the row. "
-        "Rows with an empty agent_id do not change. Nothing is sent.",
-        "ledger.settle",
-        calls=False,
-    )
-    _add_ledger(settle)
-    settle.add_argument(
-        "file", metavar="FILE", help="a CSV file with the columns key and agent_id: the report of the import"
-    )
-    settle.add_argument("--undo", action="store_true", help="undo what was settled of the rows that have an agent_id")
-    settle.add_argument("--yes", action="store_true", help="do not ask before it is recorded")
-    _add_reading(settle)
-    move = _command(
-        ledger,
-        "move",
-        "LEDGER URL",
-        "record that the service has another address",
-        "Records in the ledger of an import that the service, still the same and with the same agents, has another address "
-        "from now on. Nothing is sent.",
-        "ledger.move",
-        calls=False,
-    )
-    _add_ledger(move)
-    move.add_argument("url", metavar="URL", help="the new address, as --base-url takes it")
-    init = _command(
-        ledger,
-        "init",
-        "LEDGER",
-        "make the tables in a database, and a ledger",
-        "Makes the tables in a PostgreSQL database, so that imports need no right to make any, and with --base-url the ledger "
-        "of a service. The first import does both by itself; a second service, or keys from another column, need this "
-        "command, because they are more often a mistake, which creates everybody again.",
-        "ledger.init",
-        calls=False,
-    )
-    _add_ledger(init)
-    copy = _command(
-        ledger,
-        "copy",
-        "LEDGER TARGET",
-        "copy a ledger into a database, or into a file",
-        "Copies all rows of a ledger, and their history, into another that has none: from a file into a database, or back. "
-        "Use only the copy from then on.",
-        "ledger.copy",
-        calls=False,
-    )
-    _add_ledger(copy)
-    copy.add_argument("target", metavar="TARGET", help="the new ledger: a file, or the URL of a database")
-
+    _add_export(_group(commands, "deals", "export deals"))
+    _add_import(_group(commands, "agents", "import agents"))
+    _add_ledger(_group(commands, "ledger", "show the ledger of an import, and record in it what you have found out"))
     _command(
         commands,
         "check",
         "",
         "check whether the service can be reached and accepts the key",
         "Asks the service for a deal that does not exist, and reports the result. Nothing is created or changed.",
-        "check.run",
+        "service.check",
     )
     return parser
 
 
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_export(commands: _Commands) -> None:
+    export = _command(
+        commands,
+        "export",
+        "--ids FILE --out FILE",
+        "write many deals to a file",
+        "Retrieves deals and writes them to a file.",
+        "export.run",
+    )
+    add = export.add_argument
+    add(
         "--ids",
         required=True,
         metavar="FILE",
-        help="the ids of the deals: a file with one per line; a .csv or .tsv file with a column "
-        "named id or deal_id, in upper or lower case; or - for standard input. "
-        "Blank lines are skipped, and an id that occurs twice is retrieved once",
+        help="the ids of the deals: a file with one per line; a .csv or .tsv file with a column named id or deal_id, in upper "
+        "or lower case; or - for standard input. Blank lines are skipped, and an id that occurs twice is retrieved once",
     )
-    parser.add_argument(
+    add(
         "--out",
         required=True,
         metavar="FILE",
-        help="the file to write; its extension selects the format: .ndjson (one deal per line, as JSON), "
-        ".csv or .parquet",
+        help="the file to write; its extension selects the format: .ndjson (one deal per line, as JSON), .csv or .parquet; or "
+        "- for standard output, as NDJSON",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
-    parser.add_argument(
-        "--restart", action="store_true", help="start over instead of resuming an earlier run that was stopped"
-    )
-    _add_speed(parser, 16, "deals")
-
-
-def _add_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the table: a CSV file with a header")
-    parser.add_argument(
-        "--map",
+    add(
+        "--skip-known",
         action="append",
         default=[],
+        metavar="FILE",
+        help="a file of an earlier export, whose deals are not retrieved again. Repeatable",
+    )
+    add("--overwrite", action="store_true", help="replace the file if it exists")
+    add("--restart", action="store_true", help="start over instead of resuming an earlier run that was stopped")
+    _add_speed(export, 16, "deals")
+    _add_unreadable(export)
+
+
+def _add_import(commands: _Commands) -> None:
+    # Only this command needs them.
+    from dealkit._cli.columns import ALL_FIELDS
+
+    imports = _command(
+        commands,
+        "import",
+        "FILE",
+        "create agents from a table",
+        "Creates an agent for each row of a CSV file, after showing which column goes to which field and what is wrong.",
+        "agents.run",
+        fields_that_map_and_value_and_set_know={"": ", ".join(ALL_FIELDS)},
+    )
+    add = imports.add_argument
+    add("file", metavar="FILE", help="the table: a CSV file with a header")
+    many: dict[str, Any] = {"action": "append", "default": []}
+    add(
+        "--map",
+        **many,
         metavar="COLUMN=FIELD",
         help='the field that a column holds, as in "E-mail=email"; not needed for columns named like a field. Repeatable',
     )
-    parser.add_argument(
+    add(
+        "--value",
+        **many,
+        metavar="FIELD:CELL=VALUE",
+        help='what a cell means, as in "role:Makler=AGENT", or nothing, as in "phone:none=". Repeatable',
+    )
+    add("--set", **many, metavar="FIELD=VALUE", help="the value where a row has none, as in role=AGENT. Repeatable")
+    add(
+        "--date-format",
+        **many,
+        metavar="FORMAT",
+        help="how dates are written, as in %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31). Repeatable",
+    )
+    add(
+        "--phone-country",
+        metavar="CODE",
+        help="the country of phone numbers that do not say it, such as DE; needs dealkit[phone]",
+    )
+    add(
         "--ledger",
         metavar="FILE",
         default=os.environ.get("DEALKIT_LEDGER"),
-        help="where to record what was sent and its outcome, so that a second run creates no agent twice: a file, or the "
-        "URL of a PostgreSQL database, postgresql://… (default: what DEALKIT_LEDGER names, or else agents-SERVICE.ledger "
-        "beside the table, whatever the table is called)",
+        help="where to record what was sent and its outcome, so that a second run creates no agent twice: a file, or the URL of "
+        "a PostgreSQL database, postgresql://… (default: what DEALKIT_LEDGER names, or else agents-SERVICE.ledger beside the "
+        "table, whatever the table is called)",
     )
-    parser.add_argument(
+    add(
         "--key",
         metavar="COLUMN",
-        help="the column that tells the rows apart in the ledger (default: that of profile.external_id, otherwise that of "
-        "email)",
+        help="the column that tells the rows apart in the ledger (default: that of profile.external_id, otherwise that of email)",
     )
-    parser.add_argument(
+    add(
         "--resend-unknown",
         action="store_true",
         help="send again the rows whose outcome is unknown; an agent may then be created twice",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show what would be sent and what is wrong; send nothing"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask before agents are created")
-    parser.add_argument(
+    add("--wait-in-flight", action="store_true", help="wait for rows that another import is sending")
+    add("--dry-run", action="store_true", help="show what would be sent and what is wrong; send nothing")
+    add("--yes", action="store_true", help="do not ask before agents are created")
+    add(
         "--report",
         metavar="FILE",
-        help="the CSV file that says what became of each row (default: the table's name with .report.csv; "
-        "after a dry run, none)",
+        help="the CSV file that says what became of each row (default: the table's name with .report.csv; after a dry run, none)",
     )
-    _add_reading(parser)
-    _add_speed(parser, 8, "agents")
+    _add_reading(imports)
+    _add_speed(imports, 8, "agents")
+
+
+def _add_ledger(commands: _Commands) -> None:
+    def command(name: str, usage: str, short: str, description: str) -> argparse.ArgumentParser:
+        parser = _command(commands, name, f"LEDGER {usage}", short, description, f"ledger.{name}", calls=False)
+        ledger = os.environ.get("DEALKIT_LEDGER")
+        parser.add_argument(
+            "ledger",
+            metavar="LEDGER",
+            nargs="?" if ledger else None,
+            default=ledger,
+            help="the ledger of the import: a file, or the URL of a PostgreSQL database; may be left out if DEALKIT_LEDGER names it",
+        )
+        which = parser.add_argument_group("which ledger, if a database has several")
+        which.add_argument("--base-url", metavar="URL", help="the address of its service")
+        which.add_argument("--key", metavar="NAME", help="the name of its keys, such as email")
+        return parser
+
+    command(
+        "show",
+        "",
+        "show what a ledger has",
+        "Shows how many rows were created, rejected and settled, and which are unknown, with time, status and request id. "
+        "Nothing is sent.",
+    )
+    settle = command(
+        "settle",
+        "FILE",
+        "record what became of rows that are unknown or were rejected",
+        "Records in the ledger of an import what became of rows. FILE is the import's report, with agent_id filled in: the "
+        "agent's id if you have found the agent, or none if there is no agent, so that the next import sends the row. "
+        "Rows with an empty agent_id do not change. Nothing is sent.",
+    )
+    settle.add_argument(
+        "file", metavar="FILE", help="a CSV file with the columns key and agent_id: the report of the import"
+    )
+    settle.add_argument("--undo", action="store_true", help="undo what was settled of the rows that have an agent_id")
+    settle.add_argument("--yes", action="store_true", help="do not ask before it is recorded")
+    _add_reading(settle)
+    move = command(
+        "move",
+        "URL",
+        "record that the service has another address",
+        "Records in the ledger of an import that the service, still the same and with the same agents, has another address "
+        "from now on. Nothing is sent.",
+    )
+    move.add_argument("url", metavar="URL", help="the new address, as --base-url takes it")
+    command(
+        "init",
+        "",
+        "make the tables in a database, and a ledger",
+        "Makes the tables in a PostgreSQL database, so that imports need no right to make any, and with --base-url the ledger "
+        "of a service. The first import does both by itself; a second service, or keys from another column, need this "
+        "command, because they are more often a mistake, which creates everybody again.",
+    )
+    copy = command(
+        "copy",
+        "TARGET",
+        "copy a ledger into a database, or into a file",
+        "Copies all rows of a ledger, and their history, into another that has none: from a file into a database, or back. "
+        "Use only the copy from then on.",
+    )
+    copy.add_argument("target", metavar="TARGET", help="the new ledger: a file, or the URL of a database")
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="NAME", help="the encoding of the file, such as cp1252 (default: UTF-8)")
     parser.add_argument("--delimiter", metavar="CHARACTER", help="the character between columns (default: detected)")
-
-
-def _add_ledger(parser: argparse.ArgumentParser) -> None:
-    ledger = os.environ.get("DEALKIT_LEDGER")
-    parser.add_argument(
-        "ledger",
-        metavar="LEDGER",
-        nargs="?" if ledger else None,
-        default=ledger,
-        help="the ledger of the import: a file, or the URL of a PostgreSQL database; may be left out if DEALKIT_LEDGER names it",
-    )
-    which = parser.add_argument_group("which ledger, if a database has several")
-    which.add_argument("--base-url", metavar="URL", help="the address of its service")
-    which.add_argument("--key", metavar="NAME", help="the name of its keys, such as email")
 
 
 def _add_speed(parser: argparse.ArgumentParser, concurrency: int, noun: str) -> None:
@@ -290,19 +290,28 @@ def _add_unreadable(parser: argparse.ArgumentParser) -> None:
 
 
 def _command(
-    commands: _Commands, name: str, usage: str, short: str, description: str, run: str, *, calls: bool = True
+    commands: _Commands,
+    name: str,
+    usage: str,
+    short: str,
+    description: str,
+    run: str,
+    *,
+    calls: bool = True,
+    **more: dict[str, str],
 ) -> argparse.ArgumentParser:
     """A command; one that calls the service has the options that every such command has."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=short,
-        description=textwrap.fill(description, 78),
-        epilog=f"{_ENVIRONMENT}\n{EXIT_CODES}" if calls else EXIT_CODES,
+        description=_filled(description),
+        epilog=_epilog(**more, **({"environment": _ENVIRONMENT} if calls else {}), exit_codes=EXIT_CODES),
         usage=f"%(prog)s {usage} [OPTIONS]".replace("  ", " "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.set_defaults(run=run)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     if not calls:
         return parser
     service = parser.add_argument_group("the service")
@@ -323,6 +332,19 @@ def _group(commands: _Commands, name: str, short: str) -> _Commands:
         name, help=short, description=short.capitalize() + ".", allow_abbrev=False
     )
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def _filled(text: str) -> str:
+    return "\n".join(folded(text, min(room(sys.stdout), 80) - 2))
+
+
+def _epilog(**sections: dict[str, str]) -> str:
+    columns = min(room(sys.stdout), 80)
+    shown = [
+        "\n".join([f"{title.replace('_', ' ')}:", *pairs(values, indent="  ", columns=columns)])
+        for title, values in sections.items()
+    ]
+    return "\n\n".join(shown)
 
 
 def _count(text: str) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any
 
 from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.table_file import Row, letters, listed
+from dealkit._cli.tables import letters, listed
+from dealkit._cli.values import Values
 
 _PROFILE = "profile."
 _METADATA = "profile.client_metadata."
@@ -21,63 +22,31 @@ FIELDS = (
 )
 """The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
 
-_ALL = (*FIELDS, f"{_METADATA}NAME")
+ALL_FIELDS = (*FIELDS, f"{_METADATA}NAME")
 
 _REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
 
-_YES_OR_NO = frozenset(f"{_PROFILE}{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
-_BOOLEANS = {"true": True, "false": False}
-
-
-# Other names for fields, letters only. They only serve as hints: nothing goes to a field because of them.
-_MEANT = {
-    "mail": "email",
-    "emailaddress": "email",
-    "mailaddress": "email",
-    "givenname": "first_name",
-    "forename": "first_name",
-    "surname": "last_name",
-    "familyname": "last_name",
-    "telephone": "phone",
-    "tel": "phone",
-    "phonenumber": "phone",
-    "mobile": "phone",
-    "mobilephone": "phone",
-    "mobilenumber": "phone",
-    "cell": "phone",
-    "cellphone": "phone",
-    "birthday": "date_of_birth",
-    "birthdate": "date_of_birth",
-    "dob": "date_of_birth",
-    "photo": "image_url",
-    "image": "image_url",
-    "brokerage": "brokerage_id",
-    "office": "office_id",
+# What else offices call a field, letters only. It only serves as a hint: nothing goes to a field because of it.
+_ALSO_CALLED = {
+    "email": "mail emailaddress mailaddress emailadresse mailadresse",
+    "first_name": "givenname forename vorname",
+    "last_name": "surname familyname name nachname familienname",
+    "phone": "telephone tel phonenumber mobile mobilephone mobilenumber cell cellphone telefon telefonnummer handy mobil",
+    "date_of_birth": "birthday birthdate dob geburtsdatum geburtstag geboren gebdatum",
+    "role": "rolle funktion position",
+    "image_url": "photo image foto bild",
+    "brokerage_id": "brokerage",
+    "office_id": "office büro",
 }
-
-
-class Mistake(NamedTuple):
-    """What is wrong with a row, or may be: it contains no values of the row."""
-
-    row: int
-    column: str
-    kind: str
-    """Which rule: mistakes of a kind in a column are shown as one."""
-    text: str
-    of_row: str = ""
-    """What else there is to say of this row."""
-
-    def __str__(self) -> str:
-        text = f"{self.column}: {self.text}".removeprefix(": ")
-        return f"{text} ({self.of_row})" if self.of_row else text
 
 
 class Columns:
     """The columns of a table, each with its field, if it has one."""
 
-    def __init__(self, header: Sequence[str], mapped: Sequence[str]) -> None:
+    def __init__(self, header: Sequence[str], mapped: Sequence[str], values: Values) -> None:
         """Takes the header, and what the user says about it, as in `E-mail=email`."""
         self.header = header
+        self.values = values
         fields = [_field_named(name) for name in header]
         said: dict[int, str] = {}
         for one in mapped:
@@ -85,22 +54,22 @@ class Columns:
             name, sign, field = (part.strip() for part in one.rpartition("="))
             if not sign:
                 raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
-            if (known := _field_named(field)) is None:
-                close = get_close_matches(field, FIELDS, 1)
-                meant = f"Did you mean {close[0]}?" if close else f"The fields are: {', '.join(_ALL)}"
-                raise Failed(f"--map: {safe(field)} is not a field of an agent. {meant}")
+            known = field_said(field, "--map")
             at = self.index(name, "--map")
             if said.setdefault(at, known) != known:
                 raise Failed(f"--map: column {safe(name)} cannot go to both {said[at]} and {known}; name one of them")
             fields[at] = known
         self.fields = fields
         """The field of each column, or None."""
-        self._refuse_doubles()
+        for double in {*fields} - {None}:
+            names = [name for name, of in zip(header, fields, strict=True) if of == double]
+            if len(names) > 1:
+                raise Failed(f"{len(names)} columns go to {double}: {', '.join(map(safe, names))}. Only one may")
 
     @property
     def missing(self) -> list[str]:
-        """The fields that every agent needs and no column holds."""
-        return [name for name in _REQUIRED if name not in self.fields]
+        """The fields that every agent needs and nothing holds."""
+        return [name for name in _REQUIRED if name not in self.fields and name not in self.values.constants]
 
     def index(self, name: str, option: str) -> int:
         """The index of a column that an option names."""
@@ -117,22 +86,20 @@ class Columns:
 
     def key_index(self, key: str | None) -> int:
         """The index of the column that identifies rows: the one that is named, or one that usually does."""
-        if key is not None:
-            return self.fields.index(key) if key in self.fields else self.index(key, "--key")
-        return self.fields.index(next(field for field in ("profile.external_id", "email") if field in self.fields))
+        usual = (field for field in ("profile.external_id", "email") if field in self.fields)
+        key_field = key if key is not None else next(usual, None)
+        if key_field is None:
+            raise Failed(
+                "no column holds email or profile.external_id, so --key must name one that tells the rows apart"
+            )
+        return self.fields.index(key_field) if key_field in self.fields else self.index(key_field, "--key")
 
-    def _refuse_doubles(self) -> None:
-        for field in {*self.fields} - {None}:
-            names = [name for name, of in zip(self.header, self.fields, strict=True) if of == field]
-            if len(names) > 1:
-                raise Failed(f"{len(names)} columns go to {field}: {', '.join(map(safe, names))}. Only one may")
-
-    def shown(self) -> Iterator[tuple[str, str]]:
+    def shown(self) -> Iterator[dict[str, str]]:
         """Each column and where it goes, for people."""
         for name, field in zip(self.header, self.fields, strict=True):
             meant = self._meant(name) if field is None else None
             hint = f"; if it holds {meant}, add {_option(name, meant)}" if meant else ""
-            yield safe(name) or "(no name)", field or f"not sent{hint}"
+            yield {"Column": safe(name) or "(no name)", "goes to": field or f"not sent{hint}"}
 
     def options_for_missing(self) -> str:
         """The options that would map columns to the required fields that none holds, as far as the names tell."""
@@ -147,44 +114,44 @@ class Columns:
     def _meant(self, name: str) -> str | None:
         """The field that a column that is not sent may be meant to hold, if no other column holds it."""
         plain = letters(name)
-        meant = _MEANT.get(plain) or next(
-            (field for field in FIELDS if letters(field.removeprefix(_PROFILE)) == plain), None
-        )
-        return None if meant in self.fields else meant
+        for field in FIELDS:
+            if plain == letters(field.removeprefix(_PROFILE)) or plain in _ALSO_CALLED.get(field, "").split():
+                return None if field in self.fields else field
+        return None
 
-    def name_of(self, field: str) -> str | None:
-        """The column that holds a field."""
-        return self.header[self.fields.index(field)] if field in self.fields else None
-
-    def agent(self, row: Row) -> dict[str, Any]:
+    def agent(self, cells: list[str]) -> dict[str, Any]:
         """The arguments of a create. An empty cell is left out."""
+        texts = dict(self.values.constants)
+        for cell, field in zip(cells, self.fields, strict=False):
+            if cell and field is not None:
+                texts[field] = cell
         agent: dict[str, Any] = {"profile": {}}
-        for cell, field in zip(row.cells, self.fields, strict=False):
-            if not cell or field is None:
+        for field, text in texts.items():
+            if (value := self.values.read(field, text)) == "":
                 continue
             if field.startswith(_METADATA):
-                agent["profile"].setdefault("client_metadata", {})[field.removeprefix(_METADATA)] = cell
+                agent["profile"].setdefault("client_metadata", {})[field.removeprefix(_METADATA)] = value
             elif field.startswith(_PROFILE):
-                value = _BOOLEANS.get(cell.lower(), cell) if field in _YES_OR_NO else cell
                 agent["profile"][field.removeprefix(_PROFILE)] = value
             else:
-                agent[field] = cell
+                agent[field] = value
         return agent
 
-    def is_yes_or_no(self, column: str) -> bool:
-        """Whether a column holds booleans."""
-        return any(
-            safe(name) == column and field in _YES_OR_NO for name, field in zip(self.header, self.fields, strict=True)
-        )
-
-    def column_of(self, pointer: str) -> str:
-        """The name of the column that a violation is about, or of the field if no column holds it."""
+    def at(self, pointer: str) -> tuple[str, str]:
+        """The column that a violation is about, or nothing if no column holds the field; and the field."""
         # A pointer has the names that are sent: clientMetadata is client_metadata.
         sent = letters(pointer.replace("~1", "/"))
-        for name, field in zip(self.header, self.fields, strict=True):
-            if field is not None and letters(field) == sent:
-                return safe(name)
-        return next((field for field in FIELDS if letters(field) == sent), "")
+        field = next((field for field in (*self.fields, *FIELDS) if field and letters(field) == sent), "")
+        return safe(self.header[self.fields.index(field)]) if field in self.fields else field, field
+
+
+def field_said(name: str, option: str) -> str:
+    """The field that an option names."""
+    if (known := _field_named(name)) is None:
+        close = get_close_matches(name, FIELDS, 1)
+        meant = f"Did you mean {close[0]}?" if close else f"The fields are: {', '.join(ALL_FIELDS)}"
+        raise Failed(f"{option}: {safe(name)} is not a field of an agent. {meant}")
+    return known
 
 
 def _field_named(name: str) -> str | None:

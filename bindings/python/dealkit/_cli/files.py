@@ -10,20 +10,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.screen import safe
 
-STANDARD_INPUT = "-"
+STANDARD = "-"
+"""Standard input, or standard output, in place of a file."""
 
 MOST_BYTES = 256 << 20
 """What a list of ids or a table may have at most: some millions of ids, or a million agents."""
-
-_AT_A_TIME = 1 << 20
-
-# A shorter file that is not text is told apart once it has been read: it may be UTF-16 that does not say so.
-_LEAST_ZEROS = _AT_A_TIME - 1
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -31,27 +27,28 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
 _OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
+
+SAVE = '; in a spreadsheet, save it as "CSV UTF-8"'
+"""What to do about a table in another form."""
 
 
 def named(path: str | Path) -> str:
     """The name of a file in a text."""
-    return "standard input" if str(path) == STANDARD_INPUT else safe(str(path))
+    return "standard input" if str(path) == STANDARD else safe(str(path))
 
 
 def read_text(path: str | Path, encoding: str | None = None, advice: str = "") -> tuple[str, str]:
     """The text of a file or of standard input, and how it was read.
 
-    An encoding that is not given is detected: by a byte-order mark, or else it is UTF-8. The advice comes after what is
-    wrong with another one. Errors name the file and the line, but show none of its content.
+    An encoding that is not given is detected: by a byte-order mark, or else it is UTF-8. Errors name the file and the line,
+    but show none of its content.
     """
     name = named(path)
-    data = read_bytes(path, may_have_zeros=encoding is not None)
+    data = _read_bytes(path)
     for beginning, kind in _OTHER_FILES.items():
         if data.startswith(beginning):
-            raise Failed(f'{name} is {kind}, not text; in a spreadsheet, save it as "CSV UTF-8"')
+            raise Failed(f"{name} is {kind}, not text{SAVE}")
     marked = next((of for mark, of in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
     encoding = encoding or marked or "utf-8"
     known_as = encoding.upper().removesuffix("-SIG")
@@ -67,40 +64,24 @@ def read_text(path: str | Path, encoding: str | None = None, advice: str = "") -
         raise Failed(f"{name}: line {line} is not {known_as}{advice}") from None
     if "\0" in text:
         raise Failed(f"{name} is not text in {known_as}{advice}")
-    if marked is None:
-        return text, encoding.upper()
     # If another encoding was named, the byte-order mark is a character, which is not part of the first line.
-    return text.removeprefix("\ufeff"), f"{known_as} with a byte-order mark"
+    return (text.removeprefix("\ufeff"), f"{known_as} with a byte-order mark") if marked else (text, encoding.upper())
 
 
-def read_bytes(path: str | Path, *, may_have_zeros: bool = False) -> bytes:
-    """The content of a file that the user has named, or of standard input: not without end, as of a device. It may have
-    zeros if it is in UTF-16, or if the user has named another encoding; nothing else that is text has any."""
-    found = bytearray()
+def _read_bytes(path: str | Path) -> bytes:
     try:
-        with _opened(path) as file:
-            while some := file.read(_AT_A_TIME):
-                found += some
-                has_zeros = b"\0" in some and not may_have_zeros and not found.startswith(_UTF_16)
-                if len(found) > MOST_BYTES or (has_zeros and len(found) > _LEAST_ZEROS):
-                    raise Failed(
-                        f"{named(path)} is not a list or a table: it is not text, or longer than {MOST_BYTES >> 20} MiB. "
-                        "Is it the right file? If so, split it"
-                    )
+        if str(path) != STANDARD:
+            with open(path, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        elif sys.stdin is None:
+            raise Failed("standard input is closed")
+        else:
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
     except OSError as error:
         raise Failed(f"{named(path)} cannot be read: {error.strerror}") from None
-    return bytes(found)
-
-
-@contextmanager
-def _opened(path: str | Path) -> Iterator[IO[bytes]]:
-    if str(path) != STANDARD_INPUT:
-        with open(path, "rb") as file:
-            yield file
-    elif sys.stdin is None:
-        raise Failed("standard input is closed")
-    else:
-        yield sys.stdin.buffer
+    if len(data) > MOST_BYTES:
+        raise Failed(f"{named(path)} is longer than {MOST_BYTES >> 20} MiB. Is it the right file? If so, split it")
+    return data
 
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
@@ -118,7 +99,7 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) 
 
 def _status(path: str | Path) -> os.stat_result | None:
     try:
-        if str(path) != STANDARD_INPUT:
+        if str(path) != STANDARD:
             return os.stat(path)
         return None if sys.stdin is None else os.fstat(sys.stdin.fileno())
     except (OSError, ValueError):
@@ -139,17 +120,6 @@ def is_there(path: Path) -> bool:
         return True
     kind = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a file"
     raise Failed(f"{named(path)} cannot be written: it is {kind}; choose another name", UNWRITABLE)
-
-
-def open_own(path: Path) -> BinaryIO:
-    """Opens a file to be written in its place, and creates it if it is not there. A link is not followed, and a file that
-    has another name too is refused."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    file = open(os.open(path, flags, 0o666), "r+b", buffering=0)
-    if os.fstat(file.fileno()).st_nlink > 1:
-        file.close()
-        raise Failed(f"{named(path)} cannot be written: it has another name, too; choose another name", UNWRITABLE)
-    return file
 
 
 @contextmanager

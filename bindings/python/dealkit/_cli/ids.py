@@ -1,63 +1,64 @@
-"""The ids of deals, read from a file."""
+"""The ids of deals, read from files."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import NamedTuple
 
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named, read_text
-from dealkit._cli.table_file import as_it_was, csv_line, harmless, header_line, letters, listed, read_table
-
-_TABLES = (".csv", ".tsv")
+from dealkit._cli.formats import with_pyarrow
+from dealkit._cli.tables import as_it_was, letters, listed, read_table
 
 # The names that the column may have, letters only.
 _NAMES = ("id", "dealid")
 
-_FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
-
-FAILED_HEADER = header_line(_FAILED_COLUMNS).encode()
-"""The first line of the list of deals that could not be retrieved, which is itself a file of ids."""
+FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
+"""The list of deals that could not be retrieved, which is itself a file of ids."""
 
 
-def failed_line(cells: list[str]) -> bytes:
-    """A line of that list."""
-    return csv_line(map(harmless, cells)).encode()
-
-
-class Ids(NamedTuple):
-    """Ids, each once, in the order of the file."""
-
-    ids: list[str]
-    duplicates: int
-    """How many more there were that repeat an earlier one."""
-    column: str | None
-    """The column that they come from, if the file is a table."""
-
-
-def read_ids(source: str) -> Ids:
-    """The ids in a file with one per line, in the column `id` or `deal_id` of a table, or on standard input."""
+def read_ids(source: str) -> tuple[list[str], str | None]:
+    """The ids in a file with one per line, in the column `id` or `deal_id` of a table, or on standard input; and the
+    column."""
     path = Path(source)
-    column = None
-    if path.suffix.lower() in _TABLES:
-        column, found = _column(path)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        found, column = _column(path)
     else:
         # Not splitlines(), which splits at characters that an id may hold.
-        found = [id for line in read_text(source)[0].split("\n") if (id := line.strip())]
-    ids = list(dict.fromkeys(found))
-    if not ids:
+        found, column = [id for line in read_text(source)[0].split("\n") if (id := line.strip())], None
+    if not found:
         raise Failed(f"there are no ids in {named(source)}")
-    return Ids(ids, len(found) - len(ids), column)
+    return found, column
 
 
-def _column(path: Path) -> tuple[str, list[str]]:
+def exported_ids(source: str) -> set[str]:
+    """The ids of the deals in a file that an export has written."""
+    path = Path(source)
+    try:
+        match path.suffix.lower():
+            case ".parquet":
+                return {*with_pyarrow().parquet.read_table(path, columns=["id"])["id"].to_pylist()}
+            case ".ndjson":
+                with open(path, "rb") as lines:
+                    return {json.loads(line)["id"] for line in lines}
+    except OSError as error:
+        raise Failed(f"{named(path)} cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError):
+        raise Failed(
+            f"{named(path)} is not a file of an export: --skip-known takes what an export has written"
+        ) from None
+    # A CSV file of an export has more columns than a list of ids, and its texts are harmless to spreadsheets.
+    return {as_it_was(id) for id in _column(path)[0]}
+
+
+def _column(path: Path) -> tuple[list[str], str]:
     table = read_table(path)
     fitting = [at for at, name in enumerate(table.header) if letters(name) in _NAMES]
     if len(fitting) != 1:
         raise Failed(_which_column(path, table.header, [table.header[at] for at in fitting]))
     (at,) = fitting
     ids = [row.cells[at] for row in table.rows if at < len(row.cells) and row.cells[at]]
-    return table.header[at], [as_it_was(id) for id in ids] if table.header == _FAILED_COLUMNS else ids
+    return [as_it_was(id) for id in ids] if table.header == FAILED_COLUMNS else ids, table.header[at]
 
 
 def _which_column(path: Path, header: list[str], fitting: list[str]) -> str:

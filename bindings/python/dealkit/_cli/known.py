@@ -7,33 +7,19 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from dealkit import LedgerError, ledger
-from dealkit._cli.connection import address
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
-from dealkit._cli.plan import Line, Plan
-from dealkit._cli.report import WORDS, Result
-from dealkit._cli.screen import DATABASES
-from dealkit.ledger import Recorded
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-class Elsewhere(NamedTuple):
-    """What a ledger knows that this import does not use."""
-
-    ledger: Path
-    rows: int
-    """How many rows it knows."""
-    outcomes: str
+from dealkit._cli.rows import WORDS, Row
+from dealkit._cli.screen import DATABASES, say
+from dealkit._cli.service import address
 
 
 def ledger_of(options: Namespace) -> str | Path | None:
-    """The file or the URL of the database that records what was sent and its outcome: by default, there is one for a service and a folder, whatever
-    the table is called. None if nobody has said which service it is."""
+    """The file or the URL of the database that records what was sent and its outcome: by default, there is one for a service
+    and a folder, whatever the table is called. None if nobody has said which service it is."""
     if options.ledger is not None:
         if not options.ledger:
             raise Failed("--ledger needs the name of a file, or the URL of a database")
@@ -51,85 +37,62 @@ def _in_a_name(url: str) -> str:
     except ValueError:
         return ""
     where = parts.hostname or ""
-    if port and port != _DEFAULT_PORTS.get(parts.scheme):
+    if port and port != {"http": 80, "https": 443}.get(parts.scheme):
         where += f"-{port}"
     return re.sub(r"[^a-z0-9.]+", "-", f"{where}{parts.path.lower()}").strip("-.")[:100]
 
 
-def earlier(path: str | Path | None, plan: Plan, service: str, *, resend_unknown: bool) -> dict[int, Result]:
-    """The results of earlier runs, by row number, for the rows that the next run does not send."""
+def note_earlier(path: str | Path | None, key_name: str, rows: Sequence[Row], options: Namespace) -> list[Row]:
+    """Notes the outcomes of earlier runs, and returns the rows that have one and are not sent again."""
     if path is None:
-        return {}
-    keys = [line.key for line in plan.lines]
-    recorded = ledger.look_up(path, keys, key=plan.key_name, service=_service(path, service))
-    return {
-        line.number: Result(
-            row=line.number,
-            key=line.key,
-            came_to=WORDS[one.outcome],
-            agent_id=one.agent_id or "",
-            status=str(one.status_code or ""),
-            was_earlier=True,
-        )
-        for line, one in zip(plan.lines, recorded, strict=True)
-        if one is not None and not (resend_unknown and one.outcome == "unknown")
-    }
-
-
-def _service(path: str | Path, service: str) -> str | None:
-    """A file belongs to one service, and says itself if that is another one."""
-    return None if isinstance(path, Path) else service or None
-
-
-def verify(path: str | Path | None) -> None:
-    """Refuses a ledger that is damaged, before anything that it says is shown or written. Reads all of it."""
+        return []
     if isinstance(path, Path) and path.exists():
+        # Reads all of it, and refuses a ledger that is damaged before anything that it says is shown or written.
         ledger.show(path)
+    # A file belongs to one service, and says itself if that is another one.
+    service = None if isinstance(path, Path) else address(options) or None
+    known = []
+    for row, one in zip(
+        rows, ledger.look_up(path, [row.key for row in rows], key=key_name, service=service), strict=True
+    ):
+        if one is None or (options.resend_unknown and one.outcome == "unknown"):
+            continue
+        row.outcome, row.agent_id, row.was_earlier = WORDS[one.outcome], one.agent_id or "", True
+        row.status, row.message = str(one.status_code or ""), ""
+        known.append(row)
+    return known
 
 
-def elsewhere(own: str | Path | None, lines: Sequence[Line], options: Namespace) -> list[Elsewhere]:
-    """What other ledgers know of these rows: those in the folders of the table and of the import's own ledger."""
-    folders = [Path(options.file).parent]
-    if isinstance(own, Path) and own.parent not in folders:
-        folders.append(own.parent)
-    found: list[Elsewhere] = []
+def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -> list[Path]:
+    """The other ledgers that know some of these rows, by whichever column, in the folders of the table and of the import's
+    own ledger. Says what they know."""
+    folders = dict.fromkeys([Path(options.file).parent, *([own.parent] if isinstance(own, Path) else [])])
+    found = []
     for path in (path for folder in folders for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
+        keys = [row.key for row in rows]
+        emails = [str(row.agent["email"]) for row in rows]
+        ids = [row.agent["profile"].get("external_id", "") for row in rows]
         try:
-            known = [one for one in map(_first, _look_up(path, lines)) if one is not None]
+            looked_up = zip(*(ledger.look_up(path, some) for some in (keys, emails, ids)), strict=True)
+            known = [next(one for one in some if one is not None) for some in looked_up if any(some)]
+            words = outcomes(WORDS[one.outcome] for one in known)
+            number = len(known)
         except LedgerError:
-            found.append(Elsewhere(path, len(lines), "it cannot be read"))
+            words, number = "it cannot be read", len(rows)
+        if not number:
             continue
-        if known:
-            found.append(Elsewhere(path, len(known), outcomes(WORDS[one.outcome] for one in known)))
+        found.append(path)
+        some = f"{number:,} of these rows: {words}."
+        if own is None:
+            say(f"{named(path)} has {some} --base-url decides whether it is used.")
+        else:
+            say(f"{named(path)}, another ledger, has {some} This import does not use it, so it would send them.")
     return found
-
-
-def _look_up(path: Path, lines: Sequence[Line]) -> Iterable[tuple[Recorded | None, ...]]:
-    """What a ledger knows of each row, whichever column its keys are from."""
-    keys = [line.key for line in lines]
-    emails = [line.agent["email"] for line in lines]
-    ids = [line.agent["profile"].get("external_id", "") for line in lines]
-    return zip(*(ledger.look_up(path, some) for some in (keys, emails, ids)), strict=True)
-
-
-def _first(known: tuple[Recorded | None, ...]) -> Recorded | None:
-    return next((one for one in known if one is not None), None)
 
 
 def outcomes(words: Iterable[str]) -> str:
     """`2 created, 1 unknown`."""
     kinds = Counter(words)
     return ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
-
-
-def in_words(found: Elsewhere, own: str | Path | None) -> str:
-    """What another ledger knows, and what follows from that."""
-    rows = f"{found.rows:,} of these rows" if found.rows > 1 else "1 of these rows"
-    if own is None:
-        return f"{named(found.ledger)} has {rows}: {found.outcomes}. --base-url decides whether it is used."
-    return (
-        f"{named(found.ledger)}, another ledger, has {rows}: {found.outcomes}. This import does not use it, so it would "
-        "send them."
-    )

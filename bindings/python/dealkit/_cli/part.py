@@ -1,36 +1,29 @@
-"""What has come of an export, on disk, so that a stopped run can be resumed.
-
-Next to the file to be written, `deals.csv`, there is `deals.csv.part`: a line that says which ids are exported from which
-service, and then a line for each id, in their order: the deal as JSON, or the cells of the list of failures. Each line
-begins with a checksum of all that comes before its end. A run that resumes goes on after the lines whose checksums hold,
-so neither a line that was being written, nor one that somebody has changed, is taken for a deal.
-"""
+"""What has come of an export, on disk, so that a stopped run can be resumed: `deals.csv.part`, an SQLite database with a row
+for each id in order, the JSON of its deal or the cells of the list of failures."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
+import sqlite3
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
-from dealkit._cli.exits import Failed
-from dealkit._cli.files import is_there, named, open_own, replacing
-from dealkit._cli.ids import FAILED_HEADER, failed_line
+from dealkit._cli.exits import UNWRITABLE, Failed
+from dealkit._cli.files import is_there, named, replacing
+from dealkit._cli.formats import Write
+from dealkit._cli.ids import FAILED_COLUMNS
+from dealkit._cli.tables import csv_line, harmless, header_line
 
-_FORMAT = "dealkit export 3"
+# What tells the file from other databases: "deal", and the version.
+_APPLICATION = int.from_bytes(b"deal")
+_VERSION = 4
 
-# How often what has come is put on disk, in seconds, and how much is held back until it is written, in bytes.
+# How often what has come is put on disk, in seconds.
 _SAVED_EVERY = 1.0
-_HELD_BACK = 8 << 20
-
-Write = Callable[[IO[bytes], Iterator[tuple[int, bytes]]], dict[int, list[str]]]
-"""Writes a file from deals, each the position of its id and its JSON. Returns why deals cannot be written after all, by
-position: the kind of the failure, the status, the outcome and the text."""
 
 
 def part_of(out: Path) -> Path:
@@ -47,177 +40,143 @@ class Part:
     """The unfinished export of some ids into a file. As a context manager, it is saved at the end, whatever ends it."""
 
     def __init__(self, out: Path, ids: list[str], service: str, *, restart: bool, overwrite: bool) -> None:
-        self._out, self._ids = out, ids
-        self._path, self._failed = part_of(out), failed_of(out)
-        job = json.dumps({"format": _FORMAT, "ids": _fingerprint(ids), "service": service}).encode()
-        was_there, has_failed = is_there(self._path), is_there(self._failed)
+        self._out, self._ids, self._path = out, ids, part_of(out)
         self.done = self.failed = 0
         """How many ids are done, counted from the first, and how many of them could not be retrieved."""
-        # The lines that have come, but are not written yet, and their length; where to write them, and the checksum so far.
-        self._come: list[bytes] = []
-        self._length = self._end = self._checksum = 0
-        self._file = open_own(self._path)
-        is_new = not was_there
-        try:
-            if not _lock(self._file):
-                is_new = False
-                raise Failed(f"another dealkit process is writing {named(out)}")
-            lines = self._lines()
-            known = next(lines, None)
-            if known is None or _FORMAT.encode() not in known:
-                if os.fstat(self._file.fileno()).st_size:
+        self.kept = (0, 0)
+        """The same numbers, of what is on disk."""
+        was_there = is_there(self._path) and self._path.stat().st_size > 0
+        # SQLite writes this one, too.
+        is_there(self._path.with_name(self._path.name + "-journal"))
+        if is_there(failed_of(out)) and not was_there:
+            _refuse_earlier(failed_of(out), overwrite=overwrite)
+        with self._writing():
+            self._file = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            self._is_own = not was_there
+            try:
+                if not self._take(json.dumps([_fingerprint(ids), service]), was_there=was_there, restart=restart):
                     raise Failed(
-                        f"{named(self._path)} is not of a stopped export: move it away, or choose another --out"
+                        f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
+                        "one again to continue it, choose another --out, or start over with --restart"
                     )
-                if has_failed:
-                    self._refuse_earlier(overwrite=overwrite)
-            elif known != job and not restart:
-                raise Failed(
-                    f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that one "
-                    "again to continue it, choose another --out, or start over with --restart"
-                )
-            if known == job and not restart:
-                for line in lines:
-                    self._count(line)
-            else:
-                self._end = self._checksum = 0
-                self._add(job)
-            self._file.truncate(self._end)
-            self.save()
-        except BaseException:
-            self._file.close()
-            if is_new:
-                self._path.unlink(missing_ok=True)
-            raise
+                self.save()
+            except BaseException:
+                self._file.close()
+                if self._is_own:
+                    self._path.unlink()
+                raise
 
-    def add(self, deal: str) -> None:
-        """Adds the deal of the next id, as JSON."""
-        self._take(deal.encode())
-
-    def add_failed(self, cells: list[str]) -> None:
-        """Adds why there is no deal of the next id."""
-        self._take(json.dumps(cells).encode())
+    def _take(self, job: str, *, was_there: bool, restart: bool) -> bool:
+        """Takes the file for a job, and keeps other processes away from it. Returns False if it has another job."""
+        one = self._file.execute
+        try:
+            if was_there and one("PRAGMA application_id").fetchone() != (_APPLICATION,):
+                raise sqlite3.DatabaseError
+            one("PRAGMA locking_mode = EXCLUSIVE")
+            one("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                self._is_own = False
+                raise Failed(f"another dealkit process is writing {named(self._out)}") from None
+            if getattr(error, "sqlite_errorcode", None) not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise
+            raise Failed(
+                f"{named(self._path)} is not of a stopped export: move it away, or choose another --out"
+            ) from None
+        if was_there and one("PRAGMA user_version").fetchone() == (_VERSION,) and not restart:
+            if one("SELECT job FROM job").fetchone() != (job,):
+                return False
+            self.done, self.failed = one("SELECT count(*), count(failure) FROM come").fetchone()
+            return True
+        if was_there and not restart:
+            return False
+        for table in ("job", "come"):
+            one(f"DROP TABLE IF EXISTS {table}")
+        one(f"PRAGMA application_id = {_APPLICATION}")
+        one(f"PRAGMA user_version = {_VERSION}")
+        one("CREATE TABLE come (at INTEGER PRIMARY KEY, deal BLOB, failure TEXT)")
+        one("CREATE TABLE job AS SELECT ? AS job", [job])
+        return True
 
     def next_id(self) -> str:
         """The next id."""
         return self._ids[self.done]
 
-    def _take(self, line: bytes) -> None:
-        self._add(line)
-        self._count(line)
-        if time.monotonic() - self._saved_at >= _SAVED_EVERY:
-            self.save()
-        elif self._length >= _HELD_BACK:
-            self._write()
-
-    def _add(self, line: bytes) -> None:
-        self._checksum = zlib.crc32(line, self._checksum)
-        self._come.append(b"%08x %s\n" % (self._checksum, line))
-        self._length += len(line)
-
-    def _count(self, line: bytes) -> None:
-        self.done += 1
-        self.failed += line.startswith(b"[")
-
-    def _lines(self) -> Iterator[bytes]:
-        """The lines as far as their checksums hold, which is where the next one is written."""
-        self._file.seek(0)
-        self._end = self._checksum = 0
-        with open(self._file.fileno(), "rb", closefd=False) as file:
-            for whole in file:
-                line = whole[9:-1]
-                checksum = zlib.crc32(line, self._checksum)
-                if whole != b"%08x %s\n" % (checksum, line):
-                    return
-                self._end += len(whole)
-                self._checksum = checksum
-                yield line
-
-    def _refuse_earlier(self, *, overwrite: bool) -> None:
-        """Refuses to write over a file that may be needed."""
-        with open(self._failed, "rb") as file:
-            if file.read(len(FAILED_HEADER)) not in (FAILED_HEADER, b""):
-                raise Failed(
-                    f"{named(self._failed)} is not the list of an export: move it away, or choose another --out"
-                )
-        if not overwrite:
-            raise Failed(f"{named(self._failed)} exists; choose another --out, or replace it with --overwrite")
+    def add(self, deal: str | None, failure: list[str] | None = None) -> None:
+        """Adds the deal of the next id, as JSON, or why there is none."""
+        with self._writing():
+            row = (self.done, deal and deal.encode(), failure and json.dumps(failure))
+            self._file.execute("INSERT INTO come VALUES (?, ?, ?)", row)
+            self.done += 1
+            self.failed += failure is not None
+            if time.monotonic() - self._saved_at >= _SAVED_EVERY:
+                self.save()
 
     def save(self) -> None:
-        """Puts what has come on disk, unless the file is closed because all of it is."""
-        if self._file.closed:
-            return
-        self._write()
-        os.fsync(self._file.fileno())
+        """Puts what has come on disk."""
+        # An interrupt may have come between the two.
+        if self._file.in_transaction:
+            self._file.execute("COMMIT")
+        self._file.execute("BEGIN EXCLUSIVE")
         self._saved_at = time.monotonic()
-
-    def _write(self) -> None:
-        # From where the file was last known to end, so an interrupt at any moment does no harm.
-        self._file.seek(self._end)
-        data = b"".join(self._come)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
-        self._end, self._come, self._length = self._end + len(data), [], 0
+        self.kept = (self.done, self.failed)
 
     def complete(self, write: Write) -> None:
         """Makes the files, each as a whole, and removes what they were made from."""
-        self.save()
-        with replacing(self._out) as file:
-            lines = enumerate(self._lines(), -1)
-            unfit = write(file, ((at, line) for at, line in lines if at >= 0 and line.startswith(b"{")))
-            if self.failed or unfit:
-                self._write_failed(unfit)
-            else:
-                self._failed.unlink(missing_ok=True)
-        self.failed += len(unfit)
-        self._file.close()
-        self._path.unlink()
+        with self._writing():
+            self.save()
+            with replacing(self._out) as file:
+                deals = self._file.execute("SELECT at, deal FROM come WHERE deal IS NOT NULL ORDER BY at")
+                unfit = write(file, deals)
+                for at, why in unfit.items():
+                    row = (json.dumps([self._ids[at], *why]), at)
+                    self._file.execute("UPDATE come SET deal = NULL, failure = ? WHERE at = ?", row)
+                self.failed += len(unfit)
+                if self.failed:
+                    self._write_failed()
+                else:
+                    failed_of(self._out).unlink(missing_ok=True)
+            self.discard()
 
-    def _write_failed(self, unfit: dict[int, list[str]]) -> None:
-        with replacing(self._failed) as file:
-            file.write(FAILED_HEADER)
-            for at, line in enumerate(self._lines(), -1):
-                if line.startswith(b"["):
-                    file.write(failed_line(json.loads(line)))
-                elif at in unfit:
-                    file.write(failed_line([self._ids[at], *unfit[at]]))
+    def _write_failed(self) -> None:
+        with replacing(failed_of(self._out)) as file:
+            file.write(header_line(FAILED_COLUMNS))
+            for (cells,) in self._file.execute("SELECT failure FROM come WHERE failure IS NOT NULL ORDER BY at"):
+                file.write(csv_line(map(harmless, json.loads(cells))))
 
     def discard(self) -> None:
-        """Removes the file, if there is nothing to resume."""
+        """Removes the file."""
         self._file.close()
         self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            why = getattr(error, "strerror", None) or error
+            raise Failed(f"{named(self._out)} cannot be written: {why}", UNWRITABLE) from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.save()
-        except OSError:
-            # What was saved before counts; if something else has failed, that says why it cannot be saved.
-            if error is None:
-                raise
+        except sqlite3.Error:
+            pass  # It is closed, or what was saved before counts.
         finally:
             self._file.close()
 
 
-def _lock(file: IO[bytes]) -> bool:
-    """Keeps other processes away for as long as the file is open; returns False if one of them was first."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:
-        pass  # The file system has no locks.
-    return True
+def _refuse_earlier(failed: Path, *, overwrite: bool) -> None:
+    """Refuses to write over a list of failures that may be needed."""
+    header = header_line(FAILED_COLUMNS)
+    with open(failed, "rb") as file:
+        if file.read(len(header)) not in (header, b""):
+            raise Failed(f"{named(failed)} is not the list of an export: move it away, or choose another --out")
+    if not overwrite:
+        raise Failed(f"{named(failed)} exists; choose another --out, or replace it with --overwrite")
 
 
 def _fingerprint(ids: list[str]) -> str:

@@ -1,17 +1,21 @@
-"""What is shown: results on standard output, everything else on standard error."""
+"""What is shown: results on standard output, everything else on standard error. On a terminal, no line is wider than it, and
+no word is cut."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from dealkit._cli.exits import INCOMPLETE, Failed
 
@@ -21,10 +25,24 @@ DATABASES = ("postgresql://", "postgres://")
 # Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+_STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
+
+_HEADINGS = {"extra": "Undocumented fields"}
+
+# What the last column of a table needs to be read beside the others.
+_LEAST_COLUMNS = 24
+
 
 def say(text: str = "") -> None:
-    """A line of the result."""
-    print(text)
+    """One or more lines of the result."""
+    for line in _lines(text, room(sys.stdout)):
+        print(line)
+
+
+def say_all(lines: Iterator[str]) -> None:
+    """Lines of the result, as they are."""
+    for line in lines:
+        print(line)
 
 
 def tell(text: str) -> None:
@@ -34,7 +52,7 @@ def tell(text: str) -> None:
             sys.stdout.flush()
     except OSError:
         pass  # The next write, or the end of the command, reports it.
-    _write(f"dealkit: {text}\n")
+    _write("\n".join(_lines(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr))) + "\n")
 
 
 def _write(text: str) -> None:
@@ -47,32 +65,58 @@ def _write(text: str) -> None:
         pass
 
 
+def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
+    """Writes a document as JSON, in UTF-8 whatever the terminal's encoding."""
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    if is_terminal(out):
+        # The same document: outside of strings, only line breaks and spaces could be meant.
+        text = "".join(_json_escape(letter) if letter != "\n" and _is_hostile(letter) else letter for letter in text)
+    out.buffer.write(text.encode(errors="replace") + b"\n")
+    out.flush()
+
+
 def safe(text: str) -> str:
     """A text from elsewhere, without anything that a terminal would obey: control characters are shown as escapes."""
-    return "".join(_escape(letter) if _is_hostile(letter) else letter for letter in text)
+    return "".join(letter.encode("unicode_escape").decode() if _is_hostile(letter) else letter for letter in text)
 
 
-def json_safe(text: str) -> str:
-    """JSON, with the same characters as the escapes of JSON: it is still the same document."""
-    # Outside of strings, only line breaks and spaces could be meant.
-    return "".join(_json_escape(letter) if letter != "\n" and _is_hostile(letter) else letter for letter in text)
+def _json_escape(letter: str) -> str:
+    return json.dumps(letter)[1:-1] if letter != "\x7f" else "\\u007f"
 
 
 def _is_hostile(letter: str) -> bool:
     return letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal, where somebody reads it or types into it."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
-def _json_escape(letter: str) -> str:
-    return json.dumps(letter)[1:-1] if ord(letter) != 0x7F else "\\u007f"
+def room(stream: TextIO | None) -> int:
+    """How many columns a line may have: as many as the terminal has, and any number elsewhere."""
+    if stream is None or not is_terminal(stream):
+        return sys.maxsize
+    given = os.environ.get("COLUMNS", "")
+    with suppress(OSError):  # It may just have been closed.
+        return (int(given) if given.isdigit() else 0) or os.get_terminal_size(stream.fileno()).columns or 80
+    return 80
+
+
+def painted(text: str, style: str, stream: TextIO | None = None) -> str:
+    """A text in a colour or in bold, where that can be shown."""
+    # https://no-color.org
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream or sys.stdout):
+        return text
+    # The older console of Windows shows the escapes.
+    if sys.platform == "win32" and "WT_SESSION" not in os.environ:
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
 def width(text: str) -> int:
     """How many columns of a terminal a text takes."""
-    return sum(_columns(letter) for letter in text)
+    return sum(_columns(letter) for letter in re.sub("\x1b\\[[0-9]*m", "", text))
 
 
 def _columns(letter: str) -> int:
@@ -81,27 +125,129 @@ def _columns(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
-def padded(text: str, columns: int, *, right: bool = False) -> str:
-    """A text padded with spaces to a width."""
+def folded(text: str, columns: int) -> list[str]:
+    """A text in lines of so many columns, between words."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and width(lines[-1]) + 1 + width(word) > columns:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _lines(text: str, columns: int) -> Iterator[str]:
+    """The lines of a text. One that is indented is a command, to be copied as it is."""
+    for line in text.split("\n"):
+        yield from [line] if line.startswith(" ") else folded(line, columns)
+
+
+def pairs(values: Mapping[str, str], *, indent: str = "", columns: int | None = None) -> Iterator[str]:
+    """Names and values, a line for each; a longer value continues below itself."""
+    columns = (columns or room(sys.stdout)) - len(indent)
+    names = max(map(width, values), default=0)
+    left = columns - names - 2
+    for name, value in values.items():
+        lines = folded(value, left if left >= _LEAST_COLUMNS else columns - 2)
+        if left < _LEAST_COLUMNS and width(value) > left:
+            yield indent + name
+            yield from (f"{indent}  {line}" for line in lines)
+            continue
+        for at, line in enumerate(lines):
+            yield f"{indent}{_padded('' if at else name, names)}  {line}".rstrip()
+
+
+def table(rows: Sequence[Mapping[str, str]], *, indent: str = "", numbers: Sequence[str] = ()) -> Iterator[str]:
+    """Records as a table below a heading, with the numbers to the right; where there is no room for that, one below the
+    other."""
+    columns = room(sys.stdout) - len(indent)
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if any(row.get(name) for row in rows)]
+    if not names:
+        return
+    widths = {name: max(width(name), *(width(row.get(name, "")) for row in rows)) for name in names}
+    others = sum(widths[name] + 2 for name in names[:-1])
+    left = columns - others
+    # Numbers and names would be harder to read in pieces.
+    if others + widths[names[-1]] > columns and (left < _LEAST_COLUMNS or widths[names[-1]] < 2 * _LEAST_COLUMNS):
+        for at, row in enumerate(rows):
+            if at:
+                yield ""
+            yield from pairs({name: row[name] for name in names if row.get(name)}, indent=indent)
+        return
+    for row in ({name: painted(name, "bold") for name in names}, *rows):
+        start = "".join(f"{_padded(row.get(name, ''), widths[name], name in numbers)}  " for name in names[:-1])
+        *_, last = names
+        lines = folded(row.get(last, ""), left)
+        lines[0] = _padded(lines[0], min(widths[last], left), last in numbers)
+        for at, line in enumerate(lines):
+            yield f"{indent}{' ' * width(start) if at else start}{line}".rstrip()
+
+
+def _padded(text: str, columns: int, to_the_right: bool = False) -> str:
     space = " " * (columns - width(text))
-    return space + text if right else text + space
+    return space + text if to_the_right else text + space
 
 
-def table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset[int] = frozenset()) -> list[str]:
-    """Rows as aligned lines; the columns in `right` are right-aligned."""
-    if not rows:
-        return []
-    widths = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        (indent + "  ".join(padded(cell, widths[at], right=at in right) for at, cell in enumerate(row))).rstrip()
-        for row in rows
-    ]
+def label(name: str) -> str:
+    """`net_agent_commission` as `Net agent commission`, `line1` as `Line 1`."""
+    words = re.sub(r"(?<=[a-z])(?=[0-9])", " ", safe(name).replace("_", " "))
+    return words[:1].upper() + words[1:]
 
 
-def say_table(rows: Sequence[tuple[str, ...]], *, indent: str = "", right: frozenset[int] = frozenset()) -> None:
-    """Rows as aligned lines of the result."""
-    for line in table(rows, indent=indent, right=right):
-        say(line)
+def tree(title: str, model: Mapping[str, Any], indent: str = "", named: Callable[[str], str] = label) -> Iterator[str]:
+    """A document for people to read: a heading, the values, and then what is nested, each with its heading. What is empty is
+    left out, and numbers have all their digits."""
+    there = {name: value for name, value in model.items() if value is not None and value not in ("", [], {})}
+    yield indent + painted(f"{title} {safe(str(there['id']))}" if "id" in there else title, "bold")
+    inner = f"{indent}  "
+    yield from pairs(
+        {named(n): _text(value) for n, value in there.items() if _is_plain(value) and n != "id"}, indent=inner
+    )
+    below = indent if title == "Deal" else inner
+    for name, value in there.items():
+        if _is_plain(value):
+            continue
+        # What is not documented keeps its names.
+        inside = safe if name in ("metadata", "extra") else named
+        heading = _HEADINGS.get(name) or named(name)
+        yield ""
+        if isinstance(value, Mapping):
+            yield from tree(heading, value, below, inside)
+        elif all(isinstance(one, Mapping) and all(map(_is_plain, one.values())) for one in value):
+            yield below + painted(heading, "bold")
+            rows = [{named(key): _text(one) for key, one in row.items()} for row in value]
+            numbers = {named(key) for row in value for key, one in row.items() if isinstance(one, int | Decimal)}
+            yield from table(rows, indent=f"{below}  ", numbers=[*numbers])
+        else:
+            for at, one in enumerate(value):
+                if at:
+                    yield ""
+                yield from tree(
+                    heading.removesuffix("s"), one if isinstance(one, Mapping) else {"": one}, below, inside
+                )
+
+
+def _is_plain(value: Any) -> bool:
+    return not value or not (
+        isinstance(value, Mapping) or isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value)
+    )
+
+
+def _text(value: Any) -> str:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat(" ").replace("+00:00", " UTC")
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case Decimal():
+            return f"{value:,f}"
+        case list():
+            return ", ".join(map(_text, value))
+        case None | {}:
+            return ""
+    return safe(str(value))
 
 
 def ask(question: str, *, check: str, declined: str) -> None:
@@ -112,47 +258,29 @@ def ask(question: str, *, check: str, declined: str) -> None:
     # The question refers to this output, which must come first.
     sys.stdout.flush()
     try:
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        _write("\n".join(_lines(f"{question} [y/N]", room(sys.stderr))) + " ")
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        _write("\n")
         raise
     if answer.strip().lower() not in ("y", "yes"):
         raise Failed(declined, INCOMPLETE)
 
 
-def bold(text: str) -> str:
-    """A heading of the result."""
-    return f"\x1b[1m{text}\x1b[0m" if _has_colors(sys.stdout) else text
-
-
-def _has_colors(stream: TextIO) -> bool:
-    # https://no-color.org
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    # The older console of Windows shows the escapes.
-    return is_terminal(stream) and (sys.platform != "win32" or "WT_SESSION" in os.environ)
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal, where somebody reads it or types into it."""
-    return stream is not None and not stream.closed and stream.isatty()
-
-
 def counted(number: int, noun: str) -> str:
-    """`1 deal`, `2,000 deals`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
+    """`1 row`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """A command of dealkit, as it is typed, without a password."""
+    """A command to be typed again. The password of a database is left out of it."""
     return f"dealkit {shlex.join(map(masked, arguments))}"
 
 
 def masked(ledger: str | Path) -> str:
     """The name of a ledger: a path as it is, and the URL of a database without a password, which then comes from
     ``PGPASSWORD``."""
-    text = str(ledger)
+    text = safe(str(ledger))
     if not text.startswith(DATABASES):
         return text
     scheme, _, rest = text.partition("://")
@@ -165,20 +293,13 @@ def masked(ledger: str | Path) -> str:
 class Progress:
     """The progress of a job: a bar on a terminal, and a line from time to time elsewhere."""
 
-    # How often progress is shown, in seconds.
-    _ON_TERMINAL = 0.1
-    _ELSEWHERE = 10.0
-
     def __init__(self, noun: str, total: int, done: int = 0, failed: int = 0) -> None:
-        self._noun = noun
-        self._total = total
+        self._noun, self._total, self._done, self._failed = noun, total, done, failed
         self._begun_with = done
-        self._done = done
-        self._failed = failed
         self._on_terminal = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+        self._every = 0.1 if self._on_terminal else 10.0
         self._begun_at = self._shown_at = time.monotonic()
         self._is_shown = False
-        self._shown_columns = 0
         if self._on_terminal:
             self._show()
 
@@ -187,7 +308,7 @@ class Progress:
         self._done += 1
         self._failed += failed
         now = time.monotonic()
-        if now - self._shown_at >= (self._ON_TERMINAL if self._on_terminal else self._ELSEWHERE):
+        if now - self._shown_at >= self._every:
             self._shown_at = now
             self._show()
 
@@ -201,38 +322,33 @@ class Progress:
     def _show(self) -> None:
         self._is_shown = True
         if not self._on_terminal:
-            tell(self._numbers())
+            tell(", ".join(self._numbers()))
             return
-        columns = shutil.get_terminal_size().columns - 1
-        numbers = self._numbers()
-        bar = min(columns - len(numbers) - 4, 30)
-        line = numbers
+        columns = min(room(sys.stderr), 200) - 1
+        shown, *more = self._numbers()
+        for part in more:
+            if len(shown) + 2 + len(part) <= columns:
+                shown += f", {part}"
+        bar = min(columns - len(shown) - 3, 30)
         if bar >= 10:
             full = bar * self._done // self._total if self._total else bar
-            line = f"[{'#' * full}{'-' * (bar - full)}] {numbers}"
-        line = line[:columns]
-        # Padding overwrites the rest of an earlier, longer line.
-        _write(f"\r{line.ljust(self._shown_columns)}")
-        self._shown_columns = len(line)
+            shown = f"[{'#' * full}{'-' * (bar - full)}] {shown}"
+        # The spaces replace the rest of an earlier, longer line.
+        _write(f"\r{shown[:columns].ljust(columns)}\r{shown[:columns]}")
 
-    def _numbers(self) -> str:
-        parts = [f"{self._done:,} of {counted(self._total, self._noun)}"]
+    def _numbers(self) -> Iterator[str]:
+        yield f"{self._done:,} of {counted(self._total, self._noun)}"
         if self._failed:
-            parts.append(f"{self._failed:,} failed")
-        seconds = time.monotonic() - self._begun_at
-        done = self._done - self._begun_with
+            yield f"{self._failed:,} failed"
+        seconds, done = time.monotonic() - self._begun_at, self._done - self._begun_with
         if seconds >= 1 and done:
             rate = done / seconds
-            parts.append(f"{rate:,.0f} per second" if rate >= 10 else f"{rate:,.1f} per second")
+            yield f"{rate:,.0f} per second" if rate >= 10 else f"{rate:,.1f} per second"
             if self._done < self._total:
-                parts.append(f"{_duration((self._total - self._done) / rate)} left")
-        return ", ".join(parts)
+                yield f"{_duration((self._total - self._done) / rate)} left"
 
 
 def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{max(whole, 1)} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    minutes, rest = divmod(max(round(seconds), 1), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

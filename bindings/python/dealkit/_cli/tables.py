@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import MOST_BYTES, named, read_text
+from dealkit._cli.files import MOST_BYTES, SAVE, named, read_text
 from dealkit._cli.screen import safe
 
 # A cell may be as long as the file.
@@ -20,14 +20,13 @@ csv.field_size_limit(MOST_BYTES)
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """The usual delimiters, which are detected."""
 
-_SAVE = '; in a spreadsheet, save it as "CSV UTF-8"'
-_SAVE_OR_SAY = f"{_SAVE}, or name the encoding: --encoding cp1252 is that of Windows in western Europe and America"
+_OR_SAY = f"{SAVE}, or name the encoding: --encoding cp1252 is that of Windows in western Europe and America"
 
 # A spreadsheet takes a cell that begins like this for a formula, and runs it.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
 
 
-class Row(NamedTuple):
+class Cells(NamedTuple):
     """A row that is not blank."""
 
     number: int
@@ -40,7 +39,7 @@ class Table(NamedTuple):
     """A table with a header."""
 
     header: list[str]
-    rows: list[Row]
+    rows: list[Cells]
     delimiter: str
     understood: str
     """How the file was read: its encoding and its delimiter."""
@@ -53,9 +52,14 @@ def read_table(path: Path, options: Namespace | None = None) -> Table:
     Errors name the file and the line, but show none of its content.
     """
     encoding, delimiter = (None, None) if options is None else (options.encoding, options.delimiter)
-    text, understood = read_text(path, encoding, _SAVE if options is None else _SAVE_OR_SAY)
-    said, text, lines_before = _said_delimiter(text)
-    delimiter = delimiter or said or _delimiter(text)
+    text, understood = read_text(path, encoding, SAVE if options is None else _OR_SAY)
+    line, _, rest = text.partition("\n")
+    said = re.fullmatch(r'"?sep=(.)"?\r?', line, re.IGNORECASE)
+    if said:
+        text = rest
+    # The one that is most frequent in the header.
+    header = re.split("[\r\n]", re.sub('"[^"]*"', "", text), maxsplit=1)[0]
+    delimiter = delimiter or (said[1] if said else max(DELIMITERS, key=header.count))
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise Failed("--delimiter must be one character, such as ;")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -63,19 +67,15 @@ def read_table(path: Path, options: Namespace | None = None) -> Table:
         records = [[cell.strip() for cell in record] for record in reader]
     except csv.Error as error:
         raise Failed(
-            f"{named(path)}: line {lines_before + reader.line_num} is not valid CSV ({error}); is a quotation mark "
+            f"{named(path)}: line {bool(said) + reader.line_num} is not valid CSV ({error}); is a quotation mark "
             "missing, or is there one too many?"
         ) from None
     if not records or not any(records[0]):
         raise Failed(f"{named(path)}: the first row is empty; it must contain the column names")
-    rows = [Row(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
-    if len(records[0]) > 1:
-        separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
-        understood += f", separated by {separator}"
-        if delimiter == said:
-            understood += ", as its sep= line says"
-    else:
-        understood += ", one column"
+    separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
+    understood += f", separated by {separator}" if len(records[0]) > 1 else ", one column"
+    understood += ", as its sep= line says" if said and delimiter == said[1] else ""
+    rows = [Cells(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
     return Table(records[0], rows, delimiter, understood)
 
 
@@ -89,16 +89,16 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(safe(name) or "(no name)" for name in names)
 
 
-def csv_line(cells: Iterable[str], delimiter: str = ",") -> str:
+def csv_line(cells: Iterable[str], delimiter: str = ",") -> bytes:
     """A line of a CSV file."""
     line = io.StringIO(newline="")
     csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    return line.getvalue().encode()
 
 
-def header_line(names: Iterable[str], delimiter: str = ",") -> str:
+def header_line(names: Iterable[str], delimiter: str = ",") -> bytes:
     """The first line of a CSV file, with the byte-order mark without which Excel does not read it as UTF-8."""
-    return "\ufeff" + csv_line(names, delimiter)
+    return "\ufeff".encode() + csv_line(names, delimiter)
 
 
 def harmless(text: str) -> str:
@@ -109,23 +109,3 @@ def harmless(text: str) -> str:
 def as_it_was(cell: str) -> str:
     """The text of a cell that `harmless` has made."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
-
-
-def _said_delimiter(text: str) -> tuple[str | None, str, int]:
-    """The delimiter in a first line such as `sep=;`, the text after it, and how many lines come before that text."""
-    line, end, rest = text.partition("\n")
-    said = re.fullmatch(r'"?sep=(.)"?', line.removesuffix("\r"), re.IGNORECASE)
-    return (said[1], rest, 1) if said and end else (None, text, 0)
-
-
-def _delimiter(text: str) -> str:
-    """The delimiter: the one of the usual delimiters that is most frequent in the header."""
-    header, quoted = [], False
-    for letter in text:
-        if letter == '"':
-            quoted = not quoted
-        elif letter in "\r\n" and not quoted:
-            break
-        elif not quoted:
-            header.append(letter)
-    return max(DELIMITERS, key=header.count)

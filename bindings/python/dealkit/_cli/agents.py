@@ -1,0 +1,220 @@
+"""`dealkit agents import`: creates an agent for each row of a table."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from dealkit import APIConnectionError, AuthenticationError, Client, LedgerError
+from dealkit._cli.advice import code_of, explanation, failure_of
+from dealkit._cli.columns import Columns, field_said
+from dealkit._cli.creates import Creates
+from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
+from dealkit._cli.files import named, refuse_inputs
+from dealkit._cli.known import elsewhere, ledger_of, note_earlier, outcomes
+from dealkit._cli.report import Report
+from dealkit._cli.rows import Row, rows_of, show_outcomes, show_problems
+from dealkit._cli.screen import ask, command_line, counted, masked, safe, say, say_all, table
+from dealkit._cli.service import NO_ADDRESS, address, connect, probe
+from dealkit._cli.tables import Table, read_table
+from dealkit._cli.values import Values, proposed
+
+_RUNNING = (
+    "the import has not ended: the ledger records what became of the row, and the same command resumes the import"
+)
+# The reasons of a LedgerError after which the ledger does not know what was sent.
+_LOST = ("broken", "moved", "not_a_ledger")
+
+
+def run(options: Namespace) -> int:
+    """Shows which column goes where and what is wrong, and creates the agents unless this is a dry run."""
+    path, own, result = Path(options.file), ledger_of(options), options.result
+    report_path = Path(options.report or f"{options.file}.report.csv")
+    _refuse_inputs(path, own, report_path, options)
+    found = read_table(path, options)
+    report = Report(report_path, found.delimiter)
+    columns = _columns(found, options)
+    say(f"{safe(str(path))}: {counted(len(found.rows), 'row')}, {found.understood}")
+    say()
+    say_all(table([*columns.shown()], indent="  "))
+    say()
+    if columns.missing:
+        raise Failed(
+            f"{named(path)}: no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
+            f"{columns.options_for_missing()}"
+        )
+    rows = rows_of(found, columns, options)
+    result["files"] = {"table": str(path)}
+    result["errors"] += show_problems("What is wrong", ((row, row.problems) for row in rows))
+    show_problems("Worth a look", ((row, row.doubts) for row in rows))
+    fit = [row for row in rows if not row.problems]
+    result["counts"] = {"rows": len(rows), "sendable": len(fit), "invalid": len(rows) - len(fit)}
+    say(f"{counted(len(fit), 'row')} can be sent, {len(rows) - len(fit):,} cannot")
+    _propose(found, rows, options)
+    known = note_earlier(own, columns.key_name(columns.key_index(options.key)), fit, options)
+    if known and own is not None:
+        verb = "is" if len(known) == 1 else "are"
+        words = outcomes(row.outcome for row in known)
+        say(f"{masked(own)} already has {len(known):,} of them, which {verb} not sent again: {words}")
+    to_send = [row for row in fit if not row.was_earlier]
+    others = elsewhere(own, to_send, options)
+    # Without a service, no ledger has been asked.
+    lost = sum(row.key in report.created for row in to_send) if own is not None else 0
+    if lost:
+        say(
+            f"{named(report.path)}, the report of an earlier import, calls {lost:,} of these rows created, and the "
+            "ledger does not know them."
+        )
+    result["counts"]["to_send"] = len(to_send)
+    if options.dry_run:
+        if options.report:
+            report.write(rows)
+            result["files"]["report"] = str(report.path)
+        say("Nothing was sent: this was a dry run.")
+    if options.dry_run or not fit:
+        return DONE if len(fit) == len(rows) else INCOMPLETE
+    with connect(options) as client:
+        if own is None:
+            raise Failed(NO_ADDRESS)
+        _refuse_unasked(others, lost, options)
+        if to_send and not options.yes:
+            question = f"Create {counted(len(to_send), 'agent')} at {safe(address(options))}?"
+            ask(question, check="check it with --dry-run", declined="nothing was sent")
+        # Detects a refused key or an unreachable service before a row is used up.
+        if isinstance(response := probe(client), AuthenticationError | APIConnectionError):
+            raise response
+        # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
+        # case, only the ledger has the result of the row.
+        report.write(
+            row if row.problems or row.was_earlier else replace(row, outcome="running", message=_RUNNING)
+            for row in rows
+        )
+        key_name = columns.key_name(columns.key_index(options.key))
+        creates = _creates(client, key_name, fit, own, options)
+        with suppress(KeyboardInterrupt):
+            creates.run(options)
+    creates.note_unseen()
+    return _finish(rows, creates, own, report, options)
+
+
+def _columns(found: Table, options: Namespace) -> Columns:
+    return Columns(found.header, options.map, Values(options, field_said))
+
+
+def _refuse_inputs(path: Path, own: str | Path | None, report: Path, options: Namespace) -> None:
+    """Refuses files to be written that are read, or that are one and the same."""
+    file = own if isinstance(own, Path) else None
+    refuse_inputs([report, *([file] if file else [])], [path, options.ca_file, options.client_cert])
+    refuse_inputs([report], [file])
+    if file and report.name.startswith(f"{file.name}-") and report.parent.resolve() == file.parent.resolve():
+        raise Failed(f"{named(report)} would be one of the files of the ledger {named(file)}: name another file")
+
+
+def _propose(found: Table, rows: list[Row], options: Namespace) -> None:
+    """Says which options would make complaints go away, and how many rows could be sent with them."""
+    wrong = [(one.field, cell) for row in rows for one in row.problems if isinstance(cell := row.cell(one.field), str)]
+    more, remarks = proposed(wrong, [str(row.agent.get("phone", "")) for row in rows])
+    given = [*pairwise(options.arguments)]
+    more = [part for pair in zip(more[::2], more[1::2], strict=True) if pair not in given for part in pair]
+    if more:
+        # Parsed like what somebody adds to the command.
+        with_more = options.parse([*options.arguments, *more])
+        fit = sum(not row.problems for row in rows_of(found, _columns(found, with_more), with_more))
+        say()
+        say(f"With these options, {fit:,} of {counted(len(rows), 'row')} could be sent. Are they right?")
+        say(f"  {shlex.join(more)}")
+        options.result["proposed"] = {"options": more, "sendable": fit}
+    for remark in remarks:
+        say(remark)
+
+
+def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
+    """Refuses to send rows that another ledger or a report has, unless somebody is asked."""
+    if lost:
+        say(
+            "If the ledger was lost, or replaced by an older copy, these agents would be created a second time: put the ledger "
+            "back, or leave these rows out of the table. If they were created at another service, such as a sandbox, they are "
+            "new here."
+        )
+    elif others:
+        say(
+            "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
+            f"{shlex.quote(str(others[0]))}. If it is of another service, such as a sandbox, these rows are new here."
+        )
+    if options.yes and (lost or others):
+        other = "name another file with --report" if lost else "move the ledger of the other service to another folder"
+        raise Failed(
+            "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If they are, leave "
+            f"out --yes, or {other}"
+        )
+
+
+def _creates(client: Client, key_name: str, rows: Sequence[Row], path: str | Path, options: Namespace) -> Creates:
+    try:
+        return Creates(client, key_name, rows, path, options)
+    except LedgerError as error:
+        if error.reason != "other_service" or not isinstance(path, Path):
+            raise
+        move = command_line(["ledger", "move", str(path), address(options)])
+        raise Failed(
+            f"{explanation(error)}\nIf it is another service, leave out --ledger: each service has its own. If it is the same "
+            f"service, with the same agents, record that with:\n  {move}"
+        ) from None
+
+
+def _finish(rows: list[Row], creates: Creates, path: str | Path, report: Report, options: Namespace) -> int:
+    """Writes the report, and says what became of the rows and what to do now."""
+    stopped_by = creates.stopped_by
+    # With a ledger that is lost, running the command again would create everybody again.
+    can_go_on = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LOST)
+    # Written first: whoever reads the screen may have stopped reading.
+    failure = None
+    try:
+        report.write(rows)
+        options.result["files"]["report"] = str(report.path)
+    except Failed as failed:
+        failure = failed
+    say()
+    show_outcomes(rows, options.result, can_go_on=can_go_on)
+    say()
+    if failure is None:
+        say(f"{safe(str(report.path))} says what became of each row.")
+    again = f"  {command_line(options.arguments)}"
+    if can_go_on:
+        options.result["files"]["ledger"] = masked(path)
+        say(f"{masked(path)} records it: the same command creates no agent twice.")
+        found = {row.outcome for row in rows}
+        if found & {"unknown", "rejected"}:
+            say()
+            say(_how_to_settle(path, report.path, found))
+            say(again)
+    go_on = f"To continue, run the same command again:\n{again}"
+    if stopped_by is not None and not can_go_on:
+        reason = failure_of(stopped_by)
+        raise Failed(f"{failure or ''}\n{reason}".lstrip(), reason.code)
+    if failure is not None:
+        raise Failed(f"{failure}\n{go_on}", failure.code)
+    if options.signals.is_stopping:
+        raise Failed(f"stopped. {go_on}", INTERRUPTED)
+    if stopped_by is not None:
+        raise Failed(f"{explanation(stopped_by)}\n{go_on}", code_of(stopped_by))
+    return DONE if all(row.outcome == "created" for row in rows) else INCOMPLETE
+
+
+def _how_to_settle(ledger: str | Path, written: Path, outcomes: set[str]) -> str:
+    """What to do about rows that running the same command again would leave as they are."""
+    parts = []
+    if "unknown" in outcomes:
+        parts.append(
+            "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the "
+            "agent's id, or none if there is no agent."
+        )
+    if "rejected" in outcomes:
+        parts.append("Once a rejected row is corrected, enter none for it.")
+    settle = command_line(["ledger", "settle", str(ledger), str(written)])
+    return f"{' '.join(parts)} Then:\n  {settle}"
