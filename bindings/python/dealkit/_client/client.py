@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from copy import copy
 from os import environ
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, Unpack
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
@@ -244,7 +244,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     @property
     def with_raw_response(self) -> RawClient:
         """The same calls, returning the whole response."""
-        return RawClient(self._service)
+        return RawClient(RawAgents(self._service), RawDeals(self._service))
 
     def close(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
@@ -286,7 +286,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     @property
     def with_raw_response(self) -> AsyncRawClient:
         """The same calls, returning the whole response."""
-        return AsyncRawClient(self._service)
+        return AsyncRawClient(AsyncRawAgents(self._service), AsyncRawDeals(self._service))
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
@@ -300,31 +300,19 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         await self.aclose()
 
 
-class RawClient:
+class RawClient(NamedTuple):
     """The calls of a client, returning the whole response."""
-
-    __slots__ = ("agents", "deals")
 
     agents: RawAgents
     """Calls on agents."""
     deals: RawDeals
     """Calls on deals."""
 
-    def __init__(self, service: Service) -> None:
-        self.agents = RawAgents(service)
-        self.deals = RawDeals(service)
 
-
-class AsyncRawClient:
+class AsyncRawClient(NamedTuple):
     """The calls of an async client, returning the whole response."""
-
-    __slots__ = ("agents", "deals")
 
     agents: AsyncRawAgents
     """Calls on agents."""
     deals: AsyncRawDeals
     """Calls on deals."""
-
-    def __init__(self, service: Service) -> None:
-        self.agents = AsyncRawAgents(service)
-        self.deals = AsyncRawDeals(service)
