@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from commands import Terminal, dealkit, end, environment, start
-from conftest import Authority, answer, exact
+from conftest import answer, exact
 
 from dealkit import Client
 from dealkit.testing import READINGS, Sandbox
@@ -366,18 +366,6 @@ def test_check_of_a_wrong_path_and_of_another_server(peer: Any, dealkit_sandbox:
     for url in (f"{dealkit_sandbox.url}/wrong", peer(answer(404)).url):
         done = dealkit("check", url=url, key="wrong")
         assert (done.code, checked(done)["Key"]) == (3, "unclear whether it is accepted"), done
-
-
-def test_check_over_tls(tmp_path: Path, peer: Any) -> None:
-    authority = Authority(tmp_path / "authority")
-    tls = peer(answer(404), authority.issue())
-    done = dealkit("check", "--ca-file", authority.file, url=tls.url)
-    assert done.code == 3, done.shown  # It says so whatever the key.
-    assert checked(done)["Secure"] == "yes: TLS 1.3 or 1.2, with a trusted certificate"
-
-    done = dealkit("check", url=tls.url)
-    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
-    assert "the issuer of the service's certificate is not trusted" in done.shown and "--ca-file" in done.shown
 
 
 def test_the_package_does_not_import_the_command() -> None:

@@ -27,14 +27,14 @@ from dealkit._cli.screen import safe
 OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be the same for every call, and to be temporary."""
 
+_SAME_NAMES = ("allow_http", "ca_file", "client_cert", "rate_limit", "resend_unknown", "timeout")
 # What the options of a client are called on the command line.
 _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
     "on_unreadable": "--on-unreadable none",
-    **{name: f"--{name.replace('_', '-')}" for name in ("ca_file", "client_cert", "allow_http", "rate_limit")},
-    **{name: f"--{name.replace('_', '-')}" for name in ("resend_unknown", "timeout")},
+    **{name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES},
 }
 
 # What to do, beyond what the error itself says.

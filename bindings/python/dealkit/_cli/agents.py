@@ -123,7 +123,7 @@ def _propose(found: Table, rows: list[Row], options: Namespace) -> None:
     more = [part for pair in zip(more[::2], more[1::2], strict=True) if pair not in given for part in pair]
     if more:
         # Parsed like what somebody adds to the command.
-        with_more = options.parse([*options.arguments, *more])
+        with_more = options.parse([*options.arguments[:2], *more, *options.arguments[2:]])
         fit = sum(not row.problems for row in rows_of(found, _columns(found, with_more), with_more))
         say()
         say(f"With these options, {fit:,} of {counted(len(rows), 'row')} could be sent. Are they right?")

@@ -55,18 +55,13 @@ def _column(path: Path) -> tuple[list[str], str]:
     table = read_table(path)
     fitting = [at for at, name in enumerate(table.header) if letters(name) in _NAMES]
     if len(fitting) != 1:
-        raise Failed(_which_column(path, table.header, [table.header[at] for at in fitting]))
+        # Without a header, the only column begins with an id, which is not shown.
+        has = (
+            f"it has {listed(table.header)}"
+            if len(table.header) > 1
+            else "put a list without one into a file that ends in .txt"
+        )
+        raise Failed(f"{named(path)} must have one column named id or deal_id in its first row; {has}")
     (at,) = fitting
     ids = [row.cells[at] for row in table.rows if at < len(row.cells) and row.cells[at]]
     return [as_it_was(id) for id in ids] if table.header == FAILED_COLUMNS else ids, table.header[at]
-
-
-def _which_column(path: Path, header: list[str], fitting: list[str]) -> str:
-    """Why no column, or more than one, can hold the ids, and what to do."""
-    if fitting:
-        return f"{named(path)}: the ids could be in any of the columns {listed(fitting)}; keep only one of them"
-    text = f"{named(path)} must have a column named id or deal_id in its first row; "
-    if len(header) == 1:
-        # If there is no header, the first line is an id.
-        return text + "put a list of ids without a header into a file that ends in .txt"
-    return text + f"it has {listed(header)}. Rename the one that holds the ids"

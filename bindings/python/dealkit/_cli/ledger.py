@@ -123,6 +123,7 @@ def _settle(which: dict[str, Any], path: Path, filled: list[Entry], options: Nam
         say_all(table(rows, indent="  "))
         if len(news) > _MOST_SHOWN:
             say(f"  … and {len(news) - _MOST_SHOWN:,} more")
+        say()
         _ask(f"Record this in {masked(options.ledger)}?", options)
         ledger.settle(**which, found=found)
     none = sum(agent_id is None for agent_id in found.values())

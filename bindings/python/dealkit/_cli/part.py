@@ -18,9 +18,8 @@ from dealkit._cli.formats import Write
 from dealkit._cli.ids import FAILED_COLUMNS
 from dealkit._cli.tables import csv_line, harmless, header_line
 
-# What tells the file from other databases: "deal", and the version.
-_APPLICATION = int.from_bytes(b"deal")
-_VERSION = 4
+# What tells the file from other databases, and its version.
+_APPLICATION = int.from_bytes(b"dea4")
 
 # How often what has come is put on disk, in seconds.
 _SAVED_EVERY = 1.0
@@ -45,6 +44,7 @@ class Part:
         """How many ids are done, counted from the first, and how many of them could not be retrieved."""
         self.kept = (0, 0)
         """The same numbers, of what is on disk."""
+        job = f"{hashlib.sha256(json.dumps(ids).encode()).hexdigest()} {service}"
         was_there = is_there(self._path) and self._path.stat().st_size > 0
         # SQLite writes this one, too.
         is_there(self._path.with_name(self._path.name + "-journal"))
@@ -54,7 +54,7 @@ class Part:
             self._file = sqlite3.connect(self._path, timeout=0, isolation_level=None)
             self._is_own = not was_there
             try:
-                if not self._take(json.dumps([_fingerprint(ids), service]), was_there=was_there, restart=restart):
+                if not self._take(job, was_there=was_there, restart=restart):
                     raise Failed(
                         f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
                         "one again to continue it, choose another --out, or start over with --restart"
@@ -83,24 +83,17 @@ class Part:
             raise Failed(
                 f"{named(self._path)} is not of a stopped export: move it away, or choose another --out"
             ) from None
-        if was_there and one("PRAGMA user_version").fetchone() == (_VERSION,) and not restart:
+        if was_there and not restart:
             if one("SELECT job FROM job").fetchone() != (job,):
                 return False
             self.done, self.failed = one("SELECT count(*), count(failure) FROM come").fetchone()
             return True
-        if was_there and not restart:
-            return False
         for table in ("job", "come"):
             one(f"DROP TABLE IF EXISTS {table}")
         one(f"PRAGMA application_id = {_APPLICATION}")
-        one(f"PRAGMA user_version = {_VERSION}")
         one("CREATE TABLE come (at INTEGER PRIMARY KEY, deal BLOB, failure TEXT)")
         one("CREATE TABLE job AS SELECT ? AS job", [job])
         return True
-
-    def next_id(self) -> str:
-        """The next id."""
-        return self._ids[self.done]
 
     def add(self, deal: str | None, failure: list[str] | None = None) -> None:
         """Adds the deal of the next id, as JSON, or why there is none."""
@@ -177,10 +170,3 @@ def _refuse_earlier(failed: Path, *, overwrite: bool) -> None:
             raise Failed(f"{named(failed)} is not the list of an export: move it away, or choose another --out")
     if not overwrite:
         raise Failed(f"{named(failed)} exists; choose another --out, or replace it with --overwrite")
-
-
-def _fingerprint(ids: list[str]) -> str:
-    digest = hashlib.sha256()
-    for id in ids:
-        digest.update(f"{len(id)}:{id}".encode(errors="surrogatepass"))
-    return digest.hexdigest()
