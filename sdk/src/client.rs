@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
 #[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::tls;
+use crate::http::connect::tls::{IdentitySource, TlsSettings};
 use crate::{
     calls::{
         agents::Agents,
@@ -50,12 +50,6 @@ pub const SERVICE_KEY_VARIABLE: &str = "DEALKIT_SERVICE_KEY";
 
 /// The environment variable from which [`Client::from_env`] reads the path of the file with the service key.
 pub const SERVICE_KEY_FILE_VARIABLE: &str = "DEALKIT_SERVICE_KEY_FILE";
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
-const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
-const MAX_IDLE_CONNECTIONS: usize = 64;
-const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A client of one service, with one key and one pool of connections.
 ///
@@ -235,21 +229,17 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     key: Option<KeySource>,
-    connect_timeout: Duration,
-    attempt_timeout: Duration,
     total_timeout: Duration,
-    max_idle_connections: usize,
     max_response_bytes: u64,
     user_agent: Option<String>,
     headers: Vec<(String, String)>,
     proxy: Option<String>,
-    http2_prior_knowledge: bool,
     allow_http: bool,
     retry: RetryPolicy,
     unreadable: Unreadable,
     rate_limit: Option<f64>,
-    #[cfg(feature = "rustls-no-provider")]
-    tls: tls::TlsSettings,
+    /// Their route is known when the client is built.
+    connections: ConnectionSettings,
     transport: Option<Transport>,
     share_with: Option<C>,
     propagate: Option<Propagate>,
@@ -260,21 +250,24 @@ impl<C> Default for ClientBuilder<C> {
         Self {
             base_url: None,
             key: None,
-            connect_timeout: CONNECT_TIMEOUT,
-            attempt_timeout: ATTEMPT_TIMEOUT,
-            total_timeout: TOTAL_TIMEOUT,
-            max_idle_connections: MAX_IDLE_CONNECTIONS,
-            max_response_bytes: MAX_RESPONSE_BYTES,
+            total_timeout: Duration::from_secs(60),
+            max_response_bytes: 16 * 1024 * 1024,
             user_agent: None,
             headers: Vec::new(),
             proxy: None,
-            http2_prior_knowledge: false,
             allow_http: false,
             retry: RetryPolicy::new(),
             unreadable: Unreadable::default(),
             rate_limit: None,
-            #[cfg(feature = "rustls-no-provider")]
-            tls: tls::TlsSettings::default(),
+            connections: ConnectionSettings {
+                connect_timeout: Duration::from_secs(5),
+                attempt_timeout: Duration::from_secs(30),
+                max_idle: 64,
+                http2_prior_knowledge: false,
+                route: Route::Direct,
+                #[cfg(feature = "rustls-no-provider")]
+                tls: TlsSettings::default(),
+            },
             transport: None,
             share_with: None,
             propagate: None,
@@ -332,13 +325,13 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// The maximum duration of one attempt, including connecting. Default: 30 s.
     pub fn attempt_timeout(mut self, attempt: Duration) -> Self {
-        self.attempt_timeout = attempt;
+        self.connections.attempt_timeout = attempt;
         self
     }
 
     /// The maximum time for making a connection, including TLS. Default: 5 s.
     pub fn connect_timeout(mut self, connect: Duration) -> Self {
-        self.connect_timeout = connect;
+        self.connections.connect_timeout = connect;
         self
     }
 
@@ -382,7 +375,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// request before: the service may close an older connection just as the request goes out, and it would
     /// be unknown whether it had acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
-        self.max_idle_connections = connections;
+        self.connections.max_idle = connections;
         self
     }
 
@@ -456,7 +449,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// ```
     #[cfg(feature = "rustls-no-provider")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.tls.add_roots(pem.as_ref());
+        self.connections.tls.add_roots(pem.as_ref());
         self
     }
 
@@ -464,8 +457,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
     #[cfg(feature = "rustls-no-provider")]
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.tls.add_roots(pem.as_ref());
-        self.tls.distrust_system();
+        self.connections.tls.add_roots(pem.as_ref());
+        self.connections.tls.without_system = true;
         self
     }
 
@@ -485,7 +478,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// ```
     #[cfg(feature = "rustls-no-provider")]
     pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.tls.set_identity(pem.as_ref());
+        self.connections.tls.identity = Some(IdentitySource::Pem(pem.as_ref().to_owned()));
         self
     }
 
@@ -501,14 +494,15 @@ impl<C: Clone> ClientBuilder<C> {
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
     ) -> Self {
-        self.tls.set_identity_files(certificate.into(), key.into());
+        let files = IdentitySource::Files(certificate.into(), key.into());
+        self.connections.tls.identity = Some(files);
         self
     }
 
     /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
     /// sides agree on HTTP/2 by themselves.
     pub fn http2_prior_knowledge(mut self, http2: bool) -> Self {
-        self.http2_prior_knowledge = http2;
+        self.connections.http2_prior_knowledge = http2;
         self
     }
 
@@ -636,22 +630,22 @@ impl<C: Clone> ClientBuilder<C> {
         let mut headers_with_body = headers.clone();
         let json = HeaderValue::from_static(wire::JSON);
         headers_with_body.insert(header::CONTENT_TYPE, json);
+        let settings = ConnectionSettings {
+            route: self.route(&base)?,
+            ..self.connections
+        };
+        let limits = Limits {
+            connect: settings.connect_timeout,
+            attempt: settings.attempt_timeout,
+            max_response_bytes: self.max_response_bytes,
+        };
         for (setting, timeout) in [
             (Setting::Timeout, self.total_timeout),
-            (Setting::AttemptTimeout, self.attempt_timeout),
-            (Setting::ConnectTimeout, self.connect_timeout),
+            (Setting::AttemptTimeout, limits.attempt),
+            (Setting::ConnectTimeout, limits.connect),
         ] {
             more_than_zero(setting, timeout)?;
         }
-        let settings = ConnectionSettings {
-            connect_timeout: self.connect_timeout,
-            attempt_timeout: self.attempt_timeout,
-            max_idle: self.max_idle_connections,
-            http2_prior_knowledge: self.http2_prior_knowledge,
-            route: self.route(&base)?,
-            #[cfg(feature = "rustls-no-provider")]
-            tls: self.tls,
-        };
         let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
         let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
@@ -675,11 +669,7 @@ impl<C: Clone> ClientBuilder<C> {
                 headers_with_body: Arc::new(headers_with_body),
                 keys,
                 total_timeout: self.total_timeout,
-                limits: Limits {
-                    connect: self.connect_timeout,
-                    attempt: self.attempt_timeout,
-                    max_response_bytes: self.max_response_bytes,
-                },
+                limits,
                 retry: self.retry,
                 unreadable: self.unreadable,
                 propagate: self.propagate,

@@ -28,7 +28,7 @@ use tokio_rustls::{
         SupportedProtocolVersion,
         crypto::aws_lc_rs,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-        server::{NoServerSessionStorage, WebPkiClientVerifier},
+        server::WebPkiClientVerifier,
     },
     server::TlsStream,
 };
@@ -116,7 +116,6 @@ pub(crate) struct Tls<'a> {
     /// The issuer of the certificates that clients must present.
     clients: Option<&'a Authority>,
     alpn: Option<&'static [&'static str]>,
-    resumes: bool,
     says_goodbye: bool,
 }
 
@@ -127,7 +126,6 @@ impl<'a> Tls<'a> {
             versions: ALL_VERSIONS,
             clients: None,
             alpn: None,
-            resumes: true,
             says_goodbye: true,
         }
     }
@@ -147,11 +145,6 @@ impl<'a> Tls<'a> {
     /// The protocols to choose from; by default the one that the peer speaks.
     pub(crate) fn alpn(mut self, protocols: &'static [&'static str]) -> Self {
         self.alpn = Some(protocols);
-        self
-    }
-
-    pub(crate) fn without_sessions(mut self) -> Self {
-        self.resumes = false;
         self
     }
 
@@ -186,9 +179,6 @@ impl<'a> Tls<'a> {
             Protocol::Http2 => &["h2"],
         });
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        if !self.resumes {
-            config.session_storage = Arc::new(NoServerSessionStorage {});
-        }
         config
     }
 }

@@ -80,8 +80,6 @@ pub(crate) struct Pools {
     /// One for each runtime: an idle connection is driven by the runtime that made it, and if that runtime
     /// stands still, the connection would never respond.
     pools: Mutex<Vec<(Id, Arc<Pool>)>>,
-    /// For the first runtime: created before there is one, in order to detect settings that cannot work.
-    first: Mutex<Option<Connections>>,
 }
 
 /// What sends the requests of a client on one runtime.
@@ -98,8 +96,8 @@ pub(crate) struct Pool {
     other: Connections,
     /// Whether the client has a certificate of its own.
     #[cfg(feature = "rustls-no-provider")]
-    has_identity: bool,
-    has_proxy: bool,
+    pub(crate) has_identity: bool,
+    pub(crate) has_proxy: bool,
 }
 
 /// Connections that are kept for the same time.
@@ -121,17 +119,10 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
-        let tls = settings.tls()?;
-        // ConnectionSettings that cannot work are detected now, rather than at the first call.
-        let first = match settings.route {
-            Route::Transport(_) => None,
-            _ => Some(Connections::kept_for(IDLE_TIMEOUT, &settings, &tls)?),
-        };
         Ok(Arc::new(Self {
+            tls: settings.tls()?,
             settings,
-            tls,
             pools: Mutex::default(),
-            first: Mutex::new(first),
         }))
     }
 
@@ -146,12 +137,11 @@ impl Pools {
             return Ok(Sender::Pool(Arc::clone(pool)));
         }
         let kept_for = |time| Connections::kept_for(time, &self.settings, &self.tls);
-        let first = lock(&self.first).take();
         let pool = Arc::new(Pool {
-            safe: first.map_or_else(|| kept_for(IDLE_TIMEOUT), Ok)?,
+            safe: kept_for(IDLE_TIMEOUT)?,
             other: kept_for(TRUSTED)?,
             #[cfg(feature = "rustls-no-provider")]
-            has_identity: self.settings.tls.has_identity(),
+            has_identity: self.settings.tls.identity.is_some(),
             has_proxy: matches!(self.settings.route, Route::Proxy(_)),
         });
         if pools.len() == RUNTIMES {
@@ -163,15 +153,6 @@ impl Pools {
 }
 
 impl Pool {
-    #[cfg(feature = "rustls-no-provider")]
-    pub(crate) fn has_identity(&self) -> bool {
-        self.has_identity
-    }
-
-    pub(crate) fn has_proxy(&self) -> bool {
-        self.has_proxy
-    }
-
     /// The connections for a request with this method.
     pub(crate) fn of(&self, method: &Method) -> &Connections {
         if is_safe(method) || self.safe.have_responded_over_http2() {
@@ -264,12 +245,11 @@ impl ConnectionSettings {
 
     #[cfg(feature = "rustls-no-provider")]
     fn tls(&self) -> Result<Tls, Words> {
-        match self.route {
-            // If TLS is never used, no certificates are loaded: that takes time, and fails in a container that
-            // has none.
-            Route::Loopback { tls: false } | Route::Transport(_) => self.tls.unused(),
-            _ => self.tls.config(self.http2_prior_knowledge),
-        }
+        let is_unused = matches!(
+            self.route,
+            Route::Loopback { tls: false } | Route::Transport(_)
+        );
+        self.tls.config(!is_unused, self.http2_prior_knowledge)
     }
 
     #[cfg(not(feature = "rustls-no-provider"))]

@@ -1,10 +1,8 @@
 //! What the errors of rustls mean: why a secure connection could not be made, where that is clear and permanent, and what
 //! to do about it.
 
-use chrono::{DateTime, Utc};
 use rustls::{
     AlertDescription as Alert, CertificateError, Error, InvalidMessage, PeerIncompatible,
-    pki_types::UnixTime,
 };
 
 use crate::{
@@ -17,9 +15,6 @@ use crate::{
         Words, words,
     },
 };
-
-/// How many of the names in a certificate are shown.
-const NAMES_SHOWN: usize = 5;
 
 /// The alerts by which a service objects to the client's certificate, or to there being none.
 const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
@@ -101,63 +96,44 @@ impl Circumstances<'_> {
         Some(text.into())
     }
 
+    /// What to do about a certificate, and what rustls says of it.
     fn of_certificate(&self, error: &CertificateError) -> Words {
         use CertificateError::{
             BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
-            NotValidYet, NotValidYetContext, Other, Revoked, UnknownIssuer,
+            NotValidYet, NotValidYetContext, Other, UnknownIssuer,
         };
 
-        match error {
-            UnknownIssuer => words!(
-                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
-                 certificate with {} or to the file in SSL_CERT_FILE", RootCertificates),
-            Expired => expired("").into(),
-            ExpiredContext { not_after, .. } => expired(&date(" on ", *not_after)).into(),
-            NotValidYet => not_valid_yet("").into(),
-            NotValidYetContext { not_before, .. } => {
-                not_valid_yet(&date(" before ", *not_before)).into()
+        let what = match error {
+            UnknownIssuer => {
+                return words!(
+                    "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
+                     certificate with {} or to the file in SSL_CERT_FILE",
+                    RootCertificates
+                );
             }
-            NotValidForName => words!("the service's certificate is not for the host in {}; is that host right?", BaseUrl),
-            NotValidForNameContext { presented, .. } => words!("the service's certificate is for {}, not for the host in {}; is that host right?", self.names(presented), BaseUrl),
+            Expired | ExpiredContext { .. } => words!(
+                "has expired; the service has to renew it, unless this machine's clock is wrong"
+            ),
+            NotValidYet | NotValidYetContext { .. } => {
+                words!("is not valid yet; is this machine's clock right?")
+            }
+            NotValidForName | NotValidForNameContext { .. } => {
+                words!("is not for the host in {}; is that host right?", BaseUrl)
+            }
             // An issuer with the same name but another key, such as one that was created anew.
             BadSignature => words!(
-                "the service's certificate was not signed by the trusted issuer of that name; is {} up to date?", RootCertificates),
-            Revoked => {
-                "the service's certificate has been revoked; the service needs a new one".into()
-            }
-            // This is what `openssl req -x509` creates by default.
-            Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-                "the service's certificate is a CA certificate (CA:TRUE), which no service can use; have that CA \
-                 sign another for the service"
-                    .into()
-            }
-            Other(other) => self.not_accepted(&other.to_string()).into(),
-            other => self.not_accepted(&other.to_string()).into(),
-        }
-    }
-
-    fn names(&self, names: &[String]) -> String {
-        if names.is_empty() {
-            return "no host (it has no subjectAltName)".to_owned();
-        }
-        let more = if names.len() > NAMES_SHOWN {
-            ", …"
-        } else {
-            ""
+                "was not signed by the trusted issuer of that name; is {} up to date?",
+                RootCertificates
+            ),
+            _ => words!("cannot be accepted"),
         };
-        let names: Vec<_> = names
-            .iter()
-            .take(NAMES_SHOWN)
-            .map(|name| self.shown(bare(name)))
-            .collect();
-        format!("{}{more}", names.join(", "))
-    }
-
-    fn not_accepted(&self, why: &str) -> String {
-        format!(
-            "the service's certificate cannot be accepted: {}",
-            self.shown(why)
-        )
+        let said = match error {
+            Other(error) => error.to_string(),
+            error => error.to_string(),
+        };
+        // It may name what is in the certificate.
+        let said = short(&self.redactor.mask(&said));
+        words!("the service's certificate {} ({})", what, said)
     }
 
     fn of_alert(&self, alert: Alert) -> Option<Words> {
@@ -187,25 +163,16 @@ impl Circumstances<'_> {
     }
 
     fn of_client_certificate(&self, alert: Alert) -> Words {
-        if !self.has_identity {
-            return certificate_missing();
+        if self.has_identity {
+            words!(
+                "the service does not accept the certificate in {} ({}); is it the right one, has it expired, and does it \
+                 come with the certificates that lead to its issuer?",
+                Identity,
+                format!("{alert:?}")
+            )
+        } else {
+            certificate_missing()
         }
-        let why = match alert {
-            Alert::CertificateExpired => "has expired, or the service's clock is wrong".to_owned(),
-            Alert::CertificateRevoked => "has been revoked".to_owned(),
-            Alert::UnknownCA => {
-                "has an issuer that the service does not trust; is it the right one, and does it come with the \
-                 certificates that lead to its issuer?"
-                    .to_owned()
-            }
-            alert => format!("is not accepted by the service ({alert:?})"),
-        };
-        words!("the certificate in {} {}", Identity, why)
-    }
-
-    /// A text from the service, as shown in error texts.
-    fn shown(&self, text: &str) -> String {
-        short(&self.redactor.mask(text))
     }
 }
 
@@ -217,37 +184,6 @@ fn certificate_missing() -> Words {
 }
 
 const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";
-
-/// The name in `DnsName("deals.example.com")`, which is how rustls writes it.
-fn bare(name: &str) -> &str {
-    let inner = name
-        .split_once('(')
-        .and_then(|(_, rest)| rest.strip_suffix(')'));
-    inner.unwrap_or(name).trim_matches('"')
-}
-
-fn expired(when: &str) -> String {
-    format!(
-        "the service's certificate expired{when}; the service has to renew it, unless this machine's clock is wrong"
-    )
-}
-
-fn not_valid_yet(when: &str) -> String {
-    format!(
-        "the service's certificate is not valid{}; is this machine's clock right?",
-        if when.is_empty() { " yet" } else { when }
-    )
-}
-
-/// A date, if the calendar has it.
-fn date(before: &str, time: UnixTime) -> String {
-    let seconds = i64::try_from(time.as_secs()).ok();
-    seconds
-        .and_then(|seconds| DateTime::<Utc>::from_timestamp(seconds, 0))
-        .map_or_else(String::new, |time| {
-            format!("{before}{}", time.format("%Y-%m-%d"))
-        })
-}
 
 /// The service's alert about the client's certificate, if that ended the connection.
 fn alert(error: &reqwest::Error) -> Option<Alert> {

@@ -3,14 +3,13 @@
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
-    process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use rustls::{
-    ClientConfig, ConfigBuilder, InconsistentKeys, RootCertStore, SignatureScheme, WantsVerifier,
-    client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, danger::ServerCertVerifier},
+    ClientConfig, InconsistentKeys, RootCertStore, SignatureScheme,
+    client::{ResolvesClientCert, Resumption, danger::ServerCertVerifier},
     crypto::CryptoProvider,
     pki_types::{
         CertificateDer, PrivateKeyDer,
@@ -26,41 +25,18 @@ use crate::{
     value::words::{Setting, Words, words},
 };
 
-/// Which certificates of services are trusted.
+/// The TLS settings of a client, as PEM; nothing is parsed before [`TlsSettings::config`].
 #[derive(Clone, PartialEq, Default)]
-struct Trust {
+pub(crate) struct TlsSettings {
     /// Certificates that are trusted in addition to the system's, or instead of them.
-    roots: Vec<CertificateDer<'static>>,
-    without_system: bool,
-}
-
-/// A configuration without a client certificate, for everyone in this process with the same trust.
-///
-/// Loading the system's certificates takes tens of milliseconds, and a session can be resumed only with the
-/// configuration that holds it, so there is one of each.
-struct SharedConfig {
-    trust: Trust,
-    config: ClientConfig,
-    /// The process in which its sessions were made.
-    process: u32,
-}
-
-static MADE: Mutex<Vec<SharedConfig>> = Mutex::new(Vec::new());
-
-/// How many configurations are kept. Programs have one or two.
-const MADE_KEPT: usize = 8;
-
-/// The certificate that a client presents, with the intermediates up to its issuer, and its private key.
-struct ClientIdentity {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    /// What error texts call it.
-    name: Words,
+    roots: Vec<u8>,
+    pub(crate) without_system: bool,
+    pub(crate) identity: Option<IdentitySource>,
 }
 
 /// Where a client's certificate and its private key come from.
 #[derive(Clone, PartialEq)]
-enum IdentitySource {
+pub(crate) enum IdentitySource {
     /// Both, in PEM.
     Pem(Vec<u8>),
     /// The file of the certificate, and that of the key, which may be the same. They are read again.
@@ -69,6 +45,15 @@ enum IdentitySource {
 
 /// How long files are taken to be what they were, as that of the service key.
 const FILES_KEPT: Duration = Duration::from_secs(1);
+
+type Roots = Vec<CertificateDer<'static>>;
+
+/// What verifies services with the system's certificates and these more, for every client in this process: loading the
+/// system's takes tens of milliseconds.
+static VERIFIERS: Mutex<Vec<(Roots, Arc<dyn ServerCertVerifier>)>> = Mutex::new(Vec::new());
+
+/// How many of them are kept. Programs have one or two.
+const VERIFIERS_KEPT: usize = 8;
 
 /// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
 #[derive(Debug)]
@@ -83,7 +68,7 @@ struct Presented {
 
 impl Presented {
     fn new(source: &IdentitySource, provider: &Arc<CryptoProvider>) -> Result<Self, Words> {
-        let first = source.read()?.signing_with(provider)?;
+        let first = source.read(provider)?;
         Ok(Self {
             source: source.clone(),
             provider: Arc::clone(provider),
@@ -98,11 +83,7 @@ impl Presented {
         if matches!(self.source, IdentitySource::Files(..)) && at.elapsed() >= FILES_KEPT {
             *at = Instant::now();
             // While the files are being replaced, they may be missing, or not belong to each other.
-            if let Ok(new) = self
-                .source
-                .read()
-                .and_then(|new| new.signing_with(&self.provider))
-            {
+            if let Ok(new) = self.source.read(&self.provider) {
                 *current = Arc::new(new);
             }
         }
@@ -127,14 +108,6 @@ impl ResolvesClientCert for ClientCertificate {
     }
 }
 
-/// The TLS settings of a client, as PEM; nothing is parsed before [`TlsSettings::config`].
-#[derive(Clone, PartialEq, Default)]
-pub(crate) struct TlsSettings {
-    roots: Vec<u8>,
-    without_system: bool,
-    identity: Option<IdentitySource>,
-}
-
 impl TlsSettings {
     /// Trusts these certificates as well.
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
@@ -143,53 +116,32 @@ impl TlsSettings {
         self.roots.push(b'\n');
     }
 
-    /// Trusts none of the system's certificates.
-    pub(crate) fn distrust_system(&mut self) {
-        self.without_system = true;
-    }
-
-    /// Presents this certificate.
-    pub(crate) fn set_identity(&mut self, pem: &[u8]) {
-        self.identity = Some(IdentitySource::Pem(pem.to_owned()));
-    }
-
-    /// Presents the certificate in a file, with the private key in another one.
-    pub(crate) fn set_identity_files(&mut self, certificate: PathBuf, key: PathBuf) {
-        self.identity = Some(IdentitySource::Files(certificate, key));
-    }
-
-    /// Whether there is a certificate to present.
-    pub(crate) fn has_identity(&self) -> bool {
-        self.identity.is_some()
-    }
-
-    /// The configuration for connections without TLS. The settings are checked all the same.
-    pub(crate) fn unused(&self) -> Result<ClientConfig, Words> {
-        let config = builder()?
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth();
-        self.trust()?;
-        if let Some(identity) = &self.identity {
-            Presented::new(identity, config.crypto_provider())?;
-        }
-        Ok(config)
-    }
-
-    /// The configuration for making connections.
+    /// The configuration for making connections. If they never use TLS, none of the system's certificates are loaded: that
+    /// takes time, and fails in a container that has none. The settings are checked all the same.
     ///
     /// # Errors
     /// If a PEM holds no certificate or key, or the system has no certificates.
-    pub(crate) fn config(&self, http2_only: bool) -> Result<ClientConfig, Words> {
-        let mut config = self.trust()?.config()?;
-        if let Some(identity) = &self.identity {
-            let presented = Presented::new(identity, config.crypto_provider())?;
-            config.client_auth_cert_resolver = Arc::new(ClientCertificate(Some(presented)));
-            config.resumption = match identity {
-                // rustls resumes a session only with the certificate with which it was made.
-                IdentitySource::Pem(_) => Resumption::default(),
-                // In a session that is resumed, the service would go on to see the certificate with which it began.
-                IdentitySource::Files(..) => Resumption::disabled(),
-            };
+    pub(crate) fn config(&self, is_used: bool, http2_only: bool) -> Result<ClientConfig, Words> {
+        let builder = ClientConfig::builder_with_provider(provider()?)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Words::from(format!("TLS cannot be used: {error}")))?;
+        let provider = Arc::clone(builder.crypto_provider());
+        let identity = self.identity.as_ref();
+        let presented = identity.map(|source| Presented::new(source, &provider));
+        let certificate = ClientCertificate(presented.transpose()?);
+        let (roots, store) = self.roots()?;
+        let builder = if is_used && !self.without_system {
+            let verifier = with_system(roots, provider)?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+        } else {
+            builder.with_root_certificates(store)
+        };
+        let mut config = builder.with_client_cert_resolver(Arc::new(certificate));
+        if let Some(IdentitySource::Files(..)) = identity {
+            // In a session that is resumed, the service would go on to see the certificate with which it began.
+            config.resumption = Resumption::disabled();
         }
         config.alpn_protocols = if http2_only {
             vec![b"h2".to_vec()]
@@ -199,7 +151,7 @@ impl TlsSettings {
         Ok(config)
     }
 
-    fn trust(&self) -> Result<Trust, Words> {
+    fn roots(&self) -> Result<(Roots, RootCertStore), Words> {
         let setting = if self.without_system {
             Setting::OnlyRootCertificates
         } else {
@@ -219,36 +171,15 @@ impl TlsSettings {
                 .add(root.clone())
                 .map_err(|_| words!("{} contains a certificate that cannot be read", setting))?;
         }
-        Ok(Trust {
-            roots,
-            without_system: self.without_system,
-        })
+        Ok((roots, store))
     }
 }
 
 impl IdentitySource {
-    /// The setting, and the files by which the reader knows it.
-    fn name(&self) -> Words {
-        match self {
-            Self::Pem(_) => Setting::Identity.into(),
-            Self::Files(certificate, key) if certificate == key => {
-                words!(
-                    "{} {}",
-                    Setting::Identity,
-                    certificate.display().to_string()
-                )
-            }
-            Self::Files(certificate, key) => words!(
-                "{} ({}, {})",
-                Setting::Identity,
-                certificate.display().to_string(),
-                key.display().to_string()
-            ),
-        }
-    }
+    /// The certificate, with the intermediates up to its issuer, and its private key.
+    fn read(&self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
+        use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
 
-    /// Reads the certificate and the private key.
-    fn read(&self) -> Result<ClientIdentity, Words> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| {
                 let path = path.display().to_string();
@@ -260,140 +191,76 @@ impl IdentitySource {
                 )
             })
         };
-        let (certificate, key) = match self {
-            Self::Pem(pem) => (pem.clone(), pem.clone()),
-            Self::Files(certificate, key) => (read(certificate)?, read(key)?),
+        let (name, certificate, key) = match self {
+            Self::Pem(pem) => (Setting::Identity.into(), pem.clone(), pem.clone()),
+            Self::Files(certificate, key) => {
+                let [one, other] = [certificate, key].map(|path| path.display().to_string());
+                let name = if one == other {
+                    words!("{} {}", Setting::Identity, one)
+                } else {
+                    words!("{} ({}, {})", Setting::Identity, one, other)
+                };
+                (name, read(certificate)?, read(key)?)
+            }
         };
-        let name = self.name();
+        let contains = |what: &str| words!("{} contains {}", name.clone(), what.to_owned());
         let chain = certificates(name.clone(), &certificate)?;
         if chain.is_empty() {
-            return Err(words!(
-                "{} contains no certificate: it must be PEM with the certificate and its private key",
-                name
+            return Err(contains(
+                "no certificate: it must be PEM with the certificate and its private key",
             ));
         }
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
-            words!(
-                "{} contains no private key that can be read: it must be PEM without a password, with the \
-                 certificate and its private key", name)
+            contains(
+                "no private key that can be read: it must be PEM without a password, with the certificate and its \
+                 private key",
+            )
         })?;
-        Ok(ClientIdentity {
-            chain,
-            key,
-            name: self.name(),
-        })
-    }
-}
-
-impl ClientIdentity {
-    fn signing_with(self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
-        use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
-
-        match CertifiedKey::from_der(self.chain, self.key, provider) {
+        match CertifiedKey::from_der(chain, key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(error) => Err(words!(
-                "{} contains a {}",
-                self.name,
-                match error {
-                    Inconsistent(InconsistentKeys::KeyMismatch) =>
-                        "private key that does not belong to its first certificate",
-                    InvalidCertificate(_) => "certificate that cannot be read",
-                    _ => "private key that cannot be read or whose type is not supported",
-                }
+            Err(Inconsistent(InconsistentKeys::KeyMismatch)) => Err(contains(
+                "a private key that does not belong to its first certificate",
+            )),
+            Err(InvalidCertificate(_)) => Err(contains("a certificate that cannot be read")),
+            Err(_) => Err(contains(
+                "a private key that cannot be read or whose type is not supported",
             )),
         }
     }
 }
 
-fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
+fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Roots, Words> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
         .map_err(|_| words!("{} is not complete PEM", name.into()))
 }
 
-impl Trust {
-    fn config(self) -> Result<ClientConfig, Words> {
-        if let Some(config) = self.made(&mut made()) {
-            return Ok(config);
-        }
-        // The lock is not held meanwhile: otherwise a process forked now would find it locked for ever.
-        let config = self.make_config()?;
-        let mut made = made();
-        if let Some(config) = self.made(&mut made) {
-            return Ok(config);
-        }
-        if made.len() == MADE_KEPT {
-            made.remove(0);
-        }
-        made.push(SharedConfig {
-            trust: self,
-            config: config.clone(),
-            process: process::id(),
-        });
-        Ok(config)
+/// What verifies services with the system's certificates and these more.
+fn with_system(
+    roots: Roots,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, Words> {
+    let kept = || VERIFIERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, verifier)) = kept().iter().find(|(of, _)| *of == roots) {
+        return Ok(Arc::clone(verifier));
     }
-
-    fn made(&self, made: &mut [SharedConfig]) -> Option<ClientConfig> {
-        let made = made.iter_mut().find(|made| made.trust == *self)?;
-        let process = process::id();
-        if made.process != process {
-            // After a fork the certificates are still good. The sessions have a lock, though, which a thread
-            // of the parent may have held.
-            made.process = process;
-            made.config.resumption = Resumption::default();
-        }
-        Some(made.config.clone())
-    }
-
-    fn make_config(&self) -> Result<ClientConfig, Words> {
-        let builder = builder()?;
-        let verifier = self.verifier(Arc::clone(builder.crypto_provider()))?;
-        Ok(builder
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_client_cert_resolver(Arc::new(ClientCertificate(None))))
-    }
-
-    fn verifier(
-        &self,
-        provider: Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, Words> {
-        if self.without_system {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(self.roots.iter().cloned());
-            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-            return match verifier.build() {
-                Ok(verifier) => Ok(verifier),
-                Err(error) => Err(words!(
-                    "{} cannot be used: {}",
-                    Setting::OnlyRootCertificates,
-                    error.to_string()
-                )),
-            };
-        }
-        let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(
-            self.roots.iter().cloned(),
-            provider,
-        )
-        .map_err(|error| {
-            words!(
-                "the certificates that the system trusts cannot be used: {}; install them (on Debian the \
+    // The lock is not held meanwhile: otherwise a process forked now would find it locked for ever.
+    let verifier =
+        rustls_platform_verifier::Verifier::new_with_extra_roots(roots.iter().cloned(), provider)
+            .map_err(|error| {
+                words!(
+                    "the certificates that the system trusts cannot be used: {}; install them (on Debian the \
                  package ca-certificates), let SSL_CERT_FILE name an existing file of certificates, which is \
                  then used instead of the system's, or set {}", error.to_string(), Setting::RootCertificates)
-        })?;
-        Ok(Arc::new(verifier))
+            })?;
+    let verifier: Arc<dyn ServerCertVerifier> = Arc::new(verifier);
+    let mut kept = kept();
+    if kept.len() == VERIFIERS_KEPT {
+        kept.remove(0);
     }
-}
-
-fn made() -> MutexGuard<'static, Vec<SharedConfig>> {
-    MADE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Words> {
-    ClientConfig::builder_with_provider(provider()?)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Words::from(format!("TLS cannot be used: {error}")))
+    kept.push((roots, Arc::clone(&verifier)));
+    Ok(verifier)
 }
 
 /// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
