@@ -150,35 +150,6 @@ async fn a_bulk_stays_below_a_limit_that_it_does_not_know() {
     }
 }
 
-/// The task of an aborted call drops it the next time it runs, which is after a call that begins at once.
-#[tokio::test(start_paused = true)]
-async fn aborted_calls_hold_up_no_call_that_begins_at_once() {
-    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
-    let client = service.builder().rate_limit(10.0).build().unwrap();
-    client.deals().retrieve("d_1").await.unwrap();
-    let waiting: Vec<_> = (0..200)
-        .map(|_| {
-            let call = client.deals().retrieve("d_1");
-            tokio::spawn(async move { call.await })
-        })
-        .collect();
-    // Each of them takes its place in the queue.
-    sleep(Duration::from_millis(1)).await;
-    for task in &waiting {
-        task.abort();
-    }
-    client
-        .deals()
-        .retrieve("d_1")
-        .timeout(3 * SECOND)
-        .await
-        .unwrap();
-    assert_eq!(service.log().len(), 2);
-    for task in waiting {
-        assert!(task.await.unwrap_err().is_cancelled());
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn all_calls_wait_as_long_as_one_was_told() {
     for (status, is_heeded) in [(429, true), (503, true), (500, false)] {
@@ -470,38 +441,6 @@ async fn a_limit_is_a_number_of_calls() {
         .service_key(KEY);
     assert!(builder.clone().rate_limit(1e300).build().is_ok());
     assert!(builder.rate_limit(1e-9).build().is_ok());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_is_not_tripled() {
-    let service = Service::start(Duration::ZERO, Box::new(|_| (503, None))).await;
-    let client = service.builder().build().unwrap();
-    let calls = (0..1_000).map(|_| client.deals().retrieve("d_1").send());
-    let outcomes: Vec<_> = stream::iter(calls).buffer_unordered(16).collect().await;
-    let requests = service.log().len();
-    // A full quota pays for 35 retries, and a few seconds have passed.
-    assert!((1_030..1_040).contains(&requests), "{requests}");
-    let texts: Vec<_> = outcomes
-        .into_iter()
-        .map(|outcome| outcome.unwrap_err().to_string())
-        .collect();
-    let without = "GET /v1/deals/{id}: 503 Service Unavailable (not retried: the client has used up its retry quota) [request id r_1]";
-    assert!(texts.iter().filter(|text| *text == without).count() > 950);
-    let after_one = "GET /v1/deals/{id}: 503 Service Unavailable (after 2 attempts; not retried: the client has used up its retry quota) [request id r_1]";
-    assert!(texts.iter().any(|text| text == after_one));
-    // The error of a call that is never retried does not mention retries.
-    let error = client.agents().create(ada()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "POST /v1/agents: 503 Service Unavailable [request id r_1]"
-    );
-
-    // The quota refills with time.
-    sleep(100 * SECOND).await;
-    assert_eq!(
-        client.deals().retrieve("d_1").await.unwrap_err().attempts(),
-        3
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     limits::{Judge, SECOND, Service},
-    peer::{Http1, Peer, Step, ada, at_once},
+    peer::{ada, at_once},
 };
 
 /// The runtime's timer counts in milliseconds.
@@ -360,21 +360,6 @@ fn retry_after_is_seconds_or_a_date() {
     ] {
         assert_eq!(parse_retry_after(value, now), None, "{value}");
     }
-}
-
-#[tokio::test]
-async fn retry_after_twice_is_none() {
-    let twice = ["1", "2"].map(|value| ("retry-after", value.to_owned()));
-    let peer = Peer::start(
-        Http1,
-        vec![vec![
-            Step::Hear,
-            Step::Answer(404, twice.to_vec(), Vec::new()),
-        ]],
-    );
-    let error = retrieve(&peer.client(), RetryPolicy::never()).await;
-    assert_eq!(error.retry_after(), None);
-    peer.finish().await;
 }
 
 fn any_judgement() -> impl Strategy<Value = Judgement> {
