@@ -154,7 +154,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "key_source": [partial(native.key_source, print)],
         "call_options": [
             partial(native.call_options, {"timeout": 5, "max_retries": 2, "extra_headers": [("a", "b")]}),
-            partial(native.call_options, {"initial": 0.0, "longest": 5.0, "non_idempotent": True}),
+            partial(native.call_options, {"initial_backoff": 0.0, "max_backoff": 5.0, "retry_non_idempotent": True}),
             partial(native.call_options, {"timeout": "5"}),
             partial(native.call_options, {"max_retries": -1}),
         ],

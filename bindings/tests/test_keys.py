@@ -275,8 +275,8 @@ def test_clients_with_the_same_function_share_its_answers(sandbox: Sandbox) -> N
 
 
 def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
-    patient = Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)
-    assert repr(patient) == "Retry(max_retries=4, initial=0, longest=0, non_idempotent=True)"
+    patient = Retry(max_retries=4, initial_backoff=0, max_backoff=0, retry_non_idempotent=True)
+    assert repr(patient) == "Retry(max_retries=4, initial_backoff=0, max_backoff=0, retry_non_idempotent=True)"
     assert patient == pickle.loads(pickle.dumps(patient)) and hash(patient) != hash(Retry()) and patient != Retry()
     client = Client(base_url=sandbox.url, service_key="sandbox-key", retry=patient)
     assert client.max_retries == 4
@@ -284,8 +284,8 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     cases: list[tuple[dict[str, Any], int]] = [
         ({}, 5),
         ({"max_retries": 1}, 2),
-        ({"retry": Retry(initial=0, longest=0)}, 1),
-        ({"retry": Retry(initial=0, non_idempotent=True), "max_retries": 1}, 2),
+        ({"retry": Retry(initial_backoff=0, max_backoff=0)}, 1),
+        ({"retry": Retry(initial_backoff=0, retry_non_idempotent=True), "max_retries": 1}, 2),
     ]
     for options, attempts in cases:
         sandbox.fail_next(status=503, times=attempts)
@@ -297,8 +297,8 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     with pytest.raises(TypeError, match="retry must be a Retry, not int"):
         client.deals.retrieve("d_1", **untyped({"retry": 3}))
     for wrong, told in [
-        ({"initial": -1}, "initial must be a number of seconds, zero or more"),
-        ({"longest": float("nan")}, "longest must be a number of seconds"),
+        ({"initial_backoff": -1}, "initial_backoff must be a number of seconds, zero or more"),
+        ({"max_backoff": float("nan")}, "max_backoff must be a number of seconds"),
         ({"max_retries": -1}, "max_retries must be a whole number"),
     ]:
         with pytest.raises(ConfigError, match=told):

@@ -135,12 +135,15 @@ pub(crate) struct Options(pub(crate) CallOptions);
 
 /// What is retried, except for how often: the settings of a `Retry`, which has all of them.
 pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>> {
-    let delays = (settings.delay("initial")?, settings.delay("longest")?);
-    let (Some(initial), Some(longest)) = delays else {
+    let delays = (
+        settings.delay("initial_backoff")?,
+        settings.delay("max_backoff")?,
+    );
+    let (Some(initial), Some(max)) = delays else {
         return Ok(None);
     };
-    let non_idempotent = settings.number("non_idempotent", Expected::Bool)?;
-    let policy = RetryPolicy::new().backoff(initial, longest);
+    let non_idempotent = settings.number("retry_non_idempotent", Expected::Bool)?;
+    let policy = RetryPolicy::new().backoff(initial, max);
     Ok(Some(
         policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
     ))

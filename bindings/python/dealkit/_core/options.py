@@ -72,26 +72,31 @@ class Timeout(_Values):
 class Retry(_Values):
     """What is retried, and when. ``max_retries=`` of a client or a call is short for one with that number.
 
-    Before the first retry, a call waits for a random time of up to ``initial`` seconds; that bound then doubles with each
-    retry, up to ``longest``. ``non_idempotent=True`` retries every method as a GET is, even a request that the service may
-    have acted on: a create that is retried this way can make a second agent.
+    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds; that bound then doubles with
+    each retry, up to ``max_backoff``. ``retry_non_idempotent=True`` retries every method as a GET is, even a request that the
+    service may have acted on: a create that is retried this way can make a second agent.
     """
 
-    __slots__ = ("max_retries", "initial", "longest", "non_idempotent")  # noqa: RUF023 - as the constructor has them
+    __slots__ = (  # noqa: RUF023 - as the constructor has them
+        "max_retries",
+        "initial_backoff",
+        "max_backoff",
+        "retry_non_idempotent",
+    )
 
     @keywords
     def __init__(
         self,
         *,
         max_retries: int = 2,
-        initial: float = 0.2,
-        longest: float = 5.0,
-        non_idempotent: bool = False,
+        initial_backoff: float = 0.2,
+        max_backoff: float = 5.0,
+        retry_non_idempotent: bool = False,
     ) -> None:
         self.max_retries: Final = max_retries
-        self.initial: Final = initial
-        self.longest: Final = longest
-        self.non_idempotent: Final = non_idempotent
+        self.initial_backoff: Final = initial_backoff
+        self.max_backoff: Final = max_backoff
+        self.retry_non_idempotent: Final = retry_non_idempotent
 
 
 class ClientOptions(TypedDict, total=False):
@@ -193,7 +198,11 @@ def _take_retry(settings: dict[str, Any]) -> None:
     if not isinstance(retry, Retry):
         raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
     settings.setdefault("max_retries", retry.max_retries)
-    settings.update(initial=_float(retry.initial), longest=_float(retry.longest), non_idempotent=retry.non_idempotent)
+    settings.update(
+        initial_backoff=_float(retry.initial_backoff),
+        max_backoff=_float(retry.max_backoff),
+        retry_non_idempotent=retry.retry_non_idempotent,
+    )
 
 
 def _float(value: Any) -> Any:
