@@ -1,5 +1,5 @@
 //! A marked key and marked personal data go through every kind of failure and success, while every log record of every
-//! crate is caught: the marks never show. Nor does the environment's proxy ever get them from a call to this machine.
+//! crate is caught: the marks never show.
 #![cfg(feature = "client")]
 
 mod peer;
@@ -8,7 +8,6 @@ use std::{
     error::Error as StdError,
     fmt::{Debug, Write as _},
     panic,
-    process::Command,
     sync::{
         Mutex, Once, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -465,126 +464,16 @@ async fn no_secure_connection_shows_a_mark() {
 
 /// The tests above are only worth something if a mark that is shown is found.
 #[test]
-fn a_mark_that_shows_is_found() {
-    if std::env::var_os(CHILD).is_none() {
-        return;
-    }
-    listen();
-    match std::env::var(CHILD).unwrap().as_str() {
-        "tracing" => tracing::trace!(text = %key(), "x"),
-        "log" => log::trace!("{}", key().to_uppercase()),
-        "span" => drop(tracing::trace_span!("x", text = PERSONAL)),
-        "panic" => drop(panic::catch_unwind(|| panic!("{DIGITS}"))),
-        _ => {}
-    }
-    nothing_shows("control");
-}
-
-/// Set in the child processes of the tests here.
-const CHILD: &str = "DEALKIT_TEST_CHILD";
-
-/// Runs one test of this file in a process of its own, and returns whether it passed.
-fn child(test: &str, mode: &str, environment: &[(&str, &str)]) -> bool {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD, mode)
-        .envs(environment.iter().copied())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("running 1 test"), "{text}");
-    if !output.status.success() {
-        // The caller's test shows this if the child should have passed.
-        println!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    }
-    output.status.success()
-}
-
-#[test]
 fn every_way_to_show_a_mark_is_watched() {
-    assert!(child("a_mark_that_shows_is_found", "nothing", &[]));
-    for way in ["tracing", "log", "span", "panic"] {
-        assert!(!child("a_mark_that_shows_is_found", way, &[]), "{way}");
+    listen();
+    let ways = ["tracing", "log", "span", "panic"].map(|way| format!("seen-in-{way}"));
+    tracing::trace!(text = %ways[0], "x");
+    log::trace!("{}", ways[1]);
+    drop(tracing::trace_span!("x", text = ways[2]));
+    let shown_by_panic = panic::catch_unwind(|| panic!("{}", ways[3]));
+    shown_by_panic.unwrap_err();
+    let shown = shown();
+    for way in ways {
+        assert!(shown.contains(&way), "{way}");
     }
-}
-
-/// In the child process: calls this machine by all of its names, and one that is not this machine.
-#[tokio::test]
-async fn calls_of_a_child() {
-    let Ok(proxied) = std::env::var(CHILD) else {
-        return;
-    };
-    let fine = || vec![vec![Step::Hear, answer(200, FINE)]];
-    if proxied == "far" {
-        // The control: a service elsewhere is called through the proxy.
-        let client = peer::builder("http://deals.example.com")
-            .allow_http(true)
-            .build()
-            .unwrap();
-        client.deals().retrieve("x_1").await.unwrap();
-        return;
-    }
-    for protocol in BOTH {
-        for host in [
-            "127.0.0.1",
-            "localhost",
-            "LOCALHOST",
-            "127.0.0.2",
-            "127.1",
-            "[::ffff:127.0.0.1]",
-            "[::1]",
-        ] {
-            let bind = match host {
-                "[::1]" => "[::1]:0",
-                "127.0.0.2" => "127.0.0.2:0",
-                _ => "127.0.0.1:0",
-            };
-            // On a machine without IPv6 there is no such name, and on Windows an IPv6 socket does not reach IPv4.
-            let is_mapped = host.starts_with("[::ffff:");
-            if std::net::TcpListener::bind(bind).is_err() || (is_mapped && cfg!(windows)) {
-                continue;
-            }
-            let peer = Peer::at(bind, protocol, fine());
-            let port = peer.url.rsplit(':').next().unwrap();
-            let builder = |url: &str| peer::builder(url).http2_prior_knowledge(protocol == Http2);
-            let plain = builder(&format!("http://{host}:{port}"));
-            let told = builder(&format!("http://{host}:{port}")).proxy(proxied.clone());
-            for builder in [plain, told] {
-                let client = builder.build().unwrap();
-                client
-                    .deals()
-                    .retrieve("x_1")
-                    .await
-                    .unwrap_or_else(|error| panic!("{host}: {error:?}"));
-                client.agents().create(peer::ada()).await.unwrap();
-            }
-            assert_eq!(peer.finish().await.requests, 4, "{host}");
-        }
-    }
-}
-
-#[test]
-fn calls_to_this_machine_never_go_through_a_proxy() {
-    let names = [
-        "HTTP_PROXY",
-        "http_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-    ];
-    let proxy = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
-    let mut environment: Vec<(&str, &str)> = names
-        .iter()
-        .map(|name| (*name, proxy.url.as_str()))
-        .collect();
-    environment.extend([("NO_PROXY", ""), ("no_proxy", "")]);
-    assert!(child("calls_of_a_child", &proxy.url, &environment));
-    assert_eq!(proxy.so_far().connections, 0, "the proxy was called");
-    assert!(
-        child("calls_of_a_child", "far", &environment),
-        "the proxy was not used where it should be"
-    );
-    let counts = proxy.finish_blocking();
-    assert_eq!((counts.connections, counts.requests), (1, 1));
 }

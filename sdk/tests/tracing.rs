@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{Error, Method, RetryPolicy, Unreadable};
+use dealkit::{RetryPolicy, Unreadable};
 use mock::{AGENT, DEAL, client};
 use peer::{Peer, ada, refused};
 use tracing::{
@@ -134,138 +134,124 @@ impl Capture {
     }
 }
 
-/// Makes every kind of call, each answered with `status` and `body`.
-async fn call_everything(status: u16, body: &str) -> (u16, Vec<Option<Error>>) {
-    let mut peer = Peer::by_hand();
-    let port = peer.url.rsplit(':').next().unwrap().parse().unwrap();
-    let client = client(peer.url.as_str());
-    let calls = async {
-        let request = client.request(Method::PATCH, ["deals", "d_1"]);
-        let mut many = client.deals().retrieve_many(["d_1"]).stream();
-        vec![
-            client.agents().create(ada()).await.err(),
-            client.deals().retrieve("d_1").await.err(),
-            request.await.err(),
-            many.next().await.unwrap().result.err(),
-        ]
-    };
-    let serve = async {
-        loop {
-            peer.next().await.answer(status, body);
-        }
-    };
-    tokio::select! {
-        errors = calls => (port, errors),
-        () = serve => panic!("serves for ever"),
-    }
-}
-
 fn field<'a>(span: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     span.get(name).map(String::as_str)
 }
 
+/// The span of each call, and the event with which it ends: how it is answered, and what they say.
 #[tokio::test]
-async fn a_success_is_one_span_with_these_fields() {
-    let (capture, guard) = Capture::start();
-    let (port, errors) = call_everything(200, AGENT).await;
-    drop(guard);
-    assert!(errors.iter().all(Option::is_none), "{errors:?}");
-    let spans = capture.calls();
-    let port = port.to_string();
-    let expected = [
-        ("POST", "/v1/agents"),
-        ("GET", "/v1/deals/{id}"),
-        ("PATCH", "/v1/{}/{}"),
-        ("GET", "/v1/deals/{id}"),
-    ];
-    assert_eq!(spans.len(), expected.len(), "{spans:?}");
-    for (span, (method, template)) in spans.iter().zip(expected) {
+async fn a_call_is_one_span_and_one_event_when_it_ends() {
+    let problem = r#"{"title":"d_1","request_id":"r-1"}"#;
+    for (answer, is_create, message, ends) in [
+        (
+            Some((200, AGENT)),
+            true,
+            "INFO call succeeded",
+            &[
+                ("http.response.status_code", "200"),
+                ("dealkit.outcome", "succeeded"),
+                ("dealkit.attempts", "1"),
+            ][..],
+        ),
+        (
+            Some((503, problem)),
+            true,
+            "WARN call failed",
+            &[
+                ("http.response.status_code", "503"),
+                ("error.type", "503"),
+                ("dealkit.outcome", "unknown"),
+                ("dealkit.request_id", "r-1"),
+                ("dealkit.attempts", "1"),
+            ],
+        ),
+        // A success by its status; reading it is what failed.
+        (
+            Some((200, r#"{"id":1}"#)),
+            false,
+            "WARN call failed",
+            &[
+                ("http.response.status_code", "200"),
+                ("error.type", "decode"),
+                ("dealkit.outcome", "succeeded"),
+                ("dealkit.attempts", "1"),
+            ],
+        ),
+        (
+            None,
+            true,
+            "WARN call failed",
+            &[
+                ("error.type", "connect"),
+                ("dealkit.outcome", "not_sent"),
+                ("dealkit.attempts", "1"),
+            ],
+        ),
+        (
+            None,
+            false,
+            "WARN call failed",
+            &[
+                ("error.type", "validation"),
+                ("dealkit.outcome", "not_sent"),
+                ("dealkit.attempts", "0"),
+            ],
+        ),
+    ] {
+        let (capture, guard) = Capture::start();
+        let mut peer = Peer::by_hand();
+        let url = answer.map_or_else(refused, |_| peer.url.clone());
+        let port = url.rsplit(':').next().unwrap();
+        let client = client(url.as_str());
+        let call = async {
+            let id = if answer.is_some() { "d_1" } else { ".." };
+            if is_create {
+                let _ = client.agents().create(ada()).await;
+            } else {
+                let _ = client.deals().retrieve(id).await;
+            }
+        };
+        let serve = async {
+            if let Some((status, body)) = answer {
+                peer.next().await.answer(status, body);
+            }
+        };
+        tokio::join!(call, serve);
+        drop(guard);
+        let (method, template) = if is_create {
+            ("POST", "/v1/agents")
+        } else {
+            ("GET", "/v1/deals/{id}")
+        };
+        let operation = [("http.request.method", method), ("url.template", template)];
+        let ends = fields(ends);
+        let mut told = capture.told();
+        // Each attempt has an event, too.
+        told.retain(|(message, _)| message != "DEBUG attempt ended");
+        take_end(&mut told[0].1);
+        let mut event = ends.clone();
+        event.extend(fields(&operation));
+        assert_eq!(told, [(message.to_owned(), event)]);
+
+        let mut spans = capture.calls();
+        take_seconds(&mut spans[0], "dealkit.wait");
         let name = format!("{method} {template}");
-        for (field_name, value) in [
-            ("otel.name", name.as_str()),
+        let mut span = ends;
+        span.remove("dealkit.attempts");
+        if let Some(kind) = span.get("error.type") {
+            let description = format!("{kind}, outcome {}", span["dealkit.outcome"]);
+            span.insert("otel.status_description".to_owned(), description);
+            span.insert("otel.status_code".to_owned(), "ERROR".to_owned());
+        }
+        span.extend(fields(&operation));
+        span.extend(fields(&[
+            ("otel.name", &name),
             ("otel.kind", "client"),
-            ("http.request.method", method),
-            ("url.template", template),
             ("url.scheme", "http"),
             ("server.address", "127.0.0.1"),
-            ("server.port", &port),
-            ("http.response.status_code", "200"),
-        ] {
-            assert_eq!(
-                field(span, field_name),
-                Some(value),
-                "{field_name} in {span:?}"
-            );
-        }
-        assert_eq!(field(span, "error.type"), None, "{span:?}");
-        assert_eq!(field(span, "otel.status_code"), None, "{span:?}");
-    }
-}
-
-#[tokio::test]
-async fn an_error_response_is_the_error_s_type() {
-    let (capture, guard) = Capture::start();
-    let (_, errors) = call_everything(404, "").await;
-    drop(guard);
-    assert!(
-        errors
-            .iter()
-            .all(|error| error.as_ref().unwrap().is_not_found())
-    );
-    for span in capture.calls() {
-        assert_eq!(
-            field(&span, "http.response.status_code"),
-            Some("404"),
-            "{span:?}"
-        );
-        assert_eq!(field(&span, "error.type"), Some("404"), "{span:?}");
-        assert_eq!(field(&span, "otel.status_code"), Some("ERROR"), "{span:?}");
-        let description = Some("404, outcome rejected");
-        assert_eq!(field(&span, "otel.status_description"), description);
-        assert_eq!(field(&span, "dealkit.outcome"), Some("rejected"));
-    }
-}
-
-#[tokio::test]
-async fn a_body_that_cannot_be_read_is_the_error_s_type() {
-    let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let (outcome, ()) = tokio::join!(client.deals().retrieve("d_1").send(), async {
-        peer.next().await.answer(200, r#"{"id":1}"#);
-    });
-    drop(guard);
-    outcome.unwrap_err();
-    let spans = capture.calls();
-    assert_eq!(spans.len(), 1);
-    assert_eq!(field(&spans[0], "http.response.status_code"), Some("200"));
-    // A success by its status; reading it is what failed.
-    let kind = field(&spans[0], "error.type").unwrap();
-    assert!(kind.eq_ignore_ascii_case("decode"), "{kind}");
-}
-
-#[tokio::test]
-async fn a_failure_without_a_response_is_the_error_s_type() {
-    let (capture, guard) = Capture::start();
-    let client = client(refused());
-    client.agents().create(ada()).await.unwrap_err();
-    client
-        .deals()
-        .retrieve("d_1")
-        .header("x", "\n")
-        .await
-        .unwrap_err();
-    client.deals().retrieve("..").await.unwrap_err();
-    drop(guard);
-    let spans = capture.calls();
-    let kinds: Vec<String> = spans
-        .iter()
-        .map(|span| field(span, "error.type").unwrap().to_lowercase())
-        .collect();
-    assert_eq!(kinds, ["connect", "config", "validation"]);
-    for span in &spans {
-        assert_eq!(field(span, "http.response.status_code"), None, "{span:?}");
-        assert_eq!(field(span, "otel.status_code"), Some("ERROR"), "{span:?}");
+            ("server.port", port),
+        ]));
+        assert_eq!(spans, [span]);
     }
 }
 
@@ -287,75 +273,6 @@ fn take_end(event: &mut BTreeMap<String, String>) {
 /// Removes a field that is a number of seconds, and returns it.
 fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
     event.remove(name).unwrap().parse().unwrap()
-}
-
-#[tokio::test]
-async fn a_call_is_one_event_when_it_ends() {
-    let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let problem = r#"{"title":"d_1","request_id":"r-1"}"#;
-    let (outcomes, ()) = tokio::join!(
-        async {
-            (
-                client.deals().retrieve("d_1").await,
-                client.agents().create(ada()).await,
-            )
-        },
-        async {
-            peer.next().await.answer(200, DEAL);
-            peer.next().await.answer(503, problem);
-        }
-    );
-    client.deals().retrieve("..").await.unwrap_err();
-    drop(guard);
-    outcomes.0.unwrap();
-    outcomes.1.unwrap_err();
-    let mut told = capture.told();
-    // Each attempt has an event, too.
-    assert_eq!(
-        told.extract_if(.., |(message, _)| message == "DEBUG attempt ended")
-            .count(),
-        2
-    );
-    for (_, event) in &mut told {
-        take_end(event);
-    }
-    let expected = [
-        (
-            "INFO call succeeded".to_owned(),
-            fields(&[
-                ("http.request.method", "GET"),
-                ("url.template", "/v1/deals/{id}"),
-                ("http.response.status_code", "200"),
-                ("dealkit.outcome", "succeeded"),
-                ("dealkit.attempts", "1"),
-            ]),
-        ),
-        (
-            "WARN call failed".to_owned(),
-            fields(&[
-                ("http.request.method", "POST"),
-                ("url.template", "/v1/agents"),
-                ("http.response.status_code", "503"),
-                ("error.type", "503"),
-                ("dealkit.attempts", "1"),
-                ("dealkit.outcome", "unknown"),
-                ("dealkit.request_id", "r-1"),
-            ]),
-        ),
-        (
-            "WARN call failed".to_owned(),
-            fields(&[
-                ("http.request.method", "GET"),
-                ("url.template", "/v1/deals/{id}"),
-                ("error.type", "validation"),
-                ("dealkit.attempts", "0"),
-                ("dealkit.outcome", "not_sent"),
-            ]),
-        ),
-    ];
-    assert_eq!(told, expected);
 }
 
 #[tokio::test]
@@ -512,19 +429,6 @@ async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_wai
 }
 
 #[tokio::test]
-async fn a_deal_that_nobody_waits_for_is_no_warning() {
-    let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    tokio::select! {
-        outcome = client.deals().retrieve("d_1").send() => panic!("{outcome:?}"),
-        _ = peer.next() => {}
-    }
-    drop(guard);
-    assert_eq!(capture.told()[0].0, "INFO call cancelled");
-}
-
-#[tokio::test]
 async fn a_call_that_is_dropped_has_ended() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
@@ -533,11 +437,17 @@ async fn a_call_that_is_dropped_has_ended() {
         outcome = client.agents().create(ada()).send() => panic!("{outcome:?}"),
         _ = peer.next() => {}
     }
+    tokio::select! {
+        outcome = client.deals().retrieve("d_1").send() => panic!("{outcome:?}"),
+        _ = peer.next() => {}
+    }
     // What was never sent is not a call.
     drop(client.agents().create(ada()).send());
     drop(guard);
     let mut told = capture.told();
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
+    // Nobody has to know of the deal.
+    assert_eq!(told[1].0, "INFO call cancelled");
     let (message, event) = &mut told[0];
     assert_eq!(message, "WARN call cancelled"); // There may be an agent.
     take_end(event);

@@ -100,21 +100,3 @@ async fn a_name_that_nobody_has() {
         }
     }
 }
-
-/// For a port on which nothing listens, the error is clear.
-#[tokio::test]
-async fn a_port_at_which_nothing_listens() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let client = builder(&url).build().unwrap();
-    let error = client.deals().retrieve("x_1").await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.outcome(), error.version()),
-        (ErrorKind::Connect, Outcome::NotSent, None)
-    );
-    let told = "no connection could be made: nothing listens at the host and port in base_url; are they right, and is \
-                the service up? (after 3 attempts)";
-    assert!(error.to_string().ends_with(told), "{error}");
-    assert!(error.source().is_some());
-}

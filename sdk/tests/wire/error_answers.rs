@@ -82,7 +82,13 @@ fn differs(
     }
     let Some(expected) = expected.as_object() else {
         let nothing = error.problem().is_none() && error.violations().is_empty();
-        return (!nothing).then(|| format!("has the problem {:?}", error.problem()));
+        // Nothing of the body is shown.
+        let is_silent = text
+            .split(" [request id ")
+            .next()
+            .is_some_and(|text| text.len() <= 60);
+        return (!nothing || !is_silent)
+            .then(|| format!("reads {text:?}, and has the problem {:?}", error.problem()));
     };
     let Some(problem) = error.problem() else {
         return Some("has no problem".to_owned());
@@ -391,30 +397,6 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         let text = every_text(&client.agents().create(ada()).await.unwrap_err());
         assert!(!text.to_lowercase().contains("odd"), "{text}");
         assert!(text.contains("unknown key - metadata["), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn other_bodies_are_kept_and_not_shown() {
-    let bodies: [&[u8]; 7] = [
-        br#"{"message":"CANARY"}"#,
-        br#"{"error":{"code":17,"message":"CANARY"}}"#,
-        br#"["CANARY"]"#,
-        b"<html><title>CANARY</title></html>",
-        b"CANARY",
-        b"",
-        b"\xff\xfeCANARY\xff",
-    ];
-    for body in bodies {
-        let error = created(502, &[("content-type", "application/problem+json")], body).await;
-        assert_eq!(error.kind(), ErrorKind::Status);
-        assert_eq!(error.body(), Some(body));
-        assert!(error.problem().is_none());
-        assert!(error.violations().is_empty());
-        assert!(error.decode_error().is_none());
-        assert_eq!(error.request_id(), None);
-        assert_eq!(error.to_string(), "POST /v1/agents: 502 Bad Gateway");
-        assert!(!every_text(&error).contains("CANARY"), "{error:?}");
     }
 }
 

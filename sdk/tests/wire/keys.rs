@@ -539,28 +539,3 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
         assert_eq!(service.seen().len(), seen, "{run}");
     }
 }
-
-#[cfg(feature = "blocking")]
-#[test]
-fn a_blocking_client_asks_too() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let service = runtime.block_on(async { Service::start(&["key-new"]) });
-    let asked = AtomicUsize::new(0);
-    let client = dealkit::blocking::Client::builder()
-        .base_url(&service.url)
-        .service_key_provider(move || {
-            let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
-            async move { Ok::<_, ()>(if is_first { "key-old" } else { "key-new" }) }
-        })
-        .build()
-        .unwrap();
-    client.agents().create(ada()).send().unwrap();
-    assert!(
-        client
-            .deals()
-            .retrieve_many(["d_1"])
-            .into_iter()
-            .all(|deal| deal.result.is_ok())
-    );
-    assert_eq!(service.seen(), ["key-old", "key-new", "key-new"]);
-}

@@ -141,7 +141,7 @@ async fn run(protocol: Protocol, case: Case) -> usize {
 }
 
 #[tokio::test]
-async fn the_async_client() {
+async fn every_fault_after_every_act() {
     for protocol in BOTH {
         let (slow, quick): (Vec<_>, Vec<_>) =
             cases(protocol).into_iter().partition(|case| case.slow);
@@ -153,33 +153,6 @@ async fn the_async_client() {
         }
         // The service did act, and many times.
         assert!(agents > 80, "{agents}");
-    }
-}
-
-#[cfg(feature = "blocking")]
-#[test]
-fn the_blocking_client() {
-    let run = |protocol, case: Case| {
-        let peer = Peer::start(protocol, case.scripts.clone());
-        let client = dealkit::blocking::Client::new(client(&peer, &case)).unwrap();
-        let outcome = client.agents().create(ada()).send().map(drop);
-        drop(client);
-        judge(
-            &format!("{} ({protocol:?}, blocking)", case.name),
-            outcome,
-            &peer.finish_blocking(),
-        );
-    };
-    for protocol in BOTH {
-        let (slow, quick): (Vec<_>, Vec<_>) =
-            cases(protocol).into_iter().partition(|case| case.slow);
-        for together in [quick, slow] {
-            std::thread::scope(|scope| {
-                for case in together {
-                    scope.spawn(|| run(protocol, case));
-                }
-            });
-        }
     }
 }
 

@@ -109,26 +109,6 @@ async fn the_total_bounds_all_attempts() {
     }
 }
 
-#[tokio::test]
-async fn an_attempt_has_no_more_time_than_the_call() {
-    for protocol in BOTH {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear]]);
-        let client = peer.client();
-        let short = Duration::from_millis(50);
-        let error = client
-            .deals()
-            .retrieve("x_1")
-            .timeout(short)
-            .await
-            .unwrap_err();
-        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 1));
-        let text = "GET /v1/deals/{id}: timed out after 0.05 s";
-        assert_eq!(error.to_string(), text);
-        drop(client);
-        peer.finish().await;
-    }
-}
-
 /// The service reads the first attempt, does not respond, and is gone when the next one is made.
 #[tokio::test]
 async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
