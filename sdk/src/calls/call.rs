@@ -8,6 +8,8 @@ use serde::Serialize;
 use tracing::Instrument;
 use url::Url;
 
+#[cfg(feature = "opentelemetry")]
+use crate::http::metrics::attributes;
 use crate::{
     calls::{
         operations::CallFuture,
@@ -102,7 +104,6 @@ pub(crate) fn read_model<T>(
 }
 
 struct RequestParts {
-    method: Method,
     url: Url,
     /// The headers that propagate the caller's trace, instead of those that the client would send.
     trace: Option<HeaderMap>,
@@ -135,7 +136,6 @@ impl<T> Call<T> {
     ) -> Self {
         let parts = path.and_then(|path| {
             Ok(RequestParts {
-                method: operation.method.clone(),
                 url: service.url(&path)?,
                 trace: None,
                 body: None,
@@ -174,18 +174,18 @@ impl<T> Call<T> {
             .map_err(Error::from);
         Self::new(Arc::clone(service), operation, path, read)
     }
+}
 
+impl<T, M> Call<T, M> {
     /// The same call, made in another way.
-    pub(crate) fn in_mode<M>(self, mode: M) -> Call<T, M> {
+    pub(crate) fn in_mode<N>(self, mode: N) -> Call<T, N> {
         Call {
             request: self.request,
             read: self.read,
             mode,
         }
     }
-}
 
-impl<T, M> Call<T, M> {
     /// Sends `body`, which is JSON.
     pub(crate) fn with_body(mut self, body: Bytes) -> Self {
         if let Ok(parts) = &mut self.request.parts {
@@ -381,12 +381,7 @@ fn prepare(
     options: &CallOptions,
 ) -> Result<HttpRequest, Error> {
     let in_operation = |error: Error| error.with_operation(operation);
-    let RequestParts {
-        method,
-        url,
-        trace,
-        body,
-    } = parts.map_err(in_operation)?;
+    let RequestParts { url, trace, body } = parts.map_err(in_operation)?;
     let trace = trace.or_else(|| {
         let mut trace = HeaderMap::new();
         service.propagate.as_ref()?(&mut trace);
@@ -406,7 +401,7 @@ fn prepare(
         add_trace(Arc::make_mut(&mut headers), trace);
     }
     Ok(HttpRequest {
-        method,
+        method: operation.method.clone(),
         url,
         headers,
         body,
@@ -432,6 +427,8 @@ impl<T> Call<T> {
             base: &service.base_url,
             progress: &progress,
             traffic: &service.traffic,
+            #[cfg(feature = "opentelemetry")]
+            attributes: &attributes(&operation, &service.base_url),
         };
         let mut trace = CallTrace::begin(record);
         let span = trace.span.clone();

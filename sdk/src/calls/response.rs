@@ -10,7 +10,7 @@ use crate::{
     calls::trace,
     error::call::Error,
     http::{
-        error::{Sent, TransportError},
+        error::{Sent, TransportCause, TransportError},
         operation::Operation,
         response::HttpResponse,
     },
@@ -155,7 +155,7 @@ impl<T> Response<T> {
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_stopped() {
         let attempts = response.attempts;
-        return TransportError::timeout(response.left.limit, Sent::Perhaps)
+        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Perhaps))
             .with_response(response)
             .after(attempts, false, None)
             .into();

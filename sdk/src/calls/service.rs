@@ -103,11 +103,10 @@ impl Service {
         let Record {
             progress, traffic, ..
         } = record;
-        let (sender, clock) = (&sender, traffic.clock);
-        let keys = &self.keys;
+        let (sender, keys) = (&sender, &self.keys);
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
-            let end = clock.now().saturating_add(left);
+            let end = traffic.now().saturating_add(left);
             let departed = traffic.turn(left).await.map_err(|late| {
                 let by = if late.is_asked {
                     Throttle::Service
@@ -116,7 +115,7 @@ impl Service {
                 };
                 Unsuccessful::Refused(Error::throttled(late.wait, by))
             })?;
-            let left = || end.saturating_sub(clock.now());
+            let left = || end.saturating_sub(traffic.now());
             let key = keys.current(left(), total).await;
             let key = key.map_err(|why| Unsuccessful::Refused(Error::no_key(why)))?;
             if let Some(before_sending) = before_sending {
@@ -131,30 +130,26 @@ impl Service {
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
             let outcome = send::attempt(sender, request, &key, deadline, limits, &attempt).await;
-            let Err(error) = outcome else {
+            let Err(mut error) = outcome else {
                 return outcome.map_err(Unsuccessful::Failed);
             };
             if let Some(pause) = traffic.learn(departed, &error) {
                 record.pausing(pause, &error);
             }
-            if error.status() != Some(StatusCode::UNAUTHORIZED) {
-                return Err(Unsuccessful::Failed(error));
+            if error.status() == Some(StatusCode::UNAUTHORIZED) {
+                error.0.has_new_key = match keys.refused(&key) {
+                    Some(is_new) => is_new,
+                    // It is asked before the next call, which this one need not wait for.
+                    None if !policy.allows_any() => false,
+                    None => match keys.current(left(), total).await {
+                        Ok(new) => new.header != key.header,
+                        Err(why) => return Err(Unsuccessful::Failed(error.not_retried(why))),
+                    },
+                };
             }
-            let has_new_key = match keys.refused(&key) {
-                Some(is_new) => Ok(is_new),
-                // It is asked before the next call, which this one need not wait for.
-                None if !policy.allows_any() => Ok(false),
-                None => {
-                    let new = keys.current(left(), total).await;
-                    new.map(|new| new.header != key.header)
-                }
-            };
-            Err(Unsuccessful::Failed(match has_new_key {
-                Ok(true) => error.with_new_key(),
-                Ok(false) => error,
-                Err(why) => error.not_retried(why),
-            }))
+            Err(Unsuccessful::Failed(error))
         };
+        progress.begin();
         with_retries(policy, record, total, attempt).await.map_err(
             |unsuccessful| match unsuccessful {
                 Unsuccessful::Failed(error) => error.into(),

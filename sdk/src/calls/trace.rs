@@ -59,9 +59,8 @@ impl<'a> CallTrace<'a> {
             otel.status_description = Empty,
             dealkit.unreadable = Empty,
         );
-        record.progress.begin();
         #[cfg(feature = "opentelemetry")]
-        record.traffic.metrics.call_began(&record.attributes());
+        record.traffic.metrics.call_began(record.attributes);
         Self {
             span,
             record,
@@ -110,29 +109,34 @@ impl<'a> CallTrace<'a> {
             traffic,
             ..
         } = self.record;
-        let (span, attempts, waited) = (&self.span, progress.attempts(), progress.waited());
-        let retries_left = traffic.quota().left(traffic.clock.now());
+        // Asked only if somebody listens.
+        let attempts = || progress.attempts();
+        let waited = || progress.waited();
+        let retries_left = || traffic.quota().left(traffic.now());
         #[cfg(feature = "opentelemetry")]
         traffic.metrics.call_ended(
-            &self.record.attributes(),
+            self.record.attributes,
             end.outcome,
             end.error_type.as_deref(),
-            waited,
-            retries_left,
+            waited(),
+            retries_left(),
         );
-        span.record("dealkit.outcome", end.outcome.as_str());
-        span.record("dealkit.wait", waited.as_secs_f64());
-        span.record("dealkit.request_id", &end.request_id);
-        span.record("http.response.status_code", end.status);
-        if attempts > 1 {
-            span.record("http.request.resend_count", attempts - 1);
-        }
-        if let Some(error_type) = &end.error_type {
-            span.record("error.type", error_type);
-            // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
-            span.record("otel.status_code", "ERROR");
-            let description = format!("{error_type}, outcome {}", end.outcome);
-            span.record("otel.status_description", description);
+        let span = &self.span;
+        if !span.is_disabled() {
+            span.record("dealkit.outcome", end.outcome.as_str());
+            span.record("dealkit.wait", waited().as_secs_f64());
+            span.record("dealkit.request_id", &end.request_id);
+            span.record("http.response.status_code", end.status);
+            if attempts() > 1 {
+                span.record("http.request.resend_count", attempts() - 1);
+            }
+            if let Some(error_type) = &end.error_type {
+                span.record("error.type", error_type);
+                // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
+                span.record("otel.status_code", "ERROR");
+                let description = format!("{error_type}, outcome {}", end.outcome);
+                span.record("otel.status_description", description);
+            }
         }
         // The level of an event is a constant.
         macro_rules! event {
@@ -147,10 +151,10 @@ impl<'a> CallTrace<'a> {
                         error.type = end.error_type,
                         dealkit.outcome = end.outcome.as_str(),
                         dealkit.request_id = end.request_id,
-                        dealkit.attempts = attempts,
+                        dealkit.attempts = attempts(),
+                        dealkit.wait = waited().as_secs_f64(),
                         dealkit.duration = self.began.elapsed().as_secs_f64(),
-                        dealkit.wait = waited.as_secs_f64(),
-                        dealkit.retries_left = retries_left,
+                        dealkit.retries_left = retries_left(),
                     },
                     "{}", end.message
                 )
@@ -191,7 +195,7 @@ pub(crate) fn skipped_in(record: &Record<'_>, fields: &[UnreadableField]) {
     record
         .traffic
         .metrics
-        .skipped(&record.attributes(), fields.len());
+        .skipped(record.attributes, fields.len());
 }
 
 /// Reports the fields of a response that could not be read and were skipped: how many, and where, but not what was there.

@@ -241,8 +241,6 @@ impl Error {
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
         let problem = if response.status.is_success() {
             None
-        } else if response.is_cut {
-            Problem::from_cut_json(&response.body)
         } else {
             Problem::from_json(&response.body)
         };
@@ -554,7 +552,7 @@ impl From<TransportError> for Error {
             response,
             attempts,
             ..
-        } = error.into_parts();
+        } = *error.0;
         let cause = match (cause, &response) {
             (TransportCause::Unreadable(why), Some(response)) => {
                 Cause::Decode(DecodeError::response(why, &response.body))

@@ -42,7 +42,7 @@ pub enum ErrorKind {
     /// The response's body is larger than the client's limit.
     TooLarge,
     /// The status is a success, but the body is not what it should be, or dealkit cannot read such a response: a 205, a
-    /// 206 that was not asked for, an unexpected transfer or content coding. Troubleshooting:
+    /// 206 that was not asked for, an unexpected content coding. Troubleshooting:
     /// [`Error::decode_error`](crate::Error::decode_error) names the path, [`Error::body`](crate::Error::body) holds
     /// the body.
     Decode,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, mem::take};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -32,25 +32,33 @@ use crate::{
 /// assert!(problem.extra.contains_key("hint"));
 /// assert_eq!(Problem::from_json(b"<h1>Bad gateway</h1>"), None);
 /// ```
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
     /// `type`: a URI that names the kind of problem.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub problem_type: Option<String>,
     /// A short summary of the kind of problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The HTTP status.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// What went wrong in this case.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The request's id in the service's logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// What is wrong with the request, field by field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Violation>,
-    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not kept, counting only the
-    /// part of the body that was read; normally 0. It is not a field of the body, and is not written to one.
+    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not kept; normally 0. It is not a
+    /// field of the body, and is not written to one.
+    #[serde(skip)]
     pub omitted_errors: usize,
     /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
+    #[serde(flatten)]
     pub extra: BTreeMap<String, Json>,
 }
 
@@ -76,34 +84,9 @@ impl Problem {
 
     /// Reads an error body; `None` if it is not a JSON object with at least one of a problem's fields.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
-        Self::read(std::str::from_utf8(without_bom(body.as_ref())).ok()?, false)
-    }
-
-    /// Reads the beginning of an error body whose rest was not read: everything before the cut.
-    #[cfg(feature = "client")]
-    pub(crate) fn from_cut_json(body: &[u8]) -> Option<Self> {
-        let body = without_bom(body);
-        let text = match std::str::from_utf8(body) {
-            Ok(text) => text,
-            // The cut may go through a character.
-            Err(error) if error.error_len().is_none() => {
-                std::str::from_utf8(body.get(..error.valid_up_to())?).ok()?
-            }
-            Err(_) => return None,
-        };
-        // It may also go through a number, and then the number would be wrong rather than incomplete.
-        let in_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-        Self::read(text.trim_end_matches(in_number), true)
-    }
-
-    fn read(text: &str, is_cut: bool) -> Option<Self> {
+        let text = std::str::from_utf8(without_bom(body.as_ref())).ok()?;
         let mut problem = Self::default();
-        if problem.read_fields(&mut Lexer::new(text)).is_err() {
-            let wrong = serde_json::from_str::<&RawValue>(text).err()?;
-            if !is_cut || !wrong.is_eof() {
-                return None;
-            }
-        }
+        problem.read_fields(&mut Lexer::new(text)).ok()?;
         // The others say too little to make a problem of an object.
         let extra = take(&mut problem.extra);
         let omitted_errors = take(&mut problem.omitted_errors);
@@ -115,7 +98,6 @@ impl Problem {
         })
     }
 
-    /// Reads the fields one after the other, so that those before a cut count.
     fn read_fields(&mut self, lexer: &mut Lexer<'_>) -> Lexed<()> {
         // How many bytes of other fields are kept.
         let mut extra_size = 0;
@@ -215,33 +197,5 @@ impl fmt::Debug for Problem {
             .field("status", &self.status)
             .field("errors", &errors.collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-impl Serialize for Problem {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_map(None)?;
-        if let Some(problem_type) = &self.problem_type {
-            fields.serialize_entry("type", problem_type)?;
-        }
-        if let Some(title) = &self.title {
-            fields.serialize_entry("title", title)?;
-        }
-        if let Some(status) = &self.status {
-            fields.serialize_entry("status", status)?;
-        }
-        if let Some(detail) = &self.detail {
-            fields.serialize_entry("detail", detail)?;
-        }
-        if let Some(request_id) = &self.request_id {
-            fields.serialize_entry("request_id", request_id)?;
-        }
-        if !self.errors.is_empty() {
-            fields.serialize_entry("errors", &self.errors)?;
-        }
-        for (name, value) in &self.extra {
-            fields.serialize_entry(name, value)?;
-        }
-        fields.end()
     }
 }

@@ -52,31 +52,3 @@ pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
         Err(_) => written == normal_url,
     }
 }
-
-#[cfg(all(test, feature = "ledger"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_base_url_is_the_same_however_it_is_written() {
-        let url = normal(&parse("https://Deals.Example.COM:443/Tenant/").unwrap());
-        assert_eq!(url, "https://deals.example.com/Tenant");
-        for same in [
-            "https://deals.example.com/Tenant",
-            "HTTPS://DEALS.example.com/Tenant//",
-            "https://deals.example.com:443/./Tenant",
-        ] {
-            assert!(is_same(same, &url), "{same}");
-        }
-        for other in [
-            "http://deals.example.com/Tenant",
-            "https://deals.example.com/tenant",
-            "https://deals.example.com:8443/Tenant",
-            "https://deals.example.com",
-            "deals.example.com",
-            "",
-        ] {
-            assert!(!is_same(other, &url), "{other}");
-        }
-    }
-}

@@ -38,7 +38,7 @@ pub(crate) struct AttemptTimes {
 }
 
 impl CallProgress {
-    /// Records that the call is sent, and waits for its first attempt.
+    /// Records that the call waits for its first attempt from now on.
     pub(crate) fn begin(&self) {
         self.lock().since = Some(Instant::now());
     }

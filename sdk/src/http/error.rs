@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The failure of a request, of which there may have been several attempts.
-pub(crate) struct TransportError(Box<FailedRequest>);
+pub(crate) struct TransportError(pub(crate) Box<FailedRequest>);
 
 /// What is known of a failed request.
 pub(crate) struct FailedRequest {
@@ -24,10 +24,11 @@ pub(crate) struct FailedRequest {
     /// The response to the last attempt, as far as it arrived.
     pub(crate) response: Option<HttpResponse>,
     pub(crate) attempts: Attempts,
-    /// Whether a reused connection broke before any part of a response arrived.
-    was_stale: bool,
-    /// Whether the service has refused a key for which there is another one by now.
-    has_new_key: bool,
+    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the service had closed
+    /// it before the request.
+    pub(crate) was_stale: bool,
+    /// Whether the service has refused a key, so that it has not acted, and there is another one by now.
+    pub(crate) has_new_key: bool,
 }
 
 /// Why there is no response that is a success.
@@ -115,14 +116,6 @@ impl TransportError {
         }))
     }
 
-    pub(crate) fn timeout(after: Duration, sent: Sent) -> Self {
-        Self::new(TransportCause::Timeout(after, sent))
-    }
-
-    pub(crate) fn interrupted(source: impl Into<ForeignError>) -> Self {
-        Self::new(TransportCause::Interrupted(source.into()))
-    }
-
     /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
         let error = match redact::redirect_target(response.status, &response.headers, url) {
@@ -135,12 +128,6 @@ impl TransportError {
     /// Keeps what has arrived of the response.
     pub(crate) fn with_response(mut self, response: HttpResponse) -> Self {
         self.0.response = Some(response);
-        self
-    }
-
-    /// Records that the connection had carried other requests and broke before any part of a response arrived.
-    pub(crate) fn on_stale_connection(mut self) -> Self {
-        self.0.was_stale = matches!(self.0.cause, TransportCause::Interrupted(_));
         self
     }
 
@@ -166,27 +153,6 @@ impl TransportError {
     pub(crate) fn not_retried(mut self, why: impl Into<Words>) -> Self {
         self.0.attempts.not_retried = Some(why.into());
         self
-    }
-
-    /// Records that the service has refused a key for which there is another one by now.
-    pub(crate) fn with_new_key(mut self) -> Self {
-        self.0.has_new_key = true;
-        self
-    }
-
-    /// Whether the request may be sent again because there is another key: the service has not acted on it.
-    pub(crate) fn has_new_key(&self) -> bool {
-        self.0.has_new_key
-    }
-
-    pub(crate) fn into_parts(self) -> FailedRequest {
-        *self.0
-    }
-
-    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the service had closed
-    /// it before the request.
-    pub(crate) fn was_stale(&self) -> bool {
-        self.0.was_stale
     }
 
     pub(crate) fn status(&self) -> Option<StatusCode> {

@@ -282,8 +282,6 @@ pub(crate) struct Key {
     pub(crate) header: HeaderValue,
     /// Masks this key and those before it.
     pub(crate) redactor: Redactor,
-    /// Which one it is: what is answered after the service has refused a key is another one, even if it has the same text.
-    number: u64,
     /// When the source is to be asked again.
     until: Option<Instant>,
 }
@@ -303,8 +301,6 @@ struct State {
     current: Option<Arc<Key>>,
     /// Masks every key so far.
     redactor: Redactor,
-    /// The number of the last key.
-    number: u64,
     /// How the source is being asked, on each runtime: what a provider waits for may depend on its runtime being driven.
     /// Once nobody waits for an answer, the asking is given up.
     asking: Vec<(Id, WeakShared<Asking>)>,
@@ -353,31 +349,27 @@ impl Keys {
             return Ok(key);
         }
         timeout(left, self.asking()).await.unwrap_or_else(|_| {
-            let within = in_words(total);
-            Err(match self.0.source.0 {
-                Source::File(_) => words!(
-                    "{} could not be read within {}",
-                    Setting::ServiceKeyFile,
-                    within
-                ),
-                _ => words!(
-                    "the provider of {} has not answered within {}",
-                    Setting::ServiceKey,
-                    within
-                ),
-            })
+            let what = match self.0.source.0 {
+                Source::File(_) => words!("{}", Setting::ServiceKeyFile),
+                _ => words!("the provider of {}", Setting::ServiceKey),
+            };
+            Err(words!(
+                "{} has not answered within {}",
+                what,
+                in_words(total)
+            ))
         })
     }
 
     /// Records that the service has refused this key. Returns whether there is another one by now, or `None` if the source
     /// has to be asked.
-    pub(crate) fn refused(&self, key: &Key) -> Option<bool> {
+    pub(crate) fn refused(&self, key: &Arc<Key>) -> Option<bool> {
         let mut state = self.0.lock();
         match (&state.current, &self.0.source.0) {
             (_, Source::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
-            // Another call in flight was refused before, and has asked.
-            (Some(current), Source::Provider(_)) if current.number != key.number => Some(false),
+            // Another call in flight was refused before, and has asked: the answer is another one, even if it has the same text.
+            (Some(current), Source::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
             _ => {
                 state.current = None;
                 None
@@ -389,16 +381,13 @@ impl Keys {
     fn asking(&self) -> Shared<Asking> {
         let runtime = Handle::current().id();
         let mut state = self.0.lock();
-        let mut under_way = None;
-        state.asking.retain(|(on, asking)| {
-            let asking = asking.upgrade().filter(|asking| asking.peek().is_none());
-            let is_under_way = asking.is_some();
-            if *on == runtime {
-                under_way = asking;
-            }
-            is_under_way
-        });
-        if let Some(asking) = under_way {
+        let is_under_way = |asking: &Shared<Asking>| asking.peek().is_none();
+        let under_way = |asking: &WeakShared<Asking>| asking.upgrade().filter(is_under_way);
+        state
+            .asking
+            .retain(|(_, asking)| under_way(asking).is_some());
+        let of_runtime = state.asking.iter().find(|(on, _)| *on == runtime);
+        if let Some(asking) = of_runtime.and_then(|(_, asking)| under_way(asking)) {
             return asking;
         }
         let this = Arc::clone(&self.0);
@@ -426,15 +415,10 @@ impl KeysOf {
             (Err(_), Some(current), Source::File(_)) => (current.header.clone(), Some(FILE_KEPT)),
             (Err(error), ..) => return Err(error),
         };
-        let before = state.current.as_ref();
-        if before.is_none_or(|before| before.header != header) {
-            state.number += 1;
-            state.redactor = state.redactor.with(&header);
-        }
+        state.redactor = state.redactor.with(&header);
         let key = Arc::new(Key {
             header,
             redactor: state.redactor.clone(),
-            number: state.number,
             until: kept.and_then(|kept| Instant::now().checked_add(kept)),
         });
         state.current = Some(Arc::clone(&key));

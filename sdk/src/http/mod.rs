@@ -2,7 +2,6 @@
 
 pub(crate) mod base_url;
 pub(crate) mod call_progress;
-pub(crate) mod clock;
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod headers;

@@ -20,8 +20,6 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether only a part of the body was read.
-    pub(crate) is_cut: bool,
     /// How many times the request was sent to get it.
     pub(crate) attempts: u32,
     /// Masks whatever is shown of the response.
@@ -47,7 +45,6 @@ impl HttpResponse {
             version: Version::HTTP_11,
             headers: HeaderMap::new(),
             body: Bytes::new(),
-            is_cut: false,
             attempts: 1,
             redactor: Redactor::default(),
             left: TimeLeft {

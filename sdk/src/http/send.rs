@@ -115,7 +115,6 @@ pub(crate) async fn attempt(
         version: incoming.version(),
         headers: std::mem::take(incoming.headers_mut()),
         body: Bytes::new(),
-        is_cut: false,
         attempts: 1,
         redactor: redactor.clone(),
         left: deadline.left(),
@@ -124,7 +123,7 @@ pub(crate) async fn attempt(
         // The status is enough, however much of the body arrives.
         let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
         let limit = limit.min(ERROR_BODY_READ);
-        (response.body, response.is_cut) = read_error_body(&mut incoming, limit, &deadline).await;
+        response.body = read_error_body(&mut incoming, limit, &deadline).await;
         return Err(TransportError::from_response(response, &request.url));
     }
     let (body, failure) = read_body(
@@ -147,45 +146,25 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Why a response with the status of a success cannot be read, if it cannot: its body is not what was
-/// asked for, or not all of it.
+/// Why a response with the status of a success cannot be read, if it cannot: its body is not what was asked for, or not
+/// all of it.
 fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<String> {
-    match response.status {
-        StatusCode::RESET_CONTENT => {
-            return Some("it is a 205 (Reset Content), which has no content to read".to_owned());
-        }
-        StatusCode::PARTIAL_CONTENT if !request.headers.contains_key(header::RANGE) => {
-            return Some(
-                "it is a 206 (Partial Content), and dealkit cannot read partial content".to_owned(),
-            );
-        }
-        _ => {}
+    let asked_for = |name| request.headers.contains_key(name);
+    let status = response.status;
+    if status == StatusCode::RESET_CONTENT
+        || (status == StatusCode::PARTIAL_CONTENT && !asked_for(header::RANGE))
+    {
+        return Some(format!("it is a {status}, which dealkit cannot read"));
     }
-    // The headers of the response to a HEAD describe a body that is not sent.
-    if request.method == Method::HEAD {
+    // The headers of the response to a HEAD describe a body that is not sent. A caller who asks for a coding also decodes it.
+    if request.method == Method::HEAD || asked_for(header::ACCEPT_ENCODING) {
         return None;
     }
-    // The transport decodes `chunked`, and passes on any other coding undecoded.
-    let transfer = (header::TRANSFER_ENCODING, "chunked");
-    // dealkit asks for no coding; a caller who asks for one also decodes it.
-    let content = (header::CONTENT_ENCODING, "identity");
-    let checked = if request.headers.contains_key(header::ACCEPT_ENCODING) {
-        &[transfer][..]
-    } else {
-        &[transfer, content]
-    };
-    let mut checked = checked
-        .iter()
-        .filter(|(name, _)| response.headers.contains_key(name));
-    checked.find_map(|(name, readable)| {
-        let values = response.headers.get_all(name);
-        let all: Vec<_> = values.iter().map(|value| value.as_bytes()).collect();
-        let all = String::from_utf8_lossy(&all.join(&b", "[..])).into_owned();
-        (!all.is_empty() && !all.trim().eq_ignore_ascii_case(readable)).then(|| {
-            let coding = short(&response.redactor.mask(&all));
-            format!("its body has the {name} {coding}, which dealkit cannot read")
-        })
-    })
+    let coding = response.headers.get(header::CONTENT_ENCODING)?.as_bytes();
+    let coding = short(&response.redactor.mask(&String::from_utf8_lossy(coding)));
+    let is_none = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    (!is_none)
+        .then(|| format!("its body has the content-encoding {coding}, which dealkit cannot read"))
 }
 
 /// The end of an attempt's time.
@@ -216,7 +195,7 @@ impl Deadline {
     }
 
     fn missed(&self, sent: Sent) -> TransportError {
-        TransportError::timeout(self.limit, sent)
+        TransportError::new(TransportCause::Timeout(self.limit, sent))
     }
 }
 
@@ -247,7 +226,7 @@ async fn read_body(
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
                 let cause = ForeignError::of(&error.without_url(), &mask);
-                break Some(TransportError::interrupted(cause));
+                break Some(TransportError::new(TransportCause::Interrupted(cause)));
             }
             None => break Some(deadline.missed(Sent::Perhaps)),
         }
@@ -255,23 +234,20 @@ async fn read_body(
     (body.freeze(), failure)
 }
 
-/// Reads the beginning of an error's body, and returns whether there was more. A connection with unread
-/// data is not used again.
+/// Reads the beginning of an error's body. A connection with unread data is not used again.
 async fn read_error_body(
     incoming: &mut reqwest::Response,
     limit: usize,
     deadline: &Deadline,
-) -> (Bytes, bool) {
+) -> Bytes {
     let mut body = BytesMut::new();
-    while let Some(Ok(Some(chunk))) = deadline.bound(incoming.chunk()).await {
-        let room = limit.saturating_sub(body.len());
-        if let Some(first) = chunk.get(..room).filter(|_| chunk.len() > room) {
-            body.extend_from_slice(first);
-            return (body.freeze(), true);
-        }
-        body.extend_from_slice(&chunk);
+    while body.len() < limit
+        && let Some(Ok(Some(chunk))) = deadline.bound(incoming.chunk()).await
+    {
+        let room = chunk.len().min(limit - body.len());
+        body.extend_from_slice(chunk.get(..room).unwrap_or_default());
     }
-    (body.freeze(), false)
+    body.freeze()
 }
 
 /// Sends the request through a transport, and returns the head of its response.
@@ -288,7 +264,7 @@ async fn send_through(
         Failure::NotSent(error) => {
             TransportError::new(TransportCause::Connect(None, Some(cause(&*error))))
         }
-        Failure::Unknown(error) => TransportError::interrupted(cause(&*error)),
+        Failure::Unknown(error) => TransportError::new(TransportCause::Interrupted(cause(&*error))),
     })
 }
 
@@ -308,35 +284,32 @@ fn transport_error(
     let cause = ForeignError::of(error.source().unwrap_or(&error), &|text| {
         redactor.mask(text)
     });
-    let failure = hyper_errors::connect_failure(&error, &request.url, pool.has_proxy());
+    let failure = hyper_errors::connect_failure(&error, &request.url, pool.has_proxy);
     #[cfg(feature = "rustls-no-provider")]
     let tls = rustls_errors::Circumstances {
         was_asked: progress.was_asked_for_certificate(),
-        has_identity: pool.has_identity(),
+        has_identity: pool.has_identity,
         redactor,
     };
     #[cfg(feature = "rustls-no-provider")]
     let failure = failure.or_else(|| tls.failure(&error).map(ConnectFailure::lasting));
-    if let Some(failure) = failure {
+    TransportError::new(if let Some(failure) = failure {
         // What dealkit says of a lasting failure is all that there is to say.
         let cause = (!failure.is_lasting).then_some(cause);
-        TransportError::new(TransportCause::Connect(Some(failure), cause))
+        TransportCause::Connect(Some(failure), cause)
     } else if error.is_connect() && error.is_timeout() {
-        TransportError::timeout(limits.connect, Sent::Nothing)
+        TransportCause::Timeout(limits.connect, Sent::Nothing)
     } else if error.is_connect() {
-        TransportError::new(TransportCause::Connect(None, Some(cause)))
+        TransportCause::Connect(None, Some(cause))
     } else if error.is_builder() {
-        TransportError::new(TransportCause::Unsendable(cause.to_string()))
+        TransportCause::Unsendable(cause.to_string())
     } else if was_not_begun(&error) || was_not_taken(&error) {
-        TransportError::new(TransportCause::NotTaken(cause))
+        TransportCause::NotTaken(cause)
     } else {
         #[cfg(feature = "rustls-no-provider")]
         let cause = tls.perhaps(cause);
-        let broken = TransportError::interrupted(cause);
-        if progress.found_kept_connection() && !is_reset_stream(&error) {
-            broken.on_stale_connection()
-        } else {
-            broken
-        }
-    }
+        let mut broken = TransportError::new(TransportCause::Interrupted(cause));
+        broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);
+        return broken;
+    })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 #[cfg(feature = "opentelemetry")]
-use crate::http::metrics::{Attributes, attributes};
+use crate::http::metrics::Attributes;
 use crate::http::{
     call_progress::CallProgress, error::TransportError, operation::Operation,
     response::HttpResponse, traffic::turns::Traffic,
@@ -21,14 +21,12 @@ pub(crate) struct Record<'a> {
     pub(crate) base: &'a Url,
     pub(crate) progress: &'a CallProgress,
     pub(crate) traffic: &'a Traffic,
+    /// What is measured of it has these attributes.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) attributes: &'a Attributes,
 }
 
 impl Record<'_> {
-    #[cfg(feature = "opentelemetry")]
-    pub(crate) fn attributes(&self) -> Attributes {
-        attributes(self.operation, self.base)
-    }
-
     /// Reports an attempt that has just ended, and how long the call waits before it is sent again, if it is.
     pub(crate) fn attempt_ended(
         &self,
@@ -42,7 +40,7 @@ impl Record<'_> {
         #[cfg(feature = "opentelemetry")]
         self.traffic
             .metrics
-            .attempt_ended(&self.attributes(), times, status, error_type);
+            .attempt_ended(self.attributes, times, status, error_type);
         // The level of an event is a constant.
         macro_rules! event {
             ($level:ident, $message:literal) => {

@@ -23,39 +23,34 @@ pub(crate) fn connect_failure(
     if through_proxy && service.scheme() == "http" {
         return Some(unreachable(error));
     }
-    let mut cause = Some(error as &dyn Error);
+    // The types of these errors are private to hyper-util, and it does not keep the status of a refusal.
+    let mut cause = Some(error as &(dyn Error + 'static));
     while let Some(error) = cause {
-        // The types of these errors are private to hyper-util, and it does not keep the status of a refusal.
-        match error.to_string().as_str() {
-            "dns error" => {
+        cause = error.source();
+        let text = error.to_string();
+        let Some(what) = text.strip_prefix("tunnel error: ") else {
+            if text == "dns error" {
                 return Some(ConnectFailure::passing(words!(
                     "the host in {} cannot be found; is it right, and is this machine on the network?",
                     BaseUrl
                 )));
             }
-            "tunnel error: failed to create underlying connection" => {
-                return Some(unreachable(error));
-            }
-            "tunnel error: proxy authorization required" => {
-                return Some(ConnectFailure::lasting(words!(
-                    "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right \
-                     user name and password, as in http://user:password@proxy.example.com:3128?"
-                )));
-            }
-            "tunnel error: unsuccessful" => {
-                return Some(ConnectFailure::passing(words!(
-                    "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); \
-                     does it allow the service's host and port?"
-                )));
-            }
-            text if text.starts_with("tunnel error: ") => {
-                return Some(ConnectFailure::passing(words!(
-                    "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address \
-                     right?"
-                )));
-            }
-            _ => cause = error.source(),
-        }
+            continue;
+        };
+        return Some(match what {
+            "failed to create underlying connection" => unreachable(error),
+            "proxy authorization required" => ConnectFailure::lasting(words!(
+                "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right \
+                 user name and password, as in http://user:password@proxy.example.com:3128?"
+            )),
+            "unsuccessful" => ConnectFailure::passing(words!(
+                "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); does \
+                 it allow the service's host and port?"
+            )),
+            _ => ConnectFailure::passing(words!(
+                "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address right?"
+            )),
+        });
     }
     // Here it is the service that refuses: for a proxy, the tunnel error has already been handled.
     find::<io::Error>(error)

@@ -8,11 +8,7 @@ use url::Url;
 
 use crate::value::words::{Setting, Words, words};
 
-/// What is wrong with a SOCKS proxy, and what to do about it.
-const SOCKS: &str = "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
-    http://proxy.example.com:3128";
-
-const HTTPS: &str = "is https, but dealkit was built without its `rustls` feature";
+const ADDRESS: &str = "is not a URL such as http://proxy.example.com:3128";
 
 /// An HTTP proxy.
 #[derive(Clone)]
@@ -39,27 +35,16 @@ impl Proxy {
         }
         let (scheme, address) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
-        match scheme.as_str() {
-            "http" => {}
-            "https" if cfg!(feature = "rustls-no-provider") => {}
-            "https" => return Err(wrong(HTTPS)),
-            "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => return Err(wrong(SOCKS)),
-            _ => {
-                return Err(wrong(
-                    "must begin with http:// or https://, as in http://proxy.example.com:3128",
-                ));
-            }
-        }
-        let unreadable = "is not a URL such as http://proxy.example.com:3128";
+        check_scheme(&scheme).map_err(wrong)?;
         let url = Url::parse(&format!("{scheme}://{address}"))
-            .map_err(|error| wrong(&format!("{unreadable}: {error}")))?;
+            .map_err(|error| wrong(&format!("{ADDRESS}: {error}")))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(wrong(
                 "must be just an address, without a path, a query or a fragment; automatic configuration (PAC) is \
                  not supported",
             ));
         }
-        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(unreadable))?;
+        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(ADDRESS))?;
         Ok(Self {
             url: text.to_owned(),
             authorization: None,
@@ -70,38 +55,25 @@ impl Proxy {
     /// The proxy that the environment names for a service, if any. hyper-util interprets the variables, as it
     /// does for reqwest, and ignores what it cannot parse.
     pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Words> {
-        let wrong = |why: Words| {
+        let wrong = |why: &str| {
             words!(
-                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {}",
-                why
+                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {}; set {}, or name the service's \
+                 host in NO_PROXY",
+                why.to_owned(),
+                Setting::Proxy
             )
         };
         if needs_none() {
             return Ok(None);
         }
-        let named = service
-            .as_str()
-            .parse::<Uri>()
-            .ok()
-            .and_then(|service| Matcher::from_env().intercept(&service));
-        let Some(named) = named else {
+        let service: Option<Uri> = service.as_str().parse().ok();
+        let Some(named) = service.and_then(|service| Matcher::from_env().intercept(&service))
+        else {
             return Ok(None);
         };
-        match named.uri().scheme_str() {
-            Some("http") => {}
-            Some("https") if cfg!(feature = "rustls-no-provider") => {}
-            Some("https") => return Err(wrong(HTTPS.into())),
-            _ => {
-                return Err(wrong(words!(
-                    "{}, set {}, or name the service's host in NO_PROXY",
-                    SOCKS,
-                    Setting::Proxy
-                )));
-            }
-        }
+        check_scheme(named.uri().scheme_str().unwrap_or_default()).map_err(wrong)?;
         let url = named.uri().to_string();
-        let mut proxy = reqwest::Proxy::all(&url)
-            .map_err(|_| wrong("is not a URL such as http://proxy.example.com:3128".into()))?;
+        let mut proxy = reqwest::Proxy::all(&url).map_err(|_| wrong(ADDRESS))?;
         let authorization = named.basic_auth().cloned();
         if let Some(authorization) = authorization.clone() {
             proxy = proxy.custom_http_auth(authorization);
@@ -122,6 +94,20 @@ impl Proxy {
 impl PartialEq for Proxy {
     fn eq(&self, other: &Self) -> bool {
         self.url == other.url && self.authorization == other.authorization
+    }
+}
+
+/// What is wrong with a proxy of this scheme, if anything.
+fn check_scheme(scheme: &str) -> Result<(), &'static str> {
+    match scheme {
+        "http" => Ok(()),
+        "https" if cfg!(feature = "rustls-no-provider") => Ok(()),
+        "https" => Err("is https, but dealkit was built without its `rustls` feature"),
+        socks if socks.starts_with("socks") => Err(
+            "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
+             http://proxy.example.com:3128",
+        ),
+        _ => Err("must begin with http:// or https://, as in http://proxy.example.com:3128"),
     }
 }
 

@@ -4,9 +4,7 @@ use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::http::{
-    error::TransportError, response::HttpResponse, retry::backoff::Backoff, trace::Record,
-};
+use crate::http::{error::TransportError, response::HttpResponse, trace::Record};
 
 /// Which failures are retried, how many times, and after what delay.
 ///
@@ -47,7 +45,8 @@ use crate::http::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     max_retries: u32,
-    backoff: Backoff,
+    initial_backoff: Duration,
+    max_backoff: Duration,
     retry_non_idempotent: bool,
 }
 
@@ -56,10 +55,8 @@ impl RetryPolicy {
     pub const fn new() -> Self {
         Self {
             max_retries: 2,
-            backoff: Backoff {
-                initial: Duration::from_millis(200),
-                longest: Duration::from_secs(5),
-            },
+            initial_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(5),
             retry_non_idempotent: false,
         }
     }
@@ -88,9 +85,20 @@ impl RetryPolicy {
 
     /// The upper bound of the delay before the first retry, and the largest upper bound.
     #[must_use]
-    pub const fn backoff(mut self, initial: Duration, longest: Duration) -> Self {
-        self.backoff = Backoff { initial, longest };
+    pub const fn backoff(mut self, initial_backoff: Duration, max_backoff: Duration) -> Self {
+        self.initial_backoff = initial_backoff;
+        self.max_backoff = max_backoff;
         self
+    }
+
+    /// A random fraction of a span that doubles with every retry; `retry` counts them from 0. Such full jitter spreads the
+    /// retries of many clients evenly, so that they do not come back all at once.
+    fn delay(&self, retry: u32) -> Duration {
+        let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
+        let span = self.initial_backoff.saturating_mul(doubled);
+        let span = span.min(self.max_backoff);
+        // A span too long for a float's precision is waited for in full.
+        Duration::try_from_secs_f64(span.as_secs_f64() * fastrand::f64()).unwrap_or(span)
     }
 
     /// Retries every method as GET is, even a request that the service may already have acted on. A
@@ -144,9 +152,8 @@ where
         traffic,
         ..
     } = record;
-    let clock = traffic.clock;
-    let began = clock.now();
-    let left = || total.saturating_sub(clock.now().saturating_sub(began));
+    let began = traffic.now();
+    let left = || total.saturating_sub(traffic.now().saturating_sub(began));
     // Attempts that do not count as retries: the first, the one after a stale connection, and the one with a new key.
     let mut uncounted = 1;
     let (mut has_reconnected, mut has_rekeyed) = (false, false);
@@ -158,7 +165,7 @@ where
             Ok(mut response) => {
                 record.attempt_ended(Ok(&response), None);
                 response.attempts = progress.attempts();
-                traffic.quota().succeeded(clock.now(), has_spent);
+                traffic.quota().succeeded(traffic.now(), has_spent);
                 return Ok(response);
             }
             Err(Unsuccessful::Refused(why)) => {
@@ -169,8 +176,8 @@ where
         let mut error = progress.attempt_failed(error, before.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let reconnects = !has_reconnected && error.was_stale() && is_safe(&operation.method);
-        let rekeys = !has_rekeyed && error.has_new_key();
+        let reconnects = !has_reconnected && error.0.was_stale && is_safe(&operation.method);
+        let rekeys = !has_rekeyed && error.0.has_new_key;
         let is_free = (reconnects || rekeys) && policy.allows_any();
         has_reconnected |= reconnects;
         has_rekeyed |= rekeys;
@@ -178,19 +185,19 @@ where
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
             // The service is healthy.
-            traffic.quota().succeeded(clock.now(), has_spent);
+            traffic.quota().succeeded(traffic.now(), has_spent);
         }
         let delay = if is_free {
             Some(Duration::ZERO)
         } else if retries < policy.max_retries && policy.covers(&operation.method, &error) {
-            let backoff = policy.backoff.wait(retries, fastrand::f64());
-            Some(backoff.max(error.retry_after().unwrap_or_default()))
+            let asked = error.retry_after().unwrap_or_default();
+            Some(policy.delay(retries).max(asked))
         } else {
             None
         };
         let mut delay = delay.filter(|delay| *delay < left());
         has_spent = delay.is_some() && !is_free && !error.is_overload();
-        if has_spent && !traffic.quota().spend(clock.now()) {
+        if has_spent && !traffic.quota().spend(traffic.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }

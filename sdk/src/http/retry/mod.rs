@@ -1,6 +1,5 @@
 //! What is sent again, when, and how often.
 
 pub(crate) mod attempts;
-mod backoff;
 pub(crate) mod quota;
 pub(crate) mod retry_after;

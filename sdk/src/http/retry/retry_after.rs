@@ -4,13 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, header};
 
-/// How long the service asks to wait, counted from `now`; a header that occurs twice is ignored.
+/// How long the service asks to wait, counted from `now`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let mut values = headers.get_all(header::RETRY_AFTER).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => parse_retry_after(value.to_str().ok()?, now),
-        _ => None,
-    }
+    parse_retry_after(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)
 }
 
 /// Reads the value of a `Retry-After` header (RFC 9110, section 10.2.3): how long to wait, from `now`.

@@ -54,8 +54,6 @@ pub(crate) struct TooLate {
     pub(crate) wait: Duration,
     /// Whether the service asked for this, rather than the client's rate limit.
     pub(crate) is_asked: bool,
-    /// How many calls are ahead in the queue.
-    pub(crate) ahead: usize,
 }
 
 impl Queue {
@@ -94,7 +92,6 @@ impl Queue {
             return Turn::TooLate(TooLate {
                 wait: expected.saturating_sub(now),
                 is_asked: self.interval(now) > self.interval || self.pace.resumes() > now,
-                ahead,
             });
         }
         let due = self
@@ -156,137 +153,5 @@ impl Queue {
     /// The interval between a call that goes now and the next.
     fn interval(&self, now: Duration) -> Duration {
         self.interval.max(self.pace.interval(now))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const NEVER: Duration = Duration::MAX;
-
-    fn millis(millis: u64) -> Duration {
-        Duration::from_millis(millis)
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        Enter,
-        /// The ticket at this place asks, as a program does when its timer has expired.
-        Ask(usize),
-        Leave(usize),
-        Pass(u64),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            3 => Just(Step::Enter),
-            4 => (0..40_usize).prop_map(Step::Ask),
-            1 => (0..40_usize).prop_map(Step::Leave),
-            3 => (0..300_u64).prop_map(Step::Pass),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        /// In whatever order calls ask, and whichever are never polled: no more go than allowed, and those
-        /// that are polled get their turn.
-        #[test]
-        fn the_limit_is_kept_and_nobody_starves(
-            interval in 1..200_u64,
-            steps in proptest::collection::vec(step(), 0..300),
-        ) {
-            let mut queue = Queue::new(millis(interval));
-            let mut now = Duration::ZERO;
-            let mut tickets: Vec<Ticket> = Vec::new();
-            let mut departures = Vec::new();
-            for step in steps {
-                match step {
-                    Step::Enter => match queue.enter(now) {
-                        Ok(_) => departures.push(now),
-                        Err(ticket) => tickets.push(ticket),
-                    },
-                    Step::Ask(place) if place < tickets.len() => {
-                        match queue.ask(&tickets[place], now, NEVER) {
-                            Turn::Now(_) => {
-                                tickets.remove(place);
-                                departures.push(now);
-                            }
-                            Turn::At(at) => prop_assert!(at > now),
-                            Turn::TooLate(late) => prop_assert!(false, "{late:?}"),
-                        }
-                    }
-                    Step::Leave(place) if place < tickets.len() => {
-                        queue.leave(&tickets.remove(place));
-                    }
-                    Step::Pass(time) => now += millis(time),
-                    _ => {}
-                }
-                prop_assert_eq!(queue.waiting.len(), tickets.len());
-            }
-            // The last is the only one that is polled.
-            if let Some(last) = tickets.last() {
-                let patience = PATIENCE * u32::try_from(tickets.len()).unwrap();
-                let by = now + millis(interval) + patience;
-                let mut has_gone = false;
-                while now <= by && !has_gone {
-                    now = match queue.ask(last, now, NEVER) {
-                        Turn::At(at) => at,
-                        _ => {
-                            has_gone = true;
-                            now
-                        }
-                    };
-                }
-                prop_assert!(has_gone);
-                departures.push(now);
-            }
-            for (first, from) in departures.iter().enumerate() {
-                for (count, at) in (0_u32..).zip(&departures[first..]) {
-                    prop_assert!(*at + GRAIN >= *from + millis(interval) * count, "{departures:?}");
-                }
-            }
-        }
-
-        /// A service that lets this many calls through per second, and as many at once after a while without any, is
-        /// called by a caller that always has one more: few of its calls are refused, whatever the limit.
-        #[test]
-        fn few_calls_are_refused_whatever_the_limit(
-            limit in 20.0..500.0_f64,
-            burst in 1.0..500.0_f64,
-            pause in prop::sample::select(vec![0, 1, 3]),
-        ) {
-            let mut queue = Queue::new(Duration::ZERO);
-            let mut now = Duration::ZERO;
-            let (mut tokens, mut last) = (burst, now);
-            let (mut calls, mut refusals) = (0_u32, 0_u32);
-            while now < Duration::from_secs(120) {
-                match queue.enter(now) {
-                    Err(ticket) => {
-                        if let Turn::At(at) = queue.ask(&ticket, now, NEVER) {
-                            now = at;
-                        }
-                        queue.leave(&ticket);
-                    }
-                    Ok(departed) => {
-                        calls += 1;
-                        tokens = burst.min(tokens + limit * (now - last).as_secs_f64());
-                        last = now;
-                        if tokens < 1.0 {
-                            refusals += 1;
-                            queue.refused(now, Duration::from_secs(pause), departed);
-                        } else {
-                            tokens -= 1.0;
-                        }
-                    }
-                }
-            }
-            let share = f64::from(refusals) / f64::from(calls);
-            prop_assert!(share < 0.02, "{refusals} of {calls}");
-            prop_assert!(f64::from(calls) > 0.4 * limit * 120.0, "{calls}");
-        }
     }
 }

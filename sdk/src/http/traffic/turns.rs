@@ -8,12 +8,11 @@ use std::{
 };
 
 use futures_util::future::select;
-use tokio::{task::yield_now, time::sleep};
+use tokio::time::{Instant, sleep};
 
 #[cfg(feature = "opentelemetry")]
 use crate::http::metrics::Metrics;
 use crate::http::{
-    clock::Clock,
     error::TransportError,
     retry::quota::RetryQuota,
     traffic::{
@@ -26,8 +25,7 @@ use crate::value::words::{Setting, Words, words};
 /// The state that all calls of a client share, whatever runtime they are on.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    /// The clock for all times here.
-    pub(crate) clock: Clock,
+    began: Instant,
     /// The interval between two calls that the client's rate limit requires.
     interval: Duration,
     queue: Mutex<Queue>,
@@ -47,7 +45,7 @@ impl Traffic {
             )
         })?;
         Ok(Self {
-            clock: Clock::new(),
+            began: Instant::now(),
             interval,
             queue: Mutex::new(Queue::new(interval)),
             quota: Mutex::default(),
@@ -61,27 +59,16 @@ impl Traffic {
         self.interval == other.interval
     }
 
+    /// The time since the client was made, by which its queue, its pace and its retry quota go.
+    pub(crate) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
     /// that is dropped leaves no gap.
     pub(crate) async fn turn(&self, left: Duration) -> Result<Times, TooLate> {
-        let latest = self.clock.now().saturating_add(left);
-        let mut ahead = usize::MAX;
-        loop {
-            match self.wait(latest).await {
-                // Calls ahead of this one may have been aborted, without their tasks having run since: until then,
-                // they keep their places. They leave a few dozen at a time.
-                Err(too_late) if too_late.ahead < ahead => {
-                    ahead = too_late.ahead;
-                    yield_now().await;
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Waits in the queue until it is this call's turn, or too late for it.
-    async fn wait(&self, latest: Duration) -> Result<Times, TooLate> {
-        let ticket = match self.queue().enter(self.clock.now()) {
+        let latest = self.now().saturating_add(left);
+        let ticket = match self.queue().enter(self.now()) {
             Ok(departed) => return Ok(departed),
             Err(ticket) => ticket,
         };
@@ -90,7 +77,7 @@ impl Traffic {
             ticket,
         };
         loop {
-            let now = self.clock.now();
+            let now = self.now();
             let turn = self.queue().ask(&queued.ticket, now, latest);
             match turn {
                 Turn::Now(departed) => return Ok(departed),
@@ -110,7 +97,7 @@ impl Traffic {
             return None;
         }
         let pause = error.retry_after().unwrap_or_default();
-        self.queue().refused(self.clock.now(), pause, departed)
+        self.queue().refused(self.now(), pause, departed)
     }
 
     /// The retry quota.
