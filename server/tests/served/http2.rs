@@ -21,7 +21,7 @@ fn served(address: SocketAddr) {
 
 /// Each on one connection, which goes on.
 #[tokio::test]
-async fn what_is_refused_is_refused_as_over_http_1() {
+async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
     let sandbox = Sandbox::builder().start().unwrap();
     let mut caller = Http2::connect(sandbox.address()).await;
     let with = |count: usize, name: &'static str, value: &str| {
@@ -32,35 +32,14 @@ async fn what_is_refused_is_refused_as_over_http_1() {
         }
         request
     };
-    for (name, request, body, expected) in [
-        ("a request", request("GET", "/v1/deals/d_1"), "", 200),
-        ("a body", request("POST", "/v1/agents"), AGENT, 201),
-        ("no agent", request("POST", "/v1/agents"), "{}", 422),
-        (
-            "a method nobody knows",
-            request("FETCH", "/v1/agents"),
-            "",
-            405,
-        ),
-        ("two keys", with(1, "x-service-key", "sandbox-key"), "", 401),
-        ("te: trailers", with(1, "te", "trailers"), "", 200),
-        (
-            "a header of 70 KB",
-            with(1, "x", &"x".repeat(70_000)),
-            "",
-            431,
-        ),
-        (
-            "1,500 headers",
-            with(1_500, "x-many", &"y".repeat(40)),
-            "",
-            431,
-        ),
+    for (request, expected) in [
+        (with(1, "te", "trailers"), 200),
+        (with(1, "x", &"x".repeat(70_000)), 431),
+        (with(1_500, "x-many", &"y".repeat(40)), 431),
     ] {
         let mut came = Came::default();
-        let received = caller.receive(request, body, &mut came).await;
-        assert!(received.is_ok(), "{name}: {received:?}");
-        assert_eq!(came.status, Some(expected), "{name}");
+        caller.receive(request, "", &mut came).await.unwrap();
+        assert_eq!(came.status, Some(expected));
     }
     // Trailers are ignored.
     let mut sender = caller.sender.clone().ready().await.unwrap();

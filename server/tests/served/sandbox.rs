@@ -82,32 +82,6 @@ fn dropping_frees_the_port_at_once_even_with_open_connections() {
     assert_eq!(again.address(), address);
 }
 
-#[test]
-fn the_store_is_full_at_its_limit() {
-    let sandbox = Sandbox::builder().max_agents(10).start().unwrap();
-    let address = sandbox.address();
-    let statuses: Vec<u16> = std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..8)
-            .map(|_| {
-                scope.spawn(move || {
-                    (0..5)
-                        .map(|_| send(address, create_agent(AGENT).as_bytes()).status)
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        callers
-            .into_iter()
-            .flat_map(|caller| caller.join().unwrap())
-            .collect()
-    });
-    let count = |wanted| statuses.iter().filter(|status| **status == wanted).count();
-    assert_eq!((count(201), count(507)), (10, 30));
-    assert_eq!(sandbox.agents().len(), 10);
-    sandbox.reset();
-    create(&sandbox, "Ada");
-}
-
 /// The store is bounded in bytes too: what does not fit is refused, and something smaller still fits.
 #[test]
 fn the_store_is_bounded_in_bytes() {
