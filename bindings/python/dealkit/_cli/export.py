@@ -72,6 +72,7 @@ def run(options: Namespace) -> int:
             except (DealkitError, Failed) as error:
                 failure = failure_of(error) if isinstance(error, DealkitError) else error
                 raise Failed(f"{failure}{_left(part, options)}", failure.code) from error
+    options.result["errors"] += part.failures
     return _sum_up(out, options, len(ids), part.failed)
 
 

@@ -42,6 +42,8 @@ class Part:
         self._out, self._ids, self._path = out, ids, part_of(out)
         self.done = self.failed = 0
         """How many ids are done, counted from the first, and how many of them could not be retrieved."""
+        self.failures: list[dict[str, str]] = []
+        """Why deals could not be retrieved, once the files are made."""
         self.kept = (0, 0)
         """The same numbers, of what is on disk."""
         job = f"{hashlib.sha256(json.dumps(ids).encode()).hexdigest()} {service}"
@@ -135,7 +137,9 @@ class Part:
         with replacing(failed_of(self._out)) as file:
             file.write(header_line(FAILED_COLUMNS))
             for (cells,) in self._file.execute("SELECT failure FROM come WHERE failure IS NOT NULL ORDER BY at"):
-                file.write(csv_line(map(harmless, json.loads(cells))))
+                why = json.loads(cells)
+                file.write(csv_line(map(harmless, why)))
+                self.failures.append(dict(zip(FAILED_COLUMNS, why, strict=True)))
 
     def discard(self) -> None:
         """Removes the file."""
