@@ -72,8 +72,7 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 partial(of_class._read, json),
                 partial(of_class._read, '{"id": 5}'),
                 partial(of_class._read, 5),
-                partial(of_class._read, "[", 7),
-                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', None, True),
+                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', True),
             ],
             "_read_list": [
                 partial(of_class._read_list, f"[{json}]"),

@@ -57,7 +57,7 @@ def ids(tmp_path: Path) -> Path:
 
 def written(path: Path) -> list[Deal]:
     with open(path, "rb") as lines:
-        return [*Deal.from_json_lines(lines)]
+        return [Deal.from_json(line) for line in lines]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -494,7 +494,9 @@ def test_standard_output(sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_pat
     ids.write_text("nope\n" + ids.read_text())
     done = dealkit("deals", "export", "--ids", ids, "--out", "-", url=sandbox.url, cwd=tmp_path)
     assert done.code == 1 and done.told.startswith("dealkit: the deal of id number 1: GET /v1/deals/{id}: 404")
-    assert [*Deal.from_json_lines(done.shown.encode().splitlines())] == deals and names(tmp_path) == ["ids.txt"]
+    assert [Deal.from_json(line) for line in done.shown.encode().splitlines()] == deals and names(tmp_path) == [
+        "ids.txt"
+    ]
     done = dealkit("deals", "export", "--ids", ids, "--out", "-", "--json", url=sandbox.url)
     assert done.code == 2 and "both write to standard output" in done.told
 

@@ -462,3 +462,16 @@ def test_equal_attributes_mean_equal_models(one: str, other: str) -> None:
     for left, right in pairs:
         assert left == right and hash(left) == hash(right) and left.to_dict() == right.to_dict()
     assert agent_with(one) != agent_with('{"a": 3}')
+
+
+def test_an_array_is_a_list() -> None:
+    deals = Deal.list_from_json('[{"id": "d_1"}, {"id": "d_2", "status": "CLOSED"}]')
+    assert deals == [Deal(id="d_1"), Deal(id="d_2", status="CLOSED")]
+    assert Deal.list_from_json(b"\xef\xbb\xbf[]") == []
+    with pytest.raises(DecodeError) as caught:
+        Deal.list_from_json('[{"id": "d_1"}, {"id": "d_2", "expiry_date": 5}]')
+    assert (caught.value.path, caught.value.pointer) == ("[1].expiry_date", "/1/expiry_date")
+    with pytest.raises(DecodeError, match="expected an array"):
+        Deal.list_from_json('{"id": "d_1"}')
+    with pytest.raises(DecodeError, match="email"):
+        Agent.list_from_json('[{"id": "a_1"}]')

@@ -59,7 +59,6 @@ def check_skipped(model: type[Deal] | type[Agent], expect: dict[str, Any], docum
         model.from_json(value.to_json(), on_unreadable="none"),
         *from_dict,
         *model.list_from_json(b"[" + document + b"]", on_unreadable="none"),
-        *model.from_json_lines([document.replace(b"\n", b" ")], on_unreadable="none"),
     ):
         assert (again, again.unreadable, hash(again)) == (value, value.unreadable, hash(value))
 

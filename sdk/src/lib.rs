@@ -41,7 +41,6 @@
 //! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
 //! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit, in every serde format;
 //!   [`builder`] builds them.
-//! * [`Deal::list_from_json`] and [`Deal::from_json_lines`]: many documents, without a client.
 #![cfg_attr(
     feature = "arrow",
     doc = "* [`arrow`]: deals as tables of Apache Arrow."
@@ -158,7 +157,6 @@ pub use rust_decimal;
 
 pub use error::problem::Problem;
 pub use json::decode_error::{DecodeError, Expected};
-pub use json::lines::{JsonLines, LineError, MAX_LINE_BYTES};
 pub use json::unreadable::{Unreadable, UnreadableField};
 pub use model::{
     Address, Agent, AgentProfile, AgentProfileResponse, Application, Contact, ContactField,

@@ -1,7 +1,7 @@
 # The native half. stubtest holds this against the built module; bindings/stubs.py writes the models at the end. What users
 # do not see has its documentation in bindings/src, and in `help()`.
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, Generic, Literal, Self, TypeVar, final
 

@@ -205,8 +205,6 @@ class DecodeError(DealkitError, ValueError, kind="decode"):
     """The whole document, as it was received."""
     detail: str = ""
     """What is wrong there, without the path: ``expected a string, found null``."""
-    line: int | None = None
-    """The number of the line, from 1, if the document is one of ``from_json_lines``."""
 
 
 class APIStatusError(DealkitError, kind="status", outcome="unknown"):

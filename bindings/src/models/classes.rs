@@ -82,13 +82,8 @@ macro_rules! models {
 
             #[cfg(debug_assertions)]
             fn core_json(document: &[u8]) -> Result<Json, DecodeError> {
-                let json = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
-                serde_json::from_slice::<dealkit::$model>(json)
-                    .and_then(|model| Json::from_serialize(&model))
-                    .or_else(|_| {
-                        let error = dealkit::$model::from_json(document);
-                        Err(error.expect_err("serde has refused it"))
-                    })
+                let model = dealkit::$model::from_json(document)?;
+                Ok(Json::from_serialize(&model).expect("a model serializes"))
             }
         }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use dealkit::{DecodeError, Json, LineError, Unreadable};
+use dealkit::{DecodeError, Json, Unreadable};
 use pyo3::{
     basic::CompareOp,
     prelude::*,
@@ -37,20 +37,14 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str; `line` is its number if it is one of many, one per line. Optional fields
-    /// that cannot be read may be skipped.
+    /// Reads a model from a document, bytes or str. Optional fields that cannot be read may be skipped.
     #[classmethod]
-    #[pyo3(signature = (document, line=None, skips=false))]
+    #[pyo3(signature = (document, skips=false))]
     fn _read<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
-        line: Option<usize>,
         skips: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let fail = |error| match line {
-            Some(line) => Failure::Line(LineError::Decode { line, error }),
-            None => Failure::Decode(error),
-        };
         entry(of.py(), || {
             let document = Document::of(document)?;
             let class = Class::of(of)?;
@@ -60,7 +54,7 @@ impl Model {
                 &document,
                 unreadable::choice(skips),
                 &|| true,
-                fail,
+                Failure::Decode,
             )
         })
     }

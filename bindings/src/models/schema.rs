@@ -53,7 +53,7 @@ pub(crate) struct Class {
     pub(crate) read: ReadModel,
     pub(crate) build: Build,
     pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
-    /// The document as the Rust model reads it, with serde rather than the lexer, and writes it back.
+    /// The document as the Rust model reads it and writes it back.
     #[cfg(debug_assertions)]
     pub(crate) core_json: fn(&[u8]) -> Result<dealkit::Json, dealkit::DecodeError>,
 }

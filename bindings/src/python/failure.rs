@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use dealkit::{
-    DecodeError, Error, ErrorKind, LineError, Piece, Problem, Setting, ValidationError, Violation,
-    Words, ledger::LedgerError,
+    DecodeError, Error, ErrorKind, Piece, Problem, Setting, ValidationError, Violation, Words,
+    ledger::LedgerError,
 };
 use pyo3::{
     IntoPyObjectExt, intern,
@@ -27,8 +27,6 @@ pub(crate) enum Failure {
     Note(LedgerError),
     /// A document that could not be read, outside any call.
     Decode(DecodeError),
-    /// The same for one of many documents, one per line.
-    Line(LineError),
     /// A setting that cannot work: a ConfigError.
     Config(String),
     /// The same, as the setting's name and what is wrong with it.
@@ -126,14 +124,6 @@ impl Failure {
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
-                (ErrorKind::Decode.as_str(), error.to_string(), attributes)
-            }
-            Failure::Line(error) => {
-                attributes.set_item(intern!(py, "line"), error.line())?;
-                if let LineError::Decode { error, .. } = error {
-                    tell_place(&attributes, error)?;
-                    attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
-                }
                 (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
             Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),

@@ -15,8 +15,8 @@ use crate::{
         response::HttpResponse,
     },
     json::{
+        decode,
         decode_error::DecodeError,
-        decode_typed,
         unreadable::{Unreadable, UnreadableField},
     },
 };
@@ -132,10 +132,10 @@ impl RawResponse {
     /// Decodes the body as JSON.
     ///
     /// # Errors
-    /// Of kind `Decode`, with the path of the value that could not be decoded; also for a document
+    /// Of kind `Decode`, with line and column of what could not be decoded; also for a document
     /// of more than a million values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode_typed::from_json(&self.response.body)
+        decode::with_serde(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))
     }
 }

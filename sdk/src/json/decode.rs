@@ -1,4 +1,4 @@
-//! Decoding a JSON document with a reader over the lexer, with an error that says where and why it failed.
+//! Decoding a JSON document, with an error that says where and why it failed.
 
 use crate::{
     contract::schema::FieldKind,
@@ -44,4 +44,12 @@ pub(crate) fn read<T>(
         }
         aside = Some(explain::set_aside(body, kind)?);
     }
+}
+
+/// Decodes one JSON document into a type of the caller's, which only serde knows.
+#[cfg(feature = "client")]
+pub(crate) fn with_serde<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+    document::check_size(body)?;
+    let read = serde_json::from_slice(document::without_bom(body));
+    read.map_err(|error| DecodeError::of_all(explain::refused_by_serde(&error), body))
 }

@@ -57,6 +57,12 @@ pub(crate) enum Reason {
         expected: Expected,
         found: Option<JsonKind>,
     },
+    /// A type of the caller's expected something else at this point.
+    #[cfg(feature = "client")]
+    Unfit {
+        expected: Expected,
+        at: Position,
+    },
     /// It contains more values than this.
     TooManyValues(usize),
     /// Whoever asked for it did not wait until it was decoded.
@@ -144,6 +150,14 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Where serde_json says that it stopped.
+    pub(crate) fn of_error(error: &serde_json::Error) -> Self {
+        Self {
+            line: error.line(),
+            column: error.column(),
+        }
+    }
+
     /// The position after this many bytes, as serde_json counts: of the byte that was read last.
     pub(crate) fn of(text: &str, bytes: usize) -> Self {
         let before = text.as_bytes().get(..bytes).unwrap_or_default();
@@ -219,6 +233,8 @@ impl DecodeError {
     pub fn expected(&self) -> Option<&Expected> {
         match &self.reason {
             Reason::Unexpected { expected, .. } => Some(expected),
+            #[cfg(feature = "client")]
+            Reason::Unfit { expected, .. } => Some(expected),
             _ => None,
         }
     }
@@ -243,12 +259,12 @@ impl DecodeError {
         self.is_optional
     }
 
-    /// The line on which the document stops being JSON, counted from 1; `None` if it is JSON.
+    /// The line on which the document stops being JSON, or what a type of yours expects, counted from 1; otherwise `None`.
     pub fn line(&self) -> Option<usize> {
         self.position().map(|at| at.line)
     }
 
-    /// The column where the document stops being JSON, in bytes, counted from 1; `None` if it is JSON.
+    /// The column there, in bytes, counted from 1.
     pub fn column(&self) -> Option<usize> {
         self.position().map(|at| at.column)
     }
@@ -256,26 +272,15 @@ impl DecodeError {
     fn position(&self) -> Option<Position> {
         match self.reason {
             Reason::NotJson { at, .. } | Reason::EndsEarly(at) => Some(at),
+            #[cfg(feature = "client")]
+            Reason::Unfit { at, .. } => Some(at),
             _ => None,
         }
     }
 
     /// What is wrong, without the path: what [`Display`](fmt::Display) shows after it.
     pub fn detail(&self) -> impl fmt::Display {
-        Shown {
-            error: self,
-            has_path: false,
-            is_line: false,
-        }
-    }
-
-    /// The error of a document that is one line, of which only the column is shown.
-    pub(crate) fn in_line(&self) -> impl fmt::Display {
-        Shown {
-            error: self,
-            has_path: true,
-            is_line: true,
-        }
+        Detail(self)
     }
 
     /// Whether decoding was stopped because nobody was waiting for it any longer.
@@ -294,7 +299,7 @@ impl DecodeError {
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);
-        if let Reason::Unexpected {
+        if let Reason::Unfit {
             expected: Expected::Other(expected),
             ..
         } = &mut self.reason
@@ -304,38 +309,29 @@ impl DecodeError {
     }
 }
 
-/// An error in words.
-struct Shown<'e> {
-    error: &'e DecodeError,
-    has_path: bool,
-    /// Whether the document is one line.
-    is_line: bool,
-}
+/// What is wrong, in words.
+struct Detail<'e>(&'e DecodeError);
 
-impl Shown<'_> {
-    fn position(&self, at: Position) -> String {
-        let Position { line, column } = at;
-        if self.is_line {
-            format!("column {column}")
-        } else {
-            format!("line {line} column {column}")
-        }
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} column {}", self.line, self.column)
     }
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Detail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.has_path && !self.error.path.is_empty() {
-            write!(f, "at {}: ", self.error.path)?;
-        }
-        match &self.error.reason {
-            Reason::EndsEarly(_) if self.error.body.is_empty() => {
+        let error = self.0;
+        match &error.reason {
+            Reason::EndsEarly(_) if error.body.is_empty() => {
                 f.write_str("expected JSON, found an empty body")
             }
-            Reason::EndsEarly(at) => write!(f, "the document ends early, {}", self.position(*at)),
+            Reason::EndsEarly(at) => write!(f, "the document ends early, {at}"),
             Reason::NotJson { reason, at } => {
-                let at = self.position(*at);
                 write!(f, "expected JSON, found something else ({reason} at {at})")
+            }
+            #[cfg(feature = "client")]
+            Reason::Unfit { expected, at } => {
+                write!(f, "expected {expected}, found {} at {at}", error.found())
             }
             Reason::Missing => f.write_str("a required field is missing"),
             Reason::TooManyValues(limit) => {
@@ -355,7 +351,7 @@ impl fmt::Display for Shown<'_> {
             #[cfg(feature = "client")]
             Reason::Response(reason) => f.write_str(reason),
             Reason::Unexpected { expected, .. } => {
-                write!(f, "expected {expected}, found {}", self.error.found())
+                write!(f, "expected {expected}, found {}", error.found())
             }
         }
     }
@@ -363,12 +359,10 @@ impl fmt::Display for Shown<'_> {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = Shown {
-            error: self,
-            has_path: true,
-            is_line: false,
-        };
-        shown.fmt(f)
+        if !self.path.is_empty() {
+            write!(f, "at {}: ", self.path)?;
+        }
+        Detail(self).fmt(f)
     }
 }
 

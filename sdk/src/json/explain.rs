@@ -98,17 +98,26 @@ pub fn stopped(body: &[u8]) -> DecodeError {
 }
 
 /// The reason of a text that is not JSON, in serde_json's words, which repeat no value.
-pub(crate) fn broken(error: &serde_json::Error) -> Reason {
-    let at = Position {
-        line: error.line(),
-        column: error.column(),
-    };
+fn broken(error: &serde_json::Error) -> Reason {
+    let at = Position::of_error(error);
     if error.classify() == Category::Eof {
         return Reason::EndsEarly(at);
     }
     Reason::NotJson {
         reason: serde_errors::without_position(error),
         at,
+    }
+}
+
+/// The reason of a text that a type of the caller's has refused, or that is not JSON.
+#[cfg(feature = "client")]
+pub(crate) fn refused_by_serde(error: &serde_json::Error) -> Reason {
+    if !error.is_data() {
+        return broken(error);
+    }
+    Reason::Unfit {
+        expected: Expected::Other(serde_errors::what_was_expected(error)),
+        at: Position::of_error(error),
     }
 }
 

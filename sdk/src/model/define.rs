@@ -18,7 +18,8 @@ use crate::{
         decode_error::{Expected, Step, pointer},
         unreadable::{Unreadable, UnreadableField},
     },
-    model::field::{FieldValue, Lenient, Required, lex_apart, lex_lenient, lex_lenient_apart},
+    model::any_format::document,
+    model::field::{FieldValue, lex_apart, lex_lenient, lex_lenient_apart},
     value::*,
 };
 
@@ -66,36 +67,8 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Fields;
-
-                impl<'de> serde::de::Visitor<'de> for Fields {
-                    type Value = $model;
-
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("an object")
-                    }
-
-                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut fields: A) -> Result<$model, A::Error> {
-                        $( let mut $field: Option<$type> = None; )+
-                        let mut extra = BTreeMap::new();
-                        while let Some($crate::value::Name(name)) = fields.next_key()? {
-                            match &*name {
-                                $( $wire => $field = Some(models!(@decoded $need fields $type)), )+
-                                _ => {
-                                    extra.insert(name.into_owned(), fields.next_value()?);
-                                }
-                            }
-                        }
-                        Ok($model {
-                            $( $field: models!(@missing $need $field $wire), )+
-                            extra,
-                        })
-                    }
-                }
-
-                deserializer
-                    .deserialize_map(Fields)
-                    .map_err($crate::value::expected("an object"))
+                let json = document(deserializer, FieldKind::One(Self::SCHEMA))?;
+                Self::from_json(json).map_err(serde::de::Error::custom)
             }
         }
 
@@ -214,8 +187,7 @@ macro_rules! models {
 
             /// Decodes a JSON array of them.
             ///
-            /// The array is one document and has the limit of one (a million values); for
-            /// more, [`from_json_lines`](Self::from_json_lines) reads one at a time.
+            /// The array is one document and has the limit of one (a million values).
             ///
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
@@ -234,15 +206,6 @@ macro_rules! models {
             ) -> Result<Vec<Self>, $crate::DecodeError> {
                 let kind = FieldKind::Many(Self::SCHEMA);
                 decode::read(body.as_ref(), kind, unreadable, None, FieldValue::lex)
-            }
-
-            /// Decodes one from each line (NDJSON, JSON Lines), incrementally. Wrap a file in a `std::io::BufReader`.
-            ///
-            /// # Errors
-            /// Each item is a separate result: a line that cannot be decoded is an error with its line number,
-            /// and the next line is still read.
-            pub fn from_json_lines<R: std::io::BufRead>(reader: R) -> $crate::JsonLines<R, Self> {
-                $crate::JsonLines::new(reader, |line, unreadable| Self::from_json_with(line, unreadable))
             }
         }
 
@@ -264,10 +227,6 @@ macro_rules! models {
 
         impl FieldValue for $model {
             const KIND: FieldKind = FieldKind::One(Self::SCHEMA);
-
-            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                serde::Deserialize::deserialize(deserializer)
-            }
 
             #[inline(always)]
             fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::Lexed<Self> {
@@ -317,14 +276,6 @@ macro_rules! models {
             }
         }
     };
-
-    (@decoded required $fields:ident $type:ty) => { $fields.next_value::<Required<$type>>()?.0 };
-    (@decoded $lenient:ident $fields:ident $type:ty) => { $fields.next_value::<Lenient<$type>>()?.0 };
-
-    (@missing required $field:ident $wire:literal) => {
-        $field.ok_or_else(|| serde::de::Error::missing_field($wire))?
-    };
-    (@missing $lenient:ident $field:ident $wire:literal) => { $field.unwrap_or_default() };
 
     (@nothing required $type:ty) => { None::<$type> };
     (@nothing $lenient:ident $type:ty) => { <$type>::default() };

@@ -13,6 +13,7 @@
 //! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or
 //!   decodes it from JSON.
 
+mod any_format;
 mod create_agent;
 mod define;
 mod field;

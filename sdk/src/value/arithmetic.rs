@@ -6,11 +6,11 @@ use std::{
     ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Rem, RemAssign, Sub, SubAssign},
 };
 
-use super::{Decimal, ParseDecimalError};
+use super::Decimal;
 
-/// An operator, its assigning form and its checked form.
+/// An operator and its assigning form.
 macro_rules! operators {
-    ($($operator:ident::$method:ident, $assign:ident::$assign_method:ident, $(#[$doc:meta])* $checked:ident;)+) => {$(
+    ($($operator:ident::$method:ident, $assign:ident::$assign_method:ident;)+) => {$(
         impl $operator for Decimal {
             type Output = Decimal;
 
@@ -19,67 +19,20 @@ macro_rules! operators {
             }
         }
 
-        impl $operator<&Decimal> for Decimal {
-            type Output = Decimal;
-
-            fn $method(self, other: &Decimal) -> Decimal {
-                self.$method(*other)
-            }
-        }
-
-        impl $operator<Decimal> for &Decimal {
-            type Output = Decimal;
-
-            fn $method(self, other: Decimal) -> Decimal {
-                (*self).$method(other)
-            }
-        }
-
-        impl $operator for &Decimal {
-            type Output = Decimal;
-
-            fn $method(self, other: &Decimal) -> Decimal {
-                (*self).$method(*other)
-            }
-        }
-
         impl $assign for Decimal {
             fn $assign_method(&mut self, other: Decimal) {
                 *self = self.$method(other);
-            }
-        }
-
-        impl $assign<&Decimal> for Decimal {
-            fn $assign_method(&mut self, other: &Decimal) {
-                *self = self.$method(*other);
-            }
-        }
-
-        impl Decimal {
-            $(#[$doc])*
-            pub fn $checked(self, other: Decimal) -> Option<Decimal> {
-                self.into_inner().$checked(other.into_inner()).map(Decimal::from)
             }
         }
     )+};
 }
 
 operators! {
-    Add::add, AddAssign::add_assign,
-    /// The sum; `None` when it is too large.
-    checked_add;
-    Sub::sub, SubAssign::sub_assign,
-    /// The difference; `None` when it is too large.
-    checked_sub;
-    Mul::mul, MulAssign::mul_assign,
-    /// The product; `None` when it is too large.
-    checked_mul;
-    Div::div, DivAssign::div_assign,
-    /// The quotient; `None` when it is too large or `other` is zero.
-    checked_div;
-    Rem::rem, RemAssign::rem_assign,
-    /// The remainder, with the sign of `self`; `None` when `other` is zero.
-    checked_rem;
+    Add::add, AddAssign::add_assign;
+    Sub::sub, SubAssign::sub_assign;
+    Mul::mul, MulAssign::mul_assign;
+    Div::div, DivAssign::div_assign;
+    Rem::rem, RemAssign::rem_assign;
 }
 
 impl Neg for Decimal {
@@ -87,14 +40,6 @@ impl Neg for Decimal {
 
     fn neg(self) -> Decimal {
         (-self.into_inner()).into()
-    }
-}
-
-impl Neg for &Decimal {
-    type Output = Decimal;
-
-    fn neg(self) -> Decimal {
-        -*self
     }
 }
 
@@ -144,21 +89,3 @@ macro_rules! integers {
     )+};
 }
 integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
-
-impl TryFrom<i128> for Decimal {
-    type Error = ParseDecimalError;
-
-    fn try_from(value: i128) -> Result<Self, ParseDecimalError> {
-        Decimal::checked_new(value, 0).ok_or(ParseDecimalError)
-    }
-}
-
-impl TryFrom<u128> for Decimal {
-    type Error = ParseDecimalError;
-
-    fn try_from(value: u128) -> Result<Self, ParseDecimalError> {
-        i128::try_from(value)
-            .map_err(|_| ParseDecimalError)?
-            .try_into()
-    }
-}

@@ -3,14 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use rust_decimal::prelude::ToPrimitive;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
-
-use super::{
-    exact::read_number,
-    format::Target,
-    number::{Binary, is_json_number},
-};
 
 /// An exact decimal number: the specification's `number`.
 ///
@@ -26,8 +19,7 @@ use super::{
 /// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
 /// products are exact as long as 28 digits can hold them; beyond that, and if a division does not terminate, the last
 /// digit is rounded as in `rust_decimal`. Like those of `std`'s integers, the operators panic if the result is too
-/// large or the divisor is zero; the `checked_` forms return `None`. For anything else (rounding to cents, powers,
-/// parts) use [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
+/// large or the divisor is zero. For anything else (forms that return `None` instead, rounding to cents, powers) use [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -37,7 +29,6 @@ use super::{
 /// assert_eq!(total.to_string(), "60.00");
 /// assert!(total == 60 && total < 100);
 /// assert_eq!(Decimal::from(450_000) * total / Decimal::from(100), 270_000);
-/// assert_eq!(total.checked_div(Decimal::default()), None);
 ///
 /// use dealkit::rust_decimal::RoundingStrategy;
 /// let third = Decimal::from(10) / Decimal::from(3);
@@ -48,7 +39,9 @@ use super::{
 ///
 /// # In JSON and other formats
 ///
-/// Directly through `serde_json`, reading and writing preserve every digit:
+/// Directly through `serde_json`, every digit is written and read, as a number. Everywhere else a decimal is written as a
+/// string (in a `serde_json::Value` as a number where it is the same number), and read from a string, an integer, or a
+/// float of at most 15 significant digits: with more, nobody knows which number it was, and it is an error that says so.
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -59,24 +52,8 @@ use super::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// Through anything else, a number is written and read exactly as the format passes it on, or there is an error:
-/// dealkit itself rounds nothing.
-///
-/// | | written as | read from |
-/// |---|---|---|
-/// | `serde_json`, directly | the number as it is | a number |
-/// | `serde_json::Value` (`to_value`, `json!`, `from_value`) | a number if a 64-bit integer or a float of 15 significant digits can hold it, otherwise a string | an integer, a string, a float of at most 15 significant digits |
-/// | `flatten`, `tag`, `untagged` | as the format does | the same |
-/// | YAML, TOML, CBOR, MessagePack, … | a string | the same |
-/// | formats that are not self-describing (bincode, postcard) | a string | an error |
-///
-/// A float with more digits is an error that says what to do, because it is no longer known which number it was. (In
-/// an `untagged` enum serde then tries the next variant, as after every error, so no variant there should accept any
-/// value.) Rounding by another reader beforehand cannot be detected: a document with 0.30000000000000001, which is
-/// the same float as 0.3, reads as 0.3 through `flatten`, and the crate csv makes a float of every cell with a point.
-/// Where there may be more than 15 digits, read a cell as a `String` and parse that. Directly through `serde_json`, in
-/// strings, and if any crate of the program enables serde_json's feature `arbitrary_precision`, there are no floats and
-/// no such limits.
+/// A reader that has rounded beforehand cannot be detected: a document with 0.30000000000000001, which is the same float as
+/// 0.3, reads as 0.3 through `flatten`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 
@@ -134,10 +111,11 @@ impl FromStr for Decimal {
     /// Parses the text of a JSON number.
     fn from_str(text: &str) -> Result<Self, ParseDecimalError> {
         // rust_decimal also accepts forms that JSON does not (`1_000`, `+1`, `.5`), so the form is checked first.
-        if !is_json_number(text) {
-            return Err(ParseDecimalError);
-        }
-        Self::from_json_number(text).ok_or(ParseDecimalError)
+        serde_json::from_str::<&RawValue>(text)
+            .ok()
+            .filter(|json| json.get().len() == text.len())
+            .and_then(|_| Self::from_json_number(text))
+            .ok_or(ParseDecimalError)
     }
 }
 
@@ -190,33 +168,5 @@ impl From<rust_decimal::Decimal> for Decimal {
 impl From<Decimal> for rust_decimal::Decimal {
     fn from(value: Decimal) -> Self {
         value.0
-    }
-}
-
-impl Serialize for Decimal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = self.to_string();
-        match Target::of::<S>() {
-            // A raw value is the only way to pass digits to serde_json without it changing them.
-            Target::ExactJson => RawValue::from_string(text)
-                .map_err(ser::Error::custom)?
-                .serialize(serializer),
-            // JSON represents it as a number, so it is written as a number wherever a binary one can hold it.
-            Target::LossyJson => match Binary::of(&text) {
-                Some(number) => number.serialize(serializer),
-                None => serializer.serialize_str(&text),
-            },
-            Target::Other => serializer.serialize_str(&text),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Decimal {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read_number(
-            deserializer,
-            "a decimal number of at most 28 digits",
-            Self::from_json_number,
-        )
     }
 }

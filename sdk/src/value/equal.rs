@@ -8,15 +8,15 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{kind::JsonKind, number::same_number};
+use super::{Decimal, kind::JsonKind};
 
 /// How many levels of arrays and objects are compared value by value.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Whether two valid JSON texts represent the same value, regardless of the order of fields, escapes and
-/// the form of numbers. Below [`MAX_DEPTH`] levels the texts must be the same, apart from white space.
+/// Whether two valid JSON texts represent the same value, regardless of the order of fields and of escapes, and of the form
+/// of numbers that fit into a [`Decimal`]. Below [`MAX_DEPTH`] levels the texts must be the same.
 pub(super) fn same_value(left: &str, right: &str) -> bool {
-    same_text(left, right) || same_at(left, right, 0)
+    left == right || same_at(left, right, 0)
 }
 
 fn same_at(left: &str, right: &str, depth: usize) -> bool {
@@ -29,7 +29,7 @@ fn same_at(left: &str, right: &str, depth: usize) -> bool {
         JsonKind::Boolean => left.trim() == right.trim(),
         JsonKind::Number => same_number(left.trim(), right.trim()),
         JsonKind::String => same_string(left, right),
-        JsonKind::Array | JsonKind::Object if depth == MAX_DEPTH => same_text(left, right),
+        JsonKind::Array | JsonKind::Object if depth == MAX_DEPTH => left == right,
         JsonKind::Array => match (items(left), items(right)) {
             (Some(left), Some(right)) => {
                 left.len() == right.len()
@@ -62,6 +62,11 @@ fn items(text: &str) -> Option<Vec<&RawValue>> {
 /// The fields sorted by name; of equal names the last one.
 fn fields(text: &str) -> Option<BTreeMap<Characters<'_>, &RawValue>> {
     serde_json::from_str(text).ok()
+}
+
+fn same_number(left: &str, right: &str) -> bool {
+    let value = |text| Decimal::from_json_number(text);
+    left == right || value(left).is_some_and(|left| value(right) == Some(left))
 }
 
 fn same_string(left: &str, right: &str) -> bool {
@@ -108,28 +113,4 @@ impl<'de> Deserialize<'de> for Characters<'de> {
 
         deserializer.deserialize_bytes(Bytes)
     }
-}
-
-/// Whether the texts are the same, apart from white space between tokens.
-fn same_text(left: &str, right: &str) -> bool {
-    left == right || significant(left).eq(significant(right))
-}
-
-/// The bytes of `text` without the white space between tokens.
-fn significant(text: &str) -> impl Iterator<Item = u8> + '_ {
-    let mut in_string = false;
-    let mut escaped = false;
-    text.bytes().filter(move |byte| {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            return true;
-        }
-        in_string = *byte == b'"';
-        !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
-    })
 }

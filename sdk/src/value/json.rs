@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    any_format::{self, Given},
     equal::{self, same_value},
     kind::JsonKind,
-    transcode,
 };
 
 /// Any JSON value, kept as its exact text: no digit of a number ever changes.
@@ -22,8 +22,8 @@ use super::{
 ///
 /// Two values are equal if they are the same JSON value: in objects the order of fields does not matter
 /// and of equal names the last counts, in strings escapes do not matter, and numbers are equal if they are
-/// exactly the same number. Anything nested deeper than [`Json::MAX_DEPTH`] levels is equal if the texts
-/// are, apart from white space between tokens.
+/// the same [`Decimal`](crate::Decimal); those that are none, and anything nested deeper than [`Json::MAX_DEPTH`] levels, are
+/// equal if the texts are.
 ///
 /// ```
 /// use dealkit::Json;
@@ -40,11 +40,8 @@ use super::{
 /// # In other formats
 ///
 /// Directly through `serde_json`, the text is read and written unchanged. Elsewhere (`serde_json::Value`, `flatten`,
-/// `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number, down to
-/// [`Json::MAX_DEPTH`] levels. After a round trip it is the same value, or there is an error: numbers are written as
-/// 64-bit integers or as floats of at most 15 significant digits, and read by the same rule as a
-/// [`Decimal`](crate::Decimal), but strings stay strings. White space, the order of fields and the form of numbers
-/// (`1e2` for `100`) may change in the text.
+/// `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number. Numbers are then 64-bit
+/// integers, or floats of at most 15 significant digits; others are an error.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
@@ -117,13 +114,16 @@ impl Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        transcode::write(&self.0, serializer)
+        any_format::write(&self.0, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        transcode::read(deserializer).map(Self)
+        Ok(match Given::from(deserializer)? {
+            Given::Text(json) => Self(json),
+            Given::Value(value) => value.into(),
+        })
     }
 }
 

@@ -1,27 +1,23 @@
 //! Small value types: each parses, formats and compares one kind of value, and knows nothing of HTTP.
 
+mod any_format;
 mod arithmetic;
 mod datetime;
 mod decimal;
 #[cfg(feature = "client")]
 pub(crate) mod duration;
 mod equal;
-mod exact;
-mod format;
 mod ids;
-mod integer;
 mod json;
 mod kind;
 mod name;
 mod nullable;
-mod number;
 mod open;
 mod role;
 #[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod text;
-mod transcode;
 #[cfg(feature = "client")]
 pub(crate) mod words;
 
@@ -34,9 +30,9 @@ pub use open::{
 };
 pub use role::{AssignedRole, Role, UnknownRole};
 
-pub(crate) use datetime::{day_of, format_date, parse_date, parse_timestamp, two_digits};
+pub(crate) use any_format::Given;
+pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
 pub(crate) use equal::Characters;
-pub(crate) use integer::read_integer;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 pub(crate) use open::{Undocumented, open_set};

@@ -131,23 +131,8 @@ macro_rules! open_set {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-
-                impl serde::de::Visitor<'_> for Text {
-                    type Value = $name;
-
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("a string")
-                    }
-
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        Ok(text.into())
-                    }
-                }
-
-                deserializer
-                    .deserialize_str(Text)
-                    .map_err($crate::value::expected("a string"))
+                let text = String::deserialize(deserializer);
+                text.map(Self::from).map_err($crate::value::expected("a string"))
             }
         }
     };

@@ -21,16 +21,13 @@ pub(crate) fn expected<E: de::Error>(what: &str) -> impl FnOnce(E) -> E {
     }
 }
 
-/// The field that a message says is missing.
-#[cfg(feature = "client")]
-pub(crate) fn missing_field(message: &str) -> Option<&str> {
-    message.strip_prefix("missing field `")?.split('`').next()
-}
-
 /// What a message says was expected. What a visitor expected comes last in it, so no value can be mistaken for it.
 #[cfg(feature = "client")]
 pub(crate) fn what_was_expected(error: &serde_json::Error) -> String {
     let message = without_position(error);
+    if let Some(field) = message.strip_prefix("missing ") {
+        return format!("the {field}");
+    }
     let expected = message
         .strip_prefix("expected ")
         .or_else(|| Some(message.rsplit_once(", expected ")?.1));
@@ -44,10 +41,4 @@ pub(crate) fn without_position(error: &serde_json::Error) -> String {
         message.truncate(end);
     }
     message
-}
-
-/// Whether serde_json passes on a raw text as a field with this name, which is in no document.
-#[cfg(feature = "client")]
-pub(crate) fn is_private(name: &str) -> bool {
-    name.starts_with("$serde_json::")
 }

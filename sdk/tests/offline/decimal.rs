@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use dealkit::{Decimal, rust_decimal};
+use dealkit::Decimal;
 
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
@@ -11,7 +11,6 @@ fn decimal(text: &str) -> Decimal {
 #[test]
 fn operators_are_exact() {
     let (left, right) = (decimal("10.10"), decimal("0.3"));
-    let (left_ref, right_ref) = (&left, &right);
     for (result, expected) in [
         (left + right, "10.40"),
         (left - right, "9.80"),
@@ -19,16 +18,12 @@ fn operators_are_exact() {
         (left / decimal("0.2"), "50.5"),
         (left % right, "0.20"),
         (-left, "-10.10"),
-        (-left_ref, "-10.10"),
-        (left_ref + right, "10.40"),
-        (left + right_ref, "10.40"),
-        (left_ref + right_ref, "10.40"),
     ] {
         assert_eq!(result.to_string(), expected);
     }
     let mut total = left;
     total += right;
-    total -= &decimal("0.4");
+    total -= decimal("0.4");
     total *= Decimal::from(2);
     total /= Decimal::from(4);
     total %= Decimal::from(3);
@@ -43,27 +38,6 @@ fn sums_are_of_values_and_of_references() {
     assert_eq!(splits.iter().sum::<Decimal>(), 100);
     assert_eq!(splits.into_iter().sum::<Decimal>().to_string(), "100.00");
     assert_eq!([].iter().sum::<Decimal>(), 0);
-}
-
-#[test]
-fn checked_forms_have_no_value_where_operators_panic() {
-    let largest = Decimal::from(rust_decimal::Decimal::MAX);
-    let (one, zero) = (Decimal::from(1), Decimal::default());
-    assert_eq!(one.checked_add(one), Some(decimal("2")));
-    assert_eq!(largest.checked_add(one), None);
-    assert_eq!((-largest).checked_sub(one), None);
-    assert_eq!(largest.checked_mul(largest), None);
-    assert_eq!(one.checked_div(zero), None);
-    assert_eq!(one.checked_rem(zero), None);
-    assert_eq!(largest.checked_div(decimal("0.1")), None);
-    for panics in [
-        (|a, b| a + b) as fn(Decimal, Decimal) -> Decimal,
-        |a, b| a * b,
-        |a, b| a / (b - b),
-        |a, b| a % (b - b),
-    ] {
-        catch_unwind(|| panics(largest, largest)).unwrap_err();
-    }
 }
 
 #[test]
@@ -83,12 +57,6 @@ fn integers_become_decimals() {
     assert_eq!(Decimal::from(u64::MAX).to_string(), u64::MAX.to_string());
     assert_eq!(Decimal::from(i64::MIN).to_string(), i64::MIN.to_string());
     assert_eq!(Decimal::from(7_usize), Decimal::from(7_i8));
-    assert_eq!(
-        Decimal::try_from(10_i128.pow(28)).unwrap().to_string(),
-        format!("1{}", "0".repeat(28))
-    );
-    Decimal::try_from(i128::MAX).unwrap_err();
-    Decimal::try_from(u128::MAX).unwrap_err();
 }
 
 #[test]

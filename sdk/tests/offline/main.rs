@@ -15,7 +15,6 @@ mod errors_without_values;
 mod formats;
 mod json;
 mod lexer;
-mod lines;
 mod models;
 mod names;
 mod open_sets;

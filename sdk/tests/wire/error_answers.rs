@@ -475,10 +475,10 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
     assert_eq!(
         told,
         [
-            "at name: a required field is missing",
-            "at [entry 1]: expected a string, found a number",
-            "at side: expected `Buyer`, found a string",
-            "expected struct Listing, found a string",
+            "expected the field `name`, found something else at line 1 column 2",
+            "expected a string, found something else at line 1 column 10",
+            "expected `Buyer`, found something else at line 1 column 30",
+            "expected struct Listing, found something else at line 1 column 8",
             "expected JSON, found something else (expected `,` or `}` at line 1 column 14)",
             "the document ends early, line 1 column 1",
         ]

@@ -17,7 +17,7 @@ from dealkit._core.private import private
 # For type checkers only: importing typing takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any, ClassVar, Literal, Self
 
     from dealkit._models.unreadable import UnreadableField
@@ -83,7 +83,7 @@ class ModelMethods:
             on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
                 reads it as None, or as empty, and lists it in ``unreadable``.
         """
-        outcome = cls._read(document, None, skips(on_unreadable))
+        outcome = cls._read(document, skips(on_unreadable))
         del document
         return unwrap(outcome)  # type: ignore[no-any-return]
 
@@ -101,27 +101,6 @@ class ModelMethods:
         outcome = cls._read_list(document, skips(on_unreadable))
         del document
         return list(unwrap(outcome))
-
-    @classmethod
-    def from_json_lines(
-        cls, lines: Iterable[str | bytes], /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> Iterator[Self]:
-        """Reads documents, one per line (NDJSON), such as an export, holding one line at a time.
-
-        Blank lines are skipped. A line that cannot be read raises DecodeError, which has its number in ``line`` and
-        its text in ``body``; after that, ``next()`` continues with the following line.
-
-        >>> with open("deals.ndjson", "rb") as lines:
-        ...     for deal in Deal.from_json_lines(lines):
-        ...         print(deal.id)
-
-        Args:
-            lines: The lines: an open file, or any other iterable.
-            on_unreadable: As in ``from_json``.
-        """
-        from dealkit._models.json_lines import JsonLines
-
-        return JsonLines(cls, lines, skips(on_unreadable))
 
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
