@@ -3,7 +3,6 @@
 //! A dedicated thread writes it: if nobody reads standard error, lines are lost, but requests are not delayed.
 
 use std::{
-    fmt,
     io::{self, Write},
     sync::{
         Mutex, PoisonError,
@@ -25,17 +24,12 @@ const MAX_WAITING_LINES: usize = 4096;
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Records responses. Dropping it writes the lines that are still waiting.
+#[derive(Debug, Default)]
 pub(crate) struct AccessLog {
     format: LogFormat,
     lines: Option<SyncSender<String>>,
     /// Disconnects once the last line is written.
     written: Option<Mutex<Receiver<()>>>,
-}
-
-impl fmt::Debug for AccessLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AccessLog").field(&self.format).finish()
-    }
 }
 
 #[derive(Serialize)]
@@ -48,18 +42,9 @@ struct Line<'l> {
 }
 
 impl AccessLog {
-    /// Records nothing.
-    pub(crate) fn off() -> Self {
-        Self {
-            format: LogFormat::Off,
-            lines: None,
-            written: None,
-        }
-    }
-
     pub(crate) fn new(format: LogFormat) -> io::Result<Self> {
         if format == LogFormat::Off {
-            return Ok(Self::off());
+            return Ok(Self::default());
         }
         let (lines, waiting) = sync_channel::<String>(MAX_WAITING_LINES);
         let (writing, written) = sync_channel::<()>(0);

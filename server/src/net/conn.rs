@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::{
     body::{Body, Incoming},
@@ -255,13 +254,6 @@ impl Connection {
     }
 }
 
-/// Ends the HTTP/1.1 connection after `response`, and says so in it.
-fn close_after(response: &mut Response<Bytes>) {
-    response
-        .headers_mut()
-        .insert(header::CONNECTION, HeaderValue::from_static("close"));
-}
-
 /// One request and its response.
 async fn exchange(
     request: Request<Incoming>,
@@ -320,7 +312,8 @@ async fn exchange(
         } else {
             // `lingering_close` reads the rest once the response is out, so that a caller that waits for
             // `100 Continue` is not told to go on.
-            close_after(&mut response);
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
             let _ = connection.unread_until.set(deadline);
         }
     }

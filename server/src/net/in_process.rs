@@ -70,7 +70,7 @@ async fn respond(
 ) -> Result<Response<ResponseBody>, BoxError> {
     let (mut head, body) = request.into_parts();
     checks::add_host(&mut head);
-    let log = AccessLog::off();
+    let log = AccessLog::default();
     let mut seen = Reporter::begin(service, &log, head);
     seen.body = body;
     let fate = match seen.fault.clone() {

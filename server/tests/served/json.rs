@@ -51,27 +51,6 @@ fn refusals_and_their_places() {
 }
 
 #[test]
-fn numbers_are_syntax_only() {
-    let long = "7".repeat(5_000);
-    for good in [
-        format!("[-{long},{long}.{long}e-{long}, 1]"),
-        long.clone(),
-        "1e999999".to_owned(),
-    ] {
-        assert!(json::check(good.as_bytes()).is_ok());
-    }
-    for bad in [
-        format!("[{long}.]"),
-        format!("0{long}"),
-        format!("{long}e+"),
-        format!("{long} {long}"),
-        format!("-{long}x"),
-    ] {
-        assert!(json::check(bad.as_bytes()).is_err());
-    }
-}
-
-#[test]
 fn many_keys_take_linear_time_and_are_all_compared() {
     let keys: Vec<String> = (0..100_000).map(|key| format!("\"k{key}\":0")).collect();
     assert!(json::check(format!("{{{}}}", keys.join(",")).as_bytes()).is_ok());
