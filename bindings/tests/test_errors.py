@@ -230,15 +230,6 @@ def test_an_error_knows_what_was_asked_for(body: str, of_class: Any, dealkit_san
 
 
 @pytest.mark.parametrize("of_class", CLASSES)
-def test_the_attributes_are_the_arguments(of_class: Any) -> None:
-    error = of_class("text")
-    again = of_class(message="text", **vars(error))
-    assert vars(again) == vars(error) and str(again) == "text"
-    with pytest.raises(TypeError, match="unexpected keyword argument 'atempts'"):
-        of_class("text", atempts=1)
-
-
-@pytest.mark.parametrize("of_class", CLASSES)
 def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     """An error that only a call can raise, now or in an earlier run, says that the call may have acted, unless its status
     says that it did not.

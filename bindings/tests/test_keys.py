@@ -76,18 +76,6 @@ def test_a_function_is_asked_again_after_a_401_and_the_call_is_sent_again(sandbo
         assert client.deals.retrieve("d_1", max_retries=0).id == "d_1"
 
 
-def test_threads_share_one_answer(sandbox: Sandbox) -> None:
-    keys = InTurn("old", "new")
-    sandbox.accept_keys("new")
-    with Client(base_url=sandbox.url, service_key=keys) as client:
-        threads = [threading.Thread(target=client.deals.retrieve, args=("d_1",)) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert keys.asked == 2 and statuses(sandbox).count(200) == 16
-
-
 @pytest.mark.parametrize("is_coroutine_function", [True, False])
 def test_awaited_calls_share_one_answer(sandbox: Sandbox, is_coroutine_function: bool) -> None:
     asked: list[asyncio.AbstractEventLoop | None] = []
@@ -109,16 +97,6 @@ def test_awaited_calls_share_one_answer(sandbox: Sandbox, is_coroutine_function:
     sandbox.accept_keys("new")
     in_async(sandbox, calls, service_key=ask if is_coroutine_function else called)
     assert len(asked) == 2
-
-
-def test_a_key_is_kept_for_the_seconds_that_it_told(sandbox: Sandbox) -> None:
-    sandbox.accept_keys("a", "b")
-    keys = InTurn(("a", 0.001), ("b", 60))
-    with Client(base_url=sandbox.url, service_key=keys) as client:
-        for _ in range(3):
-            client.deals.retrieve("d_1")
-            threading.Event().wait(0.002)
-    assert keys.asked == 2
 
 
 def hang() -> str:

@@ -17,7 +17,6 @@ from processes import python
 from dealkit import (
     APIConnectionError,
     ConfigError,
-    RateLimitError,
     ThrottledError,
 )
 
@@ -187,17 +186,3 @@ def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
             assert not isinstance(caught.value, TimeoutError | ConnectionError)
     retrieve(client.with_options(rate_limit=None))
     assert len(service.requests) == 2
-
-
-@BOTH
-def test_a_pause_is_for_all_calls(of_class: Any, peer: Any) -> None:
-    service = peer(answer(429, "", {"Retry-After": "50"}))
-    client = of_class(base_url=service.url, service_key="k", timeout=5)
-    with pytest.raises(RateLimitError) as told:
-        retrieve(client)
-    assert told.value.retry_after == 50
-    for call in (create, many):
-        with pytest.raises(ThrottledError, match="not sent: the service has asked for fewer requests") as caught:
-            call(client.with_options(max_retries=0))
-        assert 40 < (caught.value.retry_after or 0) <= 50
-    assert len(service.requests) == 1
