@@ -106,35 +106,8 @@ pub enum Resolution {
 
 /// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
 /// a row that is never created.
-const NOBODY: [&str; 27] = [
-    "absent",
-    "deleted",
-    "doesnotexist",
-    "empty",
-    "error",
-    "false",
-    "missing",
-    "na",
-    "nan",
-    "nil",
-    "no",
-    "noagent",
-    "nobody",
-    "none",
-    "noone",
-    "notfound",
-    "nothere",
-    "notthere",
-    "null",
-    "pending",
-    "tbc",
-    "tbd",
-    "todo",
-    "undefined",
-    "unknown",
-    "void",
-    "x",
-];
+const NOBODY: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
+    notthere null pending tbc tbd todo undefined unknown void x";
 
 /// Records what somebody has found out, unless it is only to be checked, and returns how many rows that changes.
 pub(super) fn settle(
@@ -265,7 +238,9 @@ impl From<Record> for InDoubt {
 fn is_nobody(id: &str) -> bool {
     let word = id.to_lowercase();
     let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
-    id.starts_with('#') || matches!(&*word, "" | "0") || NOBODY.contains(&&*word)
+    id.starts_with('#')
+        || matches!(&*word, "" | "0")
+        || NOBODY.split(' ').any(|nobody| nobody == word)
 }
 
 /// Registers the index of something, or returns that of the first of its kind.

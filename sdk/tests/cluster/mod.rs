@@ -7,7 +7,7 @@ use std::{
     env,
     ffi::OsStr,
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -149,7 +149,18 @@ impl Cluster {
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
-    pub fn psql(&self, url: &str) -> Command {
+    /// A transaction that has done something, and stays open until this is dropped.
+    pub fn hold(&self, url: &str, sql: &str) -> Child {
+        let mut psql = self.psql(url);
+        let psql = psql.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut held = psql.spawn().unwrap();
+        writeln!(held.stdin.as_ref().unwrap(), "BEGIN; {sql}; SELECT 1;").unwrap();
+        let mut said = BufReader::new(held.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
+        held
+    }
+
+    fn psql(&self, url: &str) -> Command {
         let (_, schema) = url.split_once("schema=").unwrap();
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args([

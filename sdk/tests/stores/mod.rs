@@ -3,8 +3,6 @@
 use std::{
     cell::Cell,
     collections::HashMap,
-    io::{BufRead as _, BufReader, Write as _},
-    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -365,22 +363,11 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
     // Somebody holds the row, so that the claim waits when the database dies.
     let number = "(SELECT number FROM ledgers)";
     let hex: String = two.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut other = cluster
-        .psql(&url)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut input, output) = (other.stdin.take().unwrap(), other.stdout.take().unwrap());
-    writeln!(
-        input,
-        "BEGIN; INSERT INTO creates (ledger, key, state, claimed_at, noted_at)
-        VALUES ({number}, '\\x{hex}', 'sending', 0, 0); SELECT 1;"
-    )
-    .unwrap();
-    BufReader::new(output)
-        .read_line(&mut String::new())
-        .unwrap();
+    let insert = format!(
+        "INSERT INTO creates (ledger, key, state, claimed_at, noted_at)
+        VALUES ({number}, '\\x{hex}', 'sending', 0, 0)"
+    );
+    let mut other = cluster.hold(&url, &insert);
     let claiming = thread::spawn(move || {
         let claims = [two, three].map(|key| Write::Claim {
             key,
@@ -409,7 +396,6 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
         }));
     });
     noting.unwrap().join().unwrap().unwrap();
-    drop(input);
     let _ = other.wait();
     let summary = ledger.summary().unwrap();
     assert_eq!(

@@ -4,10 +4,7 @@
 use std::{
     io::{Read, Write},
     net::TcpListener,
-    sync::{
-        Barrier, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::OnceLock,
     task::Poll,
     time::Duration,
 };
@@ -18,7 +15,7 @@ use dealkit::{
 };
 
 use crate::{
-    mock::{AGENT, DEAL, Service, builder, header},
+    mock::{DEAL, Service, builder, header},
     peer::{FINE, Http1, KEY, PATIENCE, Peer, Step, ada, answer},
 };
 
@@ -148,45 +145,6 @@ fn its_errors_are_the_async_client_s() {
     assert!(error.to_string().contains("empty body"), "{error}");
 }
 
-#[test]
-fn eight_threads_share_one() {
-    let service = Service::answering_blocking(200, AGENT);
-    let client = blocking(&service);
-    let start = Barrier::new(8);
-    let done = AtomicUsize::new(0);
-    std::thread::scope(|threads| {
-        for thread in 0..8 {
-            let (client, start, done) = (client.clone(), &start, &done);
-            threads.spawn(move || {
-                start.wait();
-                for round in 0..10 {
-                    match (thread + round) % 3 {
-                        0 => drop(client.agents().create(ada()).send().unwrap()),
-                        1 => drop(
-                            client
-                                .deals()
-                                .retrieve(format!("d_{thread}_{round}"))
-                                .send()
-                                .unwrap(),
-                        ),
-                        _ => {
-                            let many = client
-                                .deals()
-                                .retrieve_many([format!("d_{thread}_{round}")]);
-                            for item in many {
-                                item.result.unwrap();
-                            }
-                        }
-                    }
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    assert_eq!(done.load(Ordering::Relaxed), 80);
-    assert_eq!(service.arrived().len(), 80);
-}
-
 /// The service answers nobody before all eight calls have arrived: if they were made one after another, none would
 /// return.
 #[test]
@@ -195,8 +153,18 @@ fn eight_threads_wait_at_the_same_time() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let client = patient(url);
     std::thread::scope(|threads| {
-        for _ in 0..8 {
-            threads.spawn(|| client.deals().retrieve("d_1").send().unwrap());
+        for thread in 0..8 {
+            let deals = client.deals();
+            threads.spawn(move || match thread % 2 {
+                0 => deals.retrieve("d_1").send().unwrap(),
+                _ => deals
+                    .retrieve_many(["d_1"])
+                    .into_iter()
+                    .next()
+                    .unwrap()
+                    .result
+                    .unwrap(),
+            });
         }
         let streams: Vec<_> = (0..8).map(|_| listener.accept().unwrap().0).collect();
         for mut stream in streams {

@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use dealkit::{
@@ -460,6 +460,31 @@ fn a_blocking_job_lets_go_of_its_ledger(ledger: Ledger) {
     drop(creations);
     drop(job().unwrap());
     assert_eq!(service.arrived().len(), 20);
+}
+
+#[test]
+fn giving_up_ends_the_wait_for_a_database() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    let ledger: Ledger = url.parse().unwrap();
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
+    drop(job().open_ledger().unwrap());
+    let _held = cluster.hold(&url, "LOCK TABLE creates");
+    let mut creations = job().into_iter();
+    assert!(
+        creations
+            .next_timeout(Duration::from_millis(300))
+            .is_pending()
+    );
+    let begun = Instant::now();
+    drop(creations);
+    // Otherwise it is half a minute.
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(service.arrived().is_empty());
 }
 
 #[tokio::test]

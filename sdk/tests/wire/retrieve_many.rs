@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{DealId, ErrorKind, Outcome, blocking};
+use dealkit::{ErrorKind, Outcome, blocking};
 use futures_util::StreamExt as _;
 
 use crate::{
@@ -211,14 +211,6 @@ async fn one_slow_deal_does_not_let_the_others_pile_up() {
 }
 
 #[tokio::test]
-async fn no_identifiers_are_no_deals() {
-    let client = client("http://127.0.0.1:9");
-    let mut deals = client.deals().retrieve_many(&[] as &[DealId]).stream();
-    assert!(deals.next().await.is_none());
-    assert!(deals.next().await.is_none());
-}
-
-#[tokio::test]
 async fn one_that_fails_is_one_item() {
     let mut peer = Peer::by_hand();
     let client = client(peer.url.as_str());
@@ -299,18 +291,6 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
     }
     settle().await;
     assert!(peer.waiting().is_none(), "more was asked for");
-}
-
-#[tokio::test]
-async fn dropping_a_call_cancels_it() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let call = client.deals().retrieve("d_1").send();
-    let heard = tokio::select! {
-        _ = call => panic!("nothing was answered"),
-        heard = peer.next() => heard,
-    };
-    heard.gone().await;
 }
 
 #[tokio::test(start_paused = true)]
