@@ -61,7 +61,7 @@ impl Ledger {
     /// there is [`postgres`](Self::postgres); here, nothing is done with one, and no text shows it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        let is_url = path.to_str().is_some_and(is_database);
+        let is_url = is_database(&path.to_string_lossy());
         let path = if is_url { Path::new(HIDDEN_URL) } else { path };
         Self::new(Kind::Sqlite(path.to_owned()))
     }
@@ -408,8 +408,8 @@ impl Ledger {
 }
 
 fn is_database(name: &str) -> bool {
-    let schemes = ["postgresql://", "postgres://"];
-    schemes.iter().any(|scheme| name.starts_with(scheme))
+    let scheme = name.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| ["postgresql", "postgres"].contains(&&*scheme.to_ascii_lowercase()))
 }
 
 /// The URL of a PostgreSQL database, which begins with `postgresql://` or `postgres://`, or else the path of a file.

@@ -125,8 +125,7 @@ impl Writer {
 
     /// Waits until everything that was to be noted is on disk. For what else was asked for, it waits only a moment.
     pub(crate) fn finish(&self) {
-        let (answer, answered) = mpsc::channel();
-        if self.handle.ask(Ask::Idle(answer)).is_ok() && answered.recv_timeout(A_MOMENT).is_err() {
+        if let Err(answered) = self.idle(A_MOMENT) {
             self.given_up.store(true, Ordering::Relaxed);
             let _ = answered.recv();
         }
@@ -139,10 +138,19 @@ impl Writer {
 
     /// Ends the thread, and waits for that, unless it is kept waiting by others itself.
     pub(super) fn close(self, patience: Duration) {
-        let (answer, answered) = mpsc::channel();
-        let is_asked = self.handle.ask(Ask::Idle(answer)).is_ok();
-        if is_asked && answered.recv_timeout(patience).is_err() {
+        if self.idle(patience).is_err() {
             self.detach();
+        }
+    }
+
+    /// Waits until the thread has nothing to do; if that takes longer than this, returns what will say so.
+    fn idle(&self, patience: Duration) -> Result<(), Receiver<()>> {
+        let (answer, answered) = mpsc::channel();
+        match self.handle.ask(Ask::Idle(answer)) {
+            Ok(()) if answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) => {
+                Err(answered)
+            }
+            _ => Ok(()),
         }
     }
 }

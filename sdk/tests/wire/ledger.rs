@@ -1015,7 +1015,7 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         LedgerErrorKind::NotALedger
     );
     // The password may be anywhere in a URL that nobody reads.
-    let url = Ledger::sqlite("postgresql://ada:sesame@localhost/x");
+    let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
     let error = open(&url).await.unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
     assert!(error.to_string().contains("Ledger::postgres"));

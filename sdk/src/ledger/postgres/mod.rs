@@ -55,7 +55,7 @@ pub(super) fn init(
     database: &Arc<Database>,
     ledger: Option<(&str, Option<&str>)>,
 ) -> Result<(), LedgerError> {
-    with(database, Purpose::Job, |session| {
+    with(database, Purpose::Job, |mut session| {
         session.run(LIMIT, false, async |client, database| {
             let content = async {
                 if let Some((service, keys)) = ledger {
@@ -74,7 +74,7 @@ pub(super) fn create_with(
     header: &Header,
     rows: &Copied,
 ) -> Result<(), LedgerError> {
-    with(database, Purpose::Note, |session| {
+    with(database, Purpose::Note, |mut session| {
         session.run(Duration::MAX, false, async |client, database| {
             make(client, database, make_copy(client, header, rows)).await
         })
@@ -85,9 +85,9 @@ pub(super) fn create_with(
 fn with<T>(
     database: &Arc<Database>,
     purpose: Purpose,
-    work: impl FnOnce(&mut Session) -> Result<T, Cause>,
+    work: impl FnOnce(Session) -> Result<T, Cause>,
 ) -> Result<T, LedgerError> {
-    let done = Session::new(database).and_then(|mut session| work(&mut session));
+    let done = Session::new(database).and_then(work);
     done.map_err(|cause| LedgerError::new(database.place(), purpose, cause))
 }
 
@@ -100,8 +100,7 @@ impl Postgres {
         keys: Option<&str>,
         lease: Lease,
     ) -> Result<Self, LedgerError> {
-        let opened = || -> Result<Self, Cause> {
-            let mut session = Session::new(database)?;
+        with(database, purpose, |mut session| {
             let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
             let begun = Instant::now();
             let found = find_in(&mut session, Some(service), keys)?;
@@ -122,8 +121,7 @@ impl Postgres {
             })?;
             lease.begin(begun + MAY_SEND);
             Ok(Self::new(session, purpose, found, Some((job, lease))))
-        };
-        opened().map_err(|cause| LedgerError::new(database.place(), purpose, cause))
+        })
     }
 
     /// Opens an existing ledger; `None` if there is none.
@@ -133,12 +131,10 @@ impl Postgres {
         keys: Option<&str>,
         purpose: Purpose,
     ) -> Result<Option<Self>, LedgerError> {
-        let opened = || -> Result<_, Cause> {
-            let mut session = Session::new(database)?;
+        with(database, purpose, |mut session| {
             let found = find_in(&mut session, service, keys)?;
             Ok(found.map(|found| Self::new(session, purpose, found, None)))
-        };
-        opened().map_err(|cause| LedgerError::new(database.place(), purpose, cause))
+        })
     }
 
     fn new(session: Session, purpose: Purpose, found: Found, job: Option<(i64, Lease)>) -> Self {
