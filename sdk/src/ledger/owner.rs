@@ -162,30 +162,3 @@ fn lock(file: &File) -> io::Result<bool> {
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use tempfile::TempDir;
-
-    use super::*;
-
-    #[test]
-    fn the_trace_of_a_job_that_was_killed_is_removed_by_the_next() {
-        let folder = TempDir::new().unwrap();
-        let ledger = folder.path().join("agents.ledger");
-        for trace in ["-job-00000000000000aa", "-job-00000000000000ab-new"] {
-            fs::write(beside(&ledger, trace), "").unwrap();
-        }
-        for other in [
-            "agents.ledger-journal",
-            "agents.ledger-job-",
-            "other-job-00000000000000aa",
-        ] {
-            fs::write(folder.path().join(other), "").unwrap();
-        }
-        assert!(!is_alive(&ledger, 0xaa));
-        drop(Owner::new(&ledger).unwrap());
-        let left = fs::read_dir(&folder).unwrap().count();
-        assert_eq!(left, 3);
-    }
-}

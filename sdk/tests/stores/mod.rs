@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::{
     Ledger, LedgerError, LedgerErrorKind, Purpose, Recorded,
-    key_hash::KeyHash,
+    key_hash::{Hasher, KeyHash},
     lease::Lease,
     state::{Job, Record, Row, State, WhenInDoubt},
     store::{Store, Write},
@@ -270,6 +270,19 @@ fn what_a_job_notes_of_a_row_that_is_not_its_own_any_more_sets_nobody_free() {
 }
 
 #[test]
+fn a_hash_is_what_the_specification_says() {
+    // Made with Python: hmac.digest(bytes(range(32)), b"ada@example.com", "sha256")[:16]
+    let hasher = Hasher::new(&std::array::from_fn(|n| n as u8));
+    let hash = hasher.hash("ada@example.com").0;
+    assert_eq!(hex(&hash), "5c820b4a5aac8f31eb6741825bfecb8e");
+    assert_ne!(hasher.check(), Hasher::new(&[0; 32]).check());
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
 fn a_lease_is_held_until_it_ends() {
     let (lease, now) = (Lease::default(), Instant::now());
     let held = |seconds, term| lease.is_held(now + Duration::from_secs(seconds), term);
@@ -362,7 +375,7 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
     assert!(claim(&mut *store, one, WhenInDoubt::Report).is_none());
     // Somebody holds the row, so that the claim waits when the database dies.
     let number = "(SELECT number FROM ledgers)";
-    let hex: String = two.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&two.0);
     let insert = format!(
         "INSERT INTO creates (ledger, key, state, claimed_at, noted_at)
         VALUES ({number}, '\\x{hex}', 'sending', 0, 0)"

@@ -473,7 +473,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
     drop(job().open_ledger().unwrap());
-    let _held = cluster.hold(&url, "LOCK TABLE creates");
+    let mut held = cluster.hold(&url, "LOCK TABLE creates");
     let mut creations = job().into_iter();
     assert!(
         creations
@@ -485,6 +485,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     // Otherwise it is half a minute.
     assert!(begun.elapsed() < Duration::from_secs(15));
     assert!(service.arrived().is_empty());
+    held.wait().unwrap();
 }
 
 #[tokio::test]
@@ -1034,6 +1035,29 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         );
     }
     assert!(Ledger::in_folder(folder.path()).unwrap().is_empty());
+}
+
+#[test]
+fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
+    let (folder, ledger) = new_ledger();
+    let (traces, others) = (
+        [
+            "agents.ledger-job-00000000000000aa",
+            "agents.ledger-job-00000000000000ab-new",
+        ],
+        ["agents.ledger-job-", "other-job-00000000000000aa"],
+    );
+    for name in traces.iter().chain(&others) {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let client = blocking::Client::new(client("http://127.0.0.1:9")).unwrap();
+    let job = client.agents().create_many([row(0)]).ledger(&ledger, None);
+    drop(job.open_ledger().unwrap());
+    let left = fs::read_dir(&folder).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.retain(|name| name != "agents.ledger" && name != "agents.ledger-journal");
+    left.sort();
+    assert_eq!(left, others);
 }
 
 /// A ledger with this many rows, created and in doubt in turn.
