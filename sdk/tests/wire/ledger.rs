@@ -483,7 +483,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     let begun = Instant::now();
     drop(creations);
     // Otherwise it is half a minute.
-    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(service.arrived().is_empty());
     held.wait().unwrap();
 }

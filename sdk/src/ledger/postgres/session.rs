@@ -28,6 +28,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long anything but copying may take: longer than the database waits by itself, so that it says why.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
+/// How long something may still take once nobody waits for it.
+const GRACE: Duration = Duration::from_secs(5);
+
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A connection, which is made when it is needed.
@@ -113,7 +116,7 @@ impl Session {
     }
 }
 
-/// Does something that takes no longer than this, and that ends once nobody waits for it any more.
+/// Does something that takes no longer than this, and that ends soon once nobody waits for it any more.
 async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Cause>>,
@@ -122,6 +125,8 @@ async fn within<T>(
         while !is_given_up() {
             sleep(Duration::from_millis(20)).await;
         }
+        // An answer that is on its way says what became of rows.
+        sleep(GRACE).await;
     };
     match select(pin!(timeout(limit, work)), pin!(given_up)).await {
         Either::Left((Ok(done), _)) => done,
