@@ -32,7 +32,9 @@ pub(crate) fn written(
         if value.is(omitted) {
             continue;
         }
-        let name = name.cast::<PyString>().map_err(PyErr::from)?.to_str()?;
+        let Some(name) = body.writer.name(&name, Place::Whole) else {
+            continue;
+        };
         // A profile that is not a dict is written, and refused, like any other value.
         match value.cast_exact::<PyDict>() {
             Ok(dict) if name == PROFILE => body.profile(dict)?,
@@ -173,12 +175,15 @@ impl Written {
     fn checked(self, validate: bool) -> Outcome<String> {
         let (text, wrong) = self.writer.finish()?;
         let mut violations = Vec::new();
-        if validate && let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
-            let is_meant = |violation: &&Violation| {
-                violation.code == ViolationCode::UnknownField
-                    && self.extra.contains(&violation.pointer)
+        if let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
+            // A name that is none of an argument's is refused in any case, as it is by `create`.
+            let is_broken = |violation: &&Violation| match &violation.code {
+                ViolationCode::UnknownField if in_profile(violation) => {
+                    validate && !self.extra.contains(&violation.pointer)
+                }
+                code => validate || *code == ViolationCode::UnknownField,
             };
-            let broken = error.violations().iter().filter(|it| !is_meant(it));
+            let broken = error.violations().iter().filter(is_broken);
             violations.extend(broken.cloned().map(with_advice));
         }
         let missing = self.missing.into_iter().map(|(pointer, found)| {
@@ -198,9 +203,13 @@ impl Written {
     }
 }
 
+fn in_profile(violation: &Violation) -> bool {
+    violation.pointer.starts_with("/profile/")
+}
+
 /// A violation, with what to do if an undocumented field is meant.
 fn with_advice(mut violation: Violation) -> Violation {
-    if violation.code == ViolationCode::UnknownField {
+    if violation.code == ViolationCode::UnknownField && in_profile(&violation) {
         let detail = &mut violation.detail;
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
     }

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
 from dealkit._bulk.frames import rows_of
-from dealkit._bulk.keys import FIELDS, key_of, named
+from dealkit._bulk.keys import key_of, named
 from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import exception, unwrap
-from dealkit._core.keywords import close_match
 from dealkit._core.private import clear_frames, private
 from dealkit._models.agent_request import agent_row
 from dealkit._native import Failure
@@ -380,49 +379,32 @@ def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
     try:
         # The same condition as for `create(**row)`.
         if not hasattr(type(row), "keys"):
-            return _invalid([Violation("", "wrong_type", f"must be a mapping, not {type(row).__name__}")])
+            return _invalid(f"must be a mapping, not {type(row).__name__}")
         try:
             given = {**row}
         except Exception as error:
             if type(row) is dict:
                 raise  # A dict runs no code of its own: a signal handler has raised this.
             return _unreadable(error)
-        unknown = [_unknown(name) for name in given if name not in FIELDS]
-        if unknown:
-            given = {name: value for name, value in given.items() if name in FIELDS}
         call = agent_row(given, validate)
     finally:
         # No frame may hold it when an exception leaves.
         given.clear()
         del row
     if isinstance(call, Failure):
-        call = exception(call)
-        if isinstance(call, ValidationError):
-            return _invalid([*call.errors, *unknown]) if unknown else call
-        return _invalid([Violation("", "wrong_type", str(call)), *unknown])
-    if isinstance(call, Exception):
-        return _unreadable(call)
-    return _invalid(unknown) if unknown else call
+        refusal = exception(call)
+        return refusal if isinstance(refusal, ValidationError) else _invalid(str(refusal))
+    return _unreadable(call) if isinstance(call, Exception) else call
 
 
 def _unreadable(error: Exception) -> ValidationError:
     """The error for an exception that a row's own code has raised: its text and its frames may be personal."""
     clear_frames(error)
-    refusal = _invalid([Violation("", "wrong_type", f"cannot be read: {type(error).__name__}")])
+    refusal = _invalid(f"cannot be read: {type(error).__name__}")
     refusal.__cause__ = error
     return refusal
 
 
-def _unknown(name: Any) -> Violation:
-    """The violation of an unknown field."""
-    if not isinstance(name, str):
-        return Violation("", "wrong_type", f"names of fields must be str, not {type(name).__name__}")
-    close = close_match(name, FIELDS)
-    hint = f"; did you mean {close}?" if close else ""
-    pointer = name.replace("~", "~0").replace("/", "~1")
-    return Violation(f"/{pointer}", "unknown_field", f"there is no such field{hint}")
-
-
-def _invalid(violations: list[Violation]) -> ValidationError:
-    shown = "; ".join(str(violation) for violation in violations)
-    return ValidationError(f"the request breaks the rules: {shown}", errors=tuple(violations))
+def _invalid(detail: str) -> ValidationError:
+    violation = Violation("", "wrong_type", detail)
+    return ValidationError(f"the request breaks the rules: {violation}", errors=(violation,))
