@@ -106,8 +106,9 @@ def path(ledger: str | PathLike[str]) -> Path | None:
     Args:
         ledger: The name of the ledger, as every function takes it.
     """
-    found = unwrap(_native.ledger_path(file_path("ledger", ledger)))
-    return None if found is None else Path(found)
+    name = file_path("ledger", ledger)
+    # The name of a file need not be valid text.
+    return None if unwrap(_native.ledger_path(name.encode(errors="replace").decode())) is None else Path(name)
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:

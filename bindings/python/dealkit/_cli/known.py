@@ -13,7 +13,7 @@ from dealkit import LedgerError, ledger
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
 from dealkit._cli.rows import WORDS, Row
-from dealkit._cli.screen import DATABASES, say
+from dealkit._cli.screen import say
 from dealkit._cli.service import address
 
 
@@ -23,7 +23,7 @@ def ledger_of(options: Namespace) -> str | Path | None:
     if options.ledger is not None:
         if not options.ledger:
             raise Failed("--ledger needs the name of a file, or the URL of a database")
-        return options.ledger if options.ledger.startswith(DATABASES) else Path(options.ledger)
+        return ledger.path(options.ledger) or options.ledger
     if not (service := _in_a_name(address(options))):
         return None
     return Path(options.file).parent / f"agents-{service}.ledger"

@@ -13,7 +13,7 @@ from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
 from dealkit._cli.exits import DONE, Failed
 from dealkit._cli.report import Entry
-from dealkit._cli.screen import DATABASES, ask, counted, label, masked, pairs, safe, say, say_all, table
+from dealkit._cli.screen import ask, counted, label, masked, pairs, safe, say, say_all, table
 
 _NO_AGENT = "none"
 # How many rows of a preview are shown, and how many rows in doubt.
@@ -23,7 +23,7 @@ _MOST_SHOWN = 20
 def _which(options: Namespace) -> dict[str, Any]:
     """The ledger that is meant. A database may have several."""
     path = options.ledger
-    if options.run != "ledger.init" and not path.startswith(DATABASES) and not Path(path).exists():
+    if options.run != "ledger.init" and (file := ledger.path(path)) and not file.exists():
         raise Failed(
             f"there is no ledger {safe(path)}: an import prints the name of its ledger when it ends; its --ledger option "
             "sets another"

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dealkit._cli.exits import INCOMPLETE, Failed
-
-DATABASES = ("postgresql://", "postgres://")
-"""What the name of a ledger begins with that is a database."""
+from dealkit.ledger import path
 
 # Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -281,7 +279,7 @@ def masked(ledger: str | Path) -> str:
     """The name of a ledger: a path as it is, and the URL of a database without a password, which then comes from
     ``PGPASSWORD``."""
     text = safe(str(ledger))
-    if not text.startswith(DATABASES):
+    if path(text) is not None:
         return text
     scheme, _, rest = text.partition("://")
     user, at, host = rest.rpartition("@")
