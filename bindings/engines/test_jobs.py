@@ -156,23 +156,6 @@ def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
     check_secrecy(cluster)
 
 
-def test_everything_is_killed(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, expected, ids, _ = world
-    before = sent(sandbox)
-    process = cluster.begin("export", ids, tmp_path, "--rate-limit", 1000, "--per-file", PER_FILE)
-    until(lambda: sent(sandbox) >= before + 2_200)
-    for worker in cluster.workers():
-        worker.kill()
-    process.kill()
-    process.wait()
-    again = sent(sandbox)
-    code, said = cluster.run("export", ids, tmp_path)
-    assert code == 1 and "failed=1)" in said, said
-    assert sent(sandbox) - again < len(IDS) - 1_000
-    assert exported(tmp_path).equals(expected)
-    check_secrecy(cluster)
-
-
 def agents(sandbox: Sandbox) -> dict[str, str]:
     """The ids of the agents that the service has, by e-mail address."""
     found = sandbox.agents

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from conftest import BODY, BOTH, answer, made, of, row
 
-from dealkit import Client, Deal, DecodeError, NotFoundError, ValidationError
+from dealkit import Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
 
 
@@ -160,10 +158,7 @@ def test_a_callable_is_told_of_progress(bulk: Bulk, many_deals: Client) -> None:
 
 
 @BULK
-def test_a_plain_line_without_tqdm(
-    bulk: Bulk, many_deals: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+def test_a_line_shows_progress(bulk: Bulk, many_deals: Client, capsys: pytest.CaptureFixture[str]) -> None:
     given = [*map(bulk.given, range(3))]
     list(bulk.many(many_deals, given, progress=True))
     shown = capsys.readouterr()
@@ -172,27 +167,6 @@ def test_a_plain_line_without_tqdm(
         list(bulk.many(many_deals, [given[0], 5], progress=True))
     # What is printed next starts on a new line.
     assert capsys.readouterr().err.endswith("\n")
-
-
-def test_a_bar_with_tqdm(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    class Bar:
-        def __init__(self, **options: object) -> None:
-            calls.append(options)
-
-        def update(self) -> None:
-            calls.append("update")
-
-        def close(self) -> None:
-            calls.append("close")
-
-    module = type(sys)("tqdm.auto")
-    module.tqdm = Bar  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tqdm", type(sys)("tqdm"))
-    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
-    list(client.deals.retrieve_many(ids(2), progress=True))
-    assert calls == [{"total": 2, "unit": "deal"}, "update", "update", "close"]
 
 
 def test_a_slow_consumer_loses_nothing() -> None:
@@ -229,26 +203,6 @@ def test_whole_responses(of_class: Any, ordered: bool, sandbox: Sandbox) -> None
     assert all(response.request_id and response.attempts == 1 for response in responses)
     deals = [response.parse().id for response in responses]
     assert (deals if ordered else sorted(deals)) == (wanted if ordered else sorted(wanted))
-
-
-def test_whole_responses_and_errors(client: Client) -> None:
-    raw = client.with_raw_response.deals
-    first, error, last = raw.retrieve_many(["d_1", "no", "d_2"], on_error="return")
-    assert isinstance(error, NotFoundError) and (error.index, error.id) == (1, "no")
-    assert [json.loads(one.body)["id"] for one in (first, last) if not isinstance(one, Exception)] == ["d_1", "d_2"]
-    responses = raw.retrieve_many(["d_1", "no", "d_2"])
-    assert next(responses).headers["x-request-id"]
-    with pytest.raises(NotFoundError):
-        next(responses)
-
-
-def test_a_whole_response_that_is_no_deal(peer: Any) -> None:
-    """Its body is available to the caller."""
-    with Client(base_url=peer(answer(200, "[1.10]")).url, service_key="k") as client:
-        (response,) = client.with_raw_response.deals.retrieve_many(["d_1"])
-        assert response.body == b"[1.10]" and str(response.json()) == "[Decimal('1.10')]"
-        with pytest.raises(DecodeError):
-            response.parse()
 
 
 def test_how_far_it_has_come(client: Client) -> None:

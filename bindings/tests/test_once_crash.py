@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from processes import python
+from test_ledger_crash import FAULTS
 
 from dealkit.ledger import settle
 from dealkit.testing import Sandbox
@@ -77,15 +78,8 @@ def test_a_key_has_one_agent_however_many_processes_create_it_and_are_killed(tmp
     while total["kills"] < KILLS:
         path = tmp_path / f"{total['ledgers']}.ledger"
         with Sandbox() as sandbox:
-            faults = [
-                {"act_then_reset": True, "probability": 0.05},
-                {"status": 503, "probability": 0.05},
-                {"status": 429, "retry_after": 0, "probability": 0.02},
-                {"cut": "before-head", "probability": 0.02},
-                {"delay": 0.02, "probability": 0.3},
-            ]
-            for fault in faults:
-                sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)  # type: ignore[arg-type]
+            for fault in FAULTS:
+                sandbox.fail_next(method="POST", times=None, seed=chance.randrange(1 << 32), **fault)
             enough = min(KILLS, total["kills"] + 10)
             while total["kills"] < enough:
                 answers, killed = race(sandbox, path, chance, kills=True)

@@ -1,5 +1,5 @@
 """Read many deals at once: a bounded number at a time, in order, with an error in place of each deal that could not
-be retrieved, and a progress bar (tqdm's, if it is installed).
+be retrieved, and a line that shows the progress.
 
 Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """

@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 Progress = bool | Callable[[int, int | None], object]
-"""How progress is shown: a bar or a line, not at all, or by a callable that is called with the number of items so far
+"""How progress is shown: in a line, not at all, or by a callable that is called with the number of items so far
 and the total, if that is known."""
 
 # How often the line is rewritten, in seconds.
@@ -34,12 +34,7 @@ def begin(progress: Progress, total: int | None, unit: str) -> Display | None:
         return Display(lambda: callback(next(done), total), lambda: None)
     if progress is not True:
         raise TypeError(f"progress must be a bool or a callable, not {type(progress).__name__}")
-    try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        return _line(f"{'' if total is None else f'/{total}'} {unit}s")
-    bar: Any = tqdm(total=total, unit=unit)
-    return Display(bar.update, bar.close)
+    return _line(f"{'' if total is None else f'/{total}'} {unit}s")
 
 
 def _line(of: str) -> Display:

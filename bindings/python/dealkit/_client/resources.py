@@ -255,7 +255,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
                 puts it in the ``Creation`` and goes on, except after a 401 or 403.
-            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+            progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
                 called with the number of results so far and the total, if that is known.
             validate: Whether the rules are checked before a row is sent.
             ledger: The file of the job's ledger, an SQLite database of its own, or, for jobs on many machines, the URL
@@ -384,7 +384,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
             ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
             on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
                 place, with its ``id`` and ``index``, and goes on.
-            progress: True shows a tqdm bar, or a plain line on standard error if tqdm is not installed; a callable is
+            progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
                 called with the number of deals so far and the total, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
