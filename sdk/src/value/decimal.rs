@@ -19,7 +19,8 @@ use serde_json::value::RawValue;
 /// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
 /// products are exact as long as 28 digits can hold them; beyond that, and if a division does not terminate, the last
 /// digit is rounded as in `rust_decimal`. Like those of `std`'s integers, the operators panic if the result is too
-/// large or the divisor is zero. For anything else (forms that return `None` instead, rounding to cents, powers) use [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
+/// large or the divisor is zero. For anything else (forms that return `None` instead, rounding to cents, powers) use
+/// [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
 ///
 /// ```
 /// use dealkit::Decimal;
