@@ -66,7 +66,9 @@ def note_earlier(path: str | Path | None, key_name: str, rows: Sequence[Row], op
 def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -> list[Path]:
     """The other ledgers that know some of these rows, by whichever column, in the folders of the table and of the import's
     own ledger. Says what they know."""
-    folders = dict.fromkeys([Path(options.file).parent, *([own.parent] if isinstance(own, Path) else [])])
+    folders = [Path(options.file).parent]
+    if isinstance(own, Path) and own.parent not in folders:
+        folders.append(own.parent)
     found = []
     for path in (path for folder in folders for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):

@@ -71,14 +71,13 @@ class Report:
         if is_there(path) and path.stat().st_size:
             try:
                 found = read_table(path)
-                why = f"its columns are {listed(found.header)}" if found.header != _HEADER else ""
-            except Failed as failed:
-                why = str(failed)
-            if why:
+                if found.header != _HEADER:
+                    raise Failed(f"its columns are {listed(found.header)}")
+            except Failed as why:
                 raise Failed(
                     f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
                     f"{why}. Name another file with --report"
-                )
+                ) from None
             entries = _entries(path, found)
         self.created = {entry.key for entry in entries if entry.outcome == "created"}
         """The keys of the rows that it calls created."""
