@@ -1,12 +1,12 @@
 //! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
 
 use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
+use dashmap::DashMap;
 
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
@@ -21,12 +21,14 @@ pub(crate) struct Store {
     max_bytes: u64,
     /// The deals that the server started with, to return to.
     seed: Vec<StoredDeal>,
-    contents: RwLock<Contents>,
+    /// Read by every request, which waits for nobody. They change only while `added` is locked.
+    deals: DashMap<Box<str>, Bytes>,
+    added: Mutex<Added>,
 }
 
+/// What was added since the start.
 #[derive(Debug, Default)]
-struct Contents {
-    deals: BTreeMap<Box<str>, Bytes>,
+struct Added {
     agents: Vec<Bytes>,
     /// The JSON of the agents and of the deals that were added to the seed, in bytes.
     bytes: u64,
@@ -41,36 +43,30 @@ pub(crate) enum Full {
 
 impl Store {
     pub(crate) fn new(max_agents: u64, max_bytes: u64, seed: Vec<StoredDeal>) -> Self {
-        let store = Self {
+        Self {
             max_agents,
             max_bytes,
+            deals: seed.iter().cloned().collect(),
             seed,
-            contents: RwLock::default(),
-        };
-        store.reset();
-        store
+            added: Mutex::default(),
+        }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Contents> {
-        self.contents.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
-        let contents = self.contents.write();
-        contents.unwrap_or_else(PoisonError::into_inner)
+    fn added(&self) -> MutexGuard<'_, Added> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what was sent for an agent, and returns its number.
     pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
         // Copied to its exact size, before anybody has to wait for it.
         let body = Bytes::copy_from_slice(body);
-        let mut contents = self.write();
-        if contents.agents.len() as u64 >= self.max_agents {
+        let mut added = self.added();
+        if added.agents.len() as u64 >= self.max_agents {
             return Err(Full::Agents);
         }
-        contents.bytes = self.with(contents.bytes, body.len())?;
-        contents.agents.push(body);
-        Ok(contents.agents.len() as u64)
+        added.bytes = self.with(added.bytes, body.len())?;
+        added.agents.push(body);
+        Ok(added.agents.len() as u64)
     }
 
     /// So many bytes and `more`, if there is room for them.
@@ -81,8 +77,8 @@ impl Store {
 
     /// At most `count` of the agents after the one of this number.
     pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
-        let contents = self.read();
-        let agents = (1..).zip(&contents.agents);
+        let added = self.added();
+        let agents = (1..).zip(&added.agents);
         let later = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
         later
             .take(count)
@@ -92,47 +88,50 @@ impl Store {
 
     /// At most `count` of the deals whose ids come after `id`, in byte order.
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
-        let after = id.map_or(Bound::Unbounded, Bound::Excluded);
-        let contents = self.read();
-        let later = contents.deals.range::<str, _>((after, Bound::Unbounded));
+        let is_later = |of: &str| id.is_none_or(|id| of > id);
+        let later = self.deals.iter().filter(|deal| is_later(deal.key()));
+        let mut later: Vec<_> = later
+            .map(|deal| (deal.key().clone(), deal.value().clone()))
+            .collect();
+        later.sort_unstable();
+        later.truncate(count);
         later
-            .take(count)
-            .map(|(id, text)| (id.clone(), text.clone()))
-            .collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        self.read().deals.get(id).cloned()
+        self.deals.get(id).map(|deal| deal.clone())
     }
 
     /// Keeps a deal; one with the same id is replaced.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
-        let mut contents = self.write();
+        let mut added = self.added();
         // The deal that it replaces makes room for it, even if that was there from the start.
-        let before = contents.deals.get(&id).map_or(0, Bytes::len);
-        contents.bytes = match text.len().checked_sub(before) {
-            Some(more) => self.with(contents.bytes, more)?,
-            None => contents.bytes.saturating_sub((before - text.len()) as u64),
+        let before = self.deals.get(&id).map_or(0, |deal| deal.len());
+        added.bytes = match text.len().checked_sub(before) {
+            Some(more) => self.with(added.bytes, more)?,
+            None => added.bytes.saturating_sub((before - text.len()) as u64),
         };
-        contents.deals.insert(id, text);
+        self.deals.insert(id, text);
         Ok(())
     }
 
     /// Forgets a deal; false when there is none.
     pub(crate) fn remove_deal(&self, id: &str) -> bool {
-        let mut contents = self.write();
-        let removed = contents.deals.remove(id);
-        let bytes = removed.as_ref().map_or(0, Bytes::len);
-        contents.bytes = contents.bytes.saturating_sub(bytes as u64);
+        let mut added = self.added();
+        let removed = self.deals.remove(id);
+        let bytes = removed.as_ref().map_or(0, |(_, text)| text.len());
+        added.bytes = added.bytes.saturating_sub(bytes as u64);
         removed.is_some()
     }
 
-    /// Forgets every agent and every deal but the seed.
+    /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
     pub(crate) fn reset(&self) {
-        let deals = self.seed.iter().cloned().collect();
-        *self.write() = Contents {
-            deals,
-            ..Contents::default()
-        };
+        let mut added = self.added();
+        let seed: HashSet<&str> = self.seed.iter().map(|(id, _)| &**id).collect();
+        self.deals.retain(|id, _| seed.contains(&**id));
+        for (id, text) in &self.seed {
+            self.deals.insert(id.clone(), text.clone());
+        }
+        *added = Added::default();
     }
 }
