@@ -27,7 +27,7 @@ use crate::{
     http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
         Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Purpose, Record,
-        Recorded, Resolution, RowInDoubt, State, WhenInDoubt, Writer,
+        Recorded, Resolution, RowInDoubt, State, WhenInDoubt, Writer, compared,
     },
     value::Json,
 };
@@ -119,7 +119,8 @@ impl Recorder {
                 "not sent: the row has no key, or an empty one; with a ledger, each row needs a key of its own",
             ));
         };
-        let first = *self.seen.entry(self.hashes.hash_one(key)).or_insert(index);
+        let hash = self.hashes.hash_one(compared(self.keys.as_deref(), key));
+        let first = *self.seen.entry(hash).or_insert(index);
         if first != index {
             return Err(Error::duplicate_key(first));
         }

@@ -1,7 +1,20 @@
 //! The hashes that replace keys in a ledger, because a key may be an e-mail address.
 
+use std::borrow::Cow;
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+
+/// The keys that are e-mail addresses, by their name.
+const EMAIL: &str = "email";
+
+/// A key as keys with this name are compared: people write an e-mail address in any case, and mean the same mailbox.
+pub(crate) fn compared<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
+    match keys {
+        Some(EMAIL) => key.to_lowercase().into(),
+        _ => key.into(),
+    }
+}
 
 /// Hashes keys.
 #[derive(Clone)]

@@ -56,7 +56,7 @@ pub use {
 pub(crate) use {
     error::Purpose,
     kept::KeptLedgers,
-    key_hash::KeyHash,
+    key_hash::{KeyHash, compared},
     state::{LONGEST_ID, Record, State, WhenInDoubt},
     writer::{Found, Handle, Writer},
 };

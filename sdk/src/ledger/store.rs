@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     error::{Cause, LedgerError},
-    key_hash::{Hasher, KeyHash},
+    key_hash::{Hasher, KeyHash, compared},
     state::{Record, Recorded, Row, WhenInDoubt},
 };
 use crate::http::base_url;
@@ -146,16 +146,18 @@ impl Header {
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        self.hasher.hash(key)
+        self.hasher.hash(&compared(self.keys.as_deref(), key))
     }
 }
 
 impl dyn Store + '_ {
-    /// Refuses a job for another service, or with other keys, and notes the name of the keys.
+    /// Refuses a job for another service, or with other keys, and notes the name of the keys, unless there are rows without
+    /// one: a name decides how keys are compared.
     pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), LedgerError> {
         self.refuse_other_service(service)?;
         self.refuse_other_keys(keys)?;
-        if keys.is_none() || keys == self.header().keys.as_deref() {
+        let is_named = keys.is_none() || keys == self.header().keys.as_deref();
+        if is_named || !self.is_empty().map_err(|cause| self.error(cause))? {
             return Ok(());
         }
         let service = self.header().service.clone();

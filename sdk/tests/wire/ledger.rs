@@ -93,6 +93,7 @@ in_both! {
     ;
     a_blocking_job_lets_go_of_its_ledger
     a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent
+    addresses_are_the_same_in_any_case_and_other_keys_are_not
 }
 
 fn row(number: usize) -> CreateRow {
@@ -571,6 +572,49 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
     assert_eq!(job(Some("email")).unwrap(), 2);
     assert_eq!(job(None).unwrap(), 2);
     assert_eq!(service.arrived().len(), 2);
+}
+
+fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let results = |keys: Option<&str>| {
+        let request = || {
+            CreateAgent::builder()
+                .email("ada@example.com")
+                .first_name("Ada")
+        };
+        let request = || {
+            request()
+                .last_name("Lovelace")
+                .profile(AgentProfile::new())
+                .build()
+        };
+        // One job after the other, and the last row in the job of the one before.
+        [
+            vec!["ada@example.com"],
+            vec!["Ada@Example.com", "ADA@example.com"],
+        ]
+        .map(|keys_of| {
+            let rows = keys_of.into_iter().map(|key| (key, request()));
+            let many = client.agents().create_many(rows).ledger(&ledger, keys);
+            let outcomes = many
+                .into_iter()
+                .map(|creation| (creation.outcome(), creation.is_recorded()));
+            outcomes.collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(
+        results(Some("email")),
+        [
+            vec![(Succeeded, false)],
+            vec![(Succeeded, true), (NotSent, false)]
+        ]
+    );
+    let found = ledger
+        .look_up("email", ["ADA@EXAMPLE.COM", "grace@example.com"])
+        .unwrap();
+    assert!(found[0].is_some() && found[1].is_none());
+    assert_eq!(service.arrived().len(), 1);
 }
 
 async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
