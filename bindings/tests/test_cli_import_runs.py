@@ -79,6 +79,22 @@ def test_a_table_of_another_name_creates_nobody_twice(imports: Import) -> None:
     assert (done.code, counts(done.shown)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
 
 
+def test_two_imports_at_once_and_what_is_left_when_one_is_killed(imports: Import) -> None:
+    imports.write(6)
+    imports.sandbox.fail_next(delay=3600, after=1, method="POST")
+    process = imports.start("--concurrency", "2")
+    until(lambda: len(imports.sandbox.agents) == 5, 60)
+    until_in_flight(imports.sandbox)
+    done = imports()
+    assert done.code == 1 and counts(done.shown) == {"created": 5, "rejected": 0, "unknown": 0}
+    assert "In progress elsewhere  1  another import is sending them" in done.shown and "settle" not in done.shown
+    process.kill()
+    assert end(process).code == -signal.SIGKILL
+    done = imports()
+    assert done.code == 1 and counts(done.shown) == {"created": 5, "rejected": 0, "unknown": 1}
+    assert "ledger settle" in done.shown and once_each(imports) == 5
+
+
 def test_what_another_ledger_knows_is_said_before_anything_is_sent(imports: Import) -> None:
     """The service may have another address now, or the ledger may be of a sandbox: only people know."""
     imports.write(3)

@@ -46,7 +46,7 @@ What is wrong
   3     Phone                        must be a plus sign followed by digits only, such as +15550100
   4     profile.onboarding_complete  must be TRUE or FALSE
   6                                  has more cells than there are columns; are quotation marks missing around a cell?
-  8     E-mail                       is the same as in row 2, but must tell the rows apart: keep one of the two, or name another column with --key
+  8     E-mail                       is the same as in row 2, but must tell the rows apart: keep one of the two
 
 2 rows can be sent, 4 cannot
 
@@ -86,14 +86,14 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: Import) -> None:
         [
             "337-342 (6 rows)",
             "email",
-            "is the same as in row 2, but must tell the rows apart: keep one of the two, or name another column with --key (row 337)",
+            "is the same as in row 2, but must tell the rows apart: keep one of the two (row 337)",
         ],
     ]
     found = {row["row"]: row for row in imports.report("r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
     assert found["342"]["message"].endswith(
-        "is the same as in row 7, but must tell the rows apart: keep one of the two, or name another column with --key"
+        "is the same as in row 7, but must tell the rows apart: keep one of the two"
     )
 
 
@@ -162,7 +162,7 @@ def test_the_key_is_a_column(imports: Import) -> None:
     assert same in imports.dry().shown
     done = imports("--key", "Number")
     assert counts(done.shown) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  4     Number  is empty, but must tell the rows apart: fill it in, or name another " in done.shown
+    assert "  4     Number  is empty, but must tell the rows apart: fill it in\n" in done.shown
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
     wrong = imports("--key", "Nummer")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from dealkit import APIConnectionError, AuthenticationError, Client, LedgerError
+from dealkit import APIConnectionError, AuthenticationError, LedgerError
 from dealkit._cli.advice import code_of, explanation, failure_of
 from dealkit._cli.columns import Columns, field_said
 from dealkit._cli.creates import Creates
@@ -56,12 +55,15 @@ def run(options: Namespace) -> int:
     result["counts"] = {"rows": len(rows), "sendable": len(fit), "invalid": len(rows) - len(fit)}
     say(f"{counted(len(fit), 'row')} can be sent, {len(rows) - len(fit):,} cannot")
     _propose(found, rows, options)
-    known = note_earlier(own, columns.key_name(columns.key_index(options.key)), fit, options)
+    key_name = columns.key_name(columns.key_index(options.key))
+    known = _earlier(own, key_name, fit, options)
     if known and own is not None:
         verb = "is" if len(known) == 1 else "are"
         words = outcomes(row.outcome for row in known)
         say(f"{masked(own)} already has {len(known):,} of them, which {verb} not sent again: {words}")
     to_send = [row for row in fit if not row.was_earlier]
+    if to_send and isinstance(own, Path) and not own.exists():
+        say(f"{safe(str(own))} will be a new ledger, which knows nobody: all of these rows are sent.")
     others = elsewhere(own, to_send, options)
     # Without a service, no ledger has been asked.
     lost = sum(row.key in report.created for row in to_send) if own is not None else 0
@@ -94,8 +96,7 @@ def run(options: Namespace) -> int:
             row if row.problems or row.was_earlier else replace(row, outcome="running", message=_RUNNING)
             for row in rows
         )
-        key_name = columns.key_name(columns.key_index(options.key))
-        creates = _creates(client, key_name, fit, own, options)
+        creates = Creates(client, key_name, fit, own, options)
         with suppress(KeyboardInterrupt):
             creates.run(options)
     creates.note_unseen()
@@ -135,28 +136,27 @@ def _propose(found: Table, rows: list[Row], options: Namespace) -> None:
 
 def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
     """Refuses to send rows that another ledger or a report has, unless somebody is asked."""
-    if lost:
+    if others:
+        say(
+            "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
+            f"{shlex.quote(str(others[0]))}. If it is of another service, such as a sandbox, these rows are new here."
+        )
+    elif lost:
         say(
             "If the ledger was lost, or replaced by an older copy, these agents would be created a second time: put the ledger "
             "back, or leave these rows out of the table. If they were created at another service, such as a sandbox, they are "
             "new here."
         )
-    elif others:
-        say(
-            "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
-            f"{shlex.quote(str(others[0]))}. If it is of another service, such as a sandbox, these rows are new here."
-        )
     if options.yes and (lost or others):
-        other = "name another file with --report" if lost else "move the ledger of the other service to another folder"
         raise Failed(
-            "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If they are, leave "
-            f"out --yes, or {other}"
+            "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If you are sure that "
+            "they are, leave out --yes"
         )
 
 
-def _creates(client: Client, key_name: str, rows: Sequence[Row], path: str | Path, options: Namespace) -> Creates:
+def _earlier(path: str | Path | None, key_name: str, rows: list[Row], options: Namespace) -> list[Row]:
     try:
-        return Creates(client, key_name, rows, path, options)
+        return note_earlier(path, key_name, rows, options)
     except LedgerError as error:
         if error.reason != "other_service" or not isinstance(path, Path):
             raise
@@ -212,7 +212,8 @@ def _how_to_settle(ledger: str | Path, written: Path, outcomes: set[str]) -> str
     if "unknown" in outcomes:
         parts.append(
             "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the "
-            "agent's id, or none if there is no agent."
+            "agent's id, or none if there is no agent an hour after the import: a request that was held up on its way may "
+            "still arrive."
         )
     if "rejected" in outcomes:
         parts.append("Once a rejected row is corrected, enter none for it.")

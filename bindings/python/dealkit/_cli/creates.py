@@ -20,7 +20,7 @@ from dealkit import (
     StoppedError,
 )
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
-from dealkit._cli.rows import WORDS, Row
+from dealkit._cli.rows import Row, word_of
 from dealkit._cli.screen import Progress, tell
 from dealkit.ledger import KeyOf
 
@@ -125,7 +125,8 @@ class Creates:
             if not row.was_earlier:
                 row.message = _NOT_REACHED
             return
-        row.outcome, row.agent_id, row.was_earlier = WORDS[creation.outcome], creation.agent_id or "", creation.recorded
+        row.outcome = word_of(creation.outcome, in_flight=getattr(error, "in_flight", False))
+        row.agent_id, row.was_earlier = creation.agent_id or "", creation.recorded
         row.status = str(getattr(error, "status_code", None) or "")
         row.message = "" if error is None else in_words(error)
         if isinstance(error, APIStatusError):

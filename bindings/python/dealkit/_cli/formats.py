@@ -44,7 +44,7 @@ def writer_of(out: Path) -> Write:
 def with_pyarrow() -> Any:
     """The package pyarrow, which is not a dependency of dealkit."""
     try:
-        import pyarrow.parquet
+        import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise Failed(
             "Parquet files are written and read with pyarrow, which is not installed here. Install it:\n"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from dealkit import LedgerError, ledger
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
-from dealkit._cli.rows import WORDS, Row
+from dealkit._cli.rows import IN_PROGRESS, Row, word_of
 from dealkit._cli.screen import say
 from dealkit._cli.service import address
 
@@ -49,15 +49,16 @@ def note_earlier(path: str | Path | None, key_name: str, rows: Sequence[Row], op
     if isinstance(path, Path) and path.exists():
         # Reads all of it, and refuses a ledger that is damaged before anything that it says is shown or written.
         ledger.show(path)
-    # A file belongs to one service, and says itself if that is another one.
-    service = None if isinstance(path, Path) else address(options) or None
     known = []
-    for row, one in zip(
-        rows, ledger.look_up(path, [row.key for row in rows], key=key_name, service=service), strict=True
-    ):
+    found = ledger.look_up(path, [row.key for row in rows], key=key_name, service=address(options) or None)
+    for row, one in zip(rows, found, strict=True):
         if one is None or (options.resend_unknown and one.outcome == "unknown"):
             continue
-        row.outcome, row.agent_id, row.was_earlier = WORDS[one.outcome], one.agent_id or "", True
+        row.outcome, row.agent_id, row.was_earlier = (
+            word_of(one.outcome, in_flight=one.in_flight),
+            one.agent_id or "",
+            True,
+        )
         row.status, row.message = str(one.status_code or ""), ""
         known.append(row)
     return known
@@ -79,7 +80,7 @@ def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -
         try:
             looked_up = zip(*(ledger.look_up(path, some) for some in (keys, emails, ids)), strict=True)
             known = [next(one for one in some if one is not None) for some in looked_up if any(some)]
-            words = outcomes(WORDS[one.outcome] for one in known)
+            words = outcomes(word_of(one.outcome, in_flight=one.in_flight) for one in known)
             number = len(known)
         except LedgerError:
             words, number = "it cannot be read", len(rows)
@@ -97,4 +98,6 @@ def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -
 def outcomes(words: Iterable[str]) -> str:
     """`2 created, 1 unknown`."""
     kinds = Counter(words)
-    return ", ".join(f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown") if kinds[kind])
+    return ", ".join(
+        f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown", IN_PROGRESS) if kinds[kind]
+    )

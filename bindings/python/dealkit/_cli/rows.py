@@ -19,15 +19,21 @@ OUTCOMES = {
     "created": ("green", ""),
     "rejected": ("red", "refused by the service"),
     "unknown": ("yellow", "may or may not have become agents"),
+    "in progress elsewhere": ("yellow", "another import is sending them: run the command again once it has ended"),
     "not sent": ("yellow", "run the command again to send them"),
     "invalid": ("red", "correct them, and run the command again"),
 }
 """What can become of a row, its colour, and what it means."""
 
-WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
-"""The same by the outcomes of calls."""
+IN_PROGRESS = "in progress elsewhere"
+_WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
 
 _APART = "must tell the rows apart"
+
+
+def word_of(outcome: str, *, in_flight: bool) -> str:
+    """The word for the outcome of a call. What another import is sending is known to that one."""
+    return IN_PROGRESS if in_flight else _WORDS[outcome]
 
 
 class Problem(NamedTuple):
@@ -77,6 +83,7 @@ def rows_of(found: Table, columns: Columns, options: Namespace) -> list[Row]:
     """Checks every row against the rules, and its key and e-mail address against those of earlier rows."""
     at = columns.key_index(options.key)
     key_column = safe(columns.header[at])
+    is_email = columns.key_name(at) == "email"
     rows = []
     with_key: dict[str, int] = {}
     with_email: dict[str, int] = {}
@@ -93,14 +100,15 @@ def rows_of(found: Table, columns: Columns, options: Namespace) -> list[Row]:
                 text = "must be TRUE or FALSE" if is_boolean else violation.detail
                 row.problems.append(Problem(column, of, violation.code, text))
             if not row.key and not any(problem.column == key_column for problem in row.problems):
-                text = f"is empty, but {_APART}: fill it in, or name another column with --key"
+                text = f"is empty, but {_APART}: fill it in"
                 row.problems.append(Problem(key_column, "", "no_key", text))
-            of_key = with_key.setdefault(row.key, number)
+            # As the ledger compares them.
+            of_key = with_key.setdefault(row.key.lower() if is_email else row.key, number)
             # Addresses that differ only in case belong to one person.
             email = str(row.agent.get("email", "")).casefold()
             of_email = with_email.setdefault(email, number)
             if row.key and of_key != number:
-                text = f"is the same as in row {of_key}, but {_APART}: keep one of the two, or name another column with --key"
+                text = f"is the same as in row {of_key}, but {_APART}: keep one of the two"
                 row.problems.append(Problem(key_column, "", "same_key", text))
             elif email and of_email != number and not row.problems:
                 text = f"is the same as in row {of_email}: keep one of the two, unless they are two agents"
@@ -154,7 +162,7 @@ def show_outcomes(rows: Sequence[Row], result: dict[str, Any], *, can_go_on: boo
         some = [row for row in rows if row.outcome == outcome]
         earlier = sum(row.was_earlier for row in some)
         result["counts"][outcome.replace(" ", "_")] = len(some)
-        notes = [f"{earlier:,} of them in an earlier run"] if earlier else []
+        notes = [f"{earlier:,} of them in an earlier run"] if earlier and outcome != IN_PROGRESS else []
         notes += [meaning] if meaning and some and (can_go_on or outcome != "not sent") else []
         if some or outcome in ("created", "rejected", "unknown"):
             name = painted(outcome.capitalize(), colour) if some else outcome.capitalize()
