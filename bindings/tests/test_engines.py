@@ -172,7 +172,7 @@ def test_an_import_that_cannot_begin(sandbox: Sandbox, tmp_path: Path, monkeypat
     for key, why in {
         "e-mail": "the table has no field 'e-mail' to tell rows apart by",
         "profile.e-mail": "the table has no field 'profile.e-mail' to tell rows apart by",
-        "phone": "41 rows have no phone, the key that tells rows apart",
+        "phone": "41 rows have no phone, the key that tells rows apart; the first is at index 0",
         "first_name": "39 rows share with another row their first_name, the key that tells rows apart",
     }.items():
         assert refused(key) == why

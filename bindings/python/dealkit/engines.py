@@ -358,11 +358,14 @@ class _Import(_Job):
             keys = _compute.struct_field(table[field], path) if path else table[field]
         except (KeyError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
             raise ValueError(f"the table has no field {self.key_name!r} to tell rows apart by") from None
-        unique = len(_compute.unique(keys))
-        if keys.null_count or unique < len(keys):
-            many = keys.null_count or len(keys) - unique
-            what = "have no" if keys.null_count else "share with another row their"
-            raise ValueError(f"{many:,} rows {what} {self.key_name}, the key that tells rows apart")
+        apart = "the key that tells rows apart"
+        if keys.null_count:
+            first = _compute.index(_compute.is_null(keys), True)
+            raise ValueError(
+                f"{keys.null_count:,} rows have no {self.key_name}, {apart}; the first is at index {first}"
+            )
+        if many := len(keys) - len(_compute.unique(keys)):
+            raise ValueError(f"{many:,} rows share with another row their {self.key_name}, {apart}")
         return pyarrow.table({"key": keys.cast(pyarrow.string()), "row": table.to_struct_array()})
 
     def results(self, table: Any) -> tuple[Any, Any]:
