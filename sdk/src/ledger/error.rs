@@ -82,7 +82,7 @@ pub(super) enum Cause {
         ours: String,
     },
     OtherKeys {
-        theirs: String,
+        theirs: Option<String>,
         ours: String,
     },
     NotALedger(&'static str),
@@ -154,7 +154,10 @@ impl LedgerError {
         let cause = match kind {
             LedgerErrorKind::InUse => Cause::InUse,
             LedgerErrorKind::OtherService => Cause::OtherService { theirs, ours },
-            LedgerErrorKind::OtherKeys => Cause::OtherKeys { theirs, ours },
+            LedgerErrorKind::OtherKeys => Cause::OtherKeys {
+                theirs: Some(theirs),
+                ours,
+            },
             LedgerErrorKind::NotALedger => Cause::NotALedger("it was made by hand"),
             LedgerErrorKind::NewerFormat => Cause::NewerFormat(i64::MAX),
             LedgerErrorKind::Broken => Cause::Broken("it was made by hand".to_owned()),
@@ -282,11 +285,16 @@ impl Cause {
                  service, with the same agents, under another address, record the new address with `dealkit ledger \
                  move`. If the agents of the two have nothing to do with each other, name another ledger for {ours}"
             ),
-            Cause::OtherKeys { theirs, ours } => format!(
-                "its keys are called {theirs:?}, and those used here {ours:?}. Nothing was sent: with other keys \
-                 the ledger would recognise none of its rows, and every agent would be created again. Use the keys \
-                 that it has"
-            ),
+            Cause::OtherKeys { theirs, ours } => {
+                let differ = match theirs {
+                    Some(theirs) => format!("are called {theirs:?}, and those used here {ours:?}"),
+                    None => format!("have no name, and those used here are called {ours:?}"),
+                };
+                format!(
+                    "its keys {differ}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
+                     every agent would be created again. Use the keys that it has"
+                )
+            }
             Cause::NotALedger(why) => {
                 let advice = if sends {
                     "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \

@@ -5,14 +5,18 @@ use std::borrow::Cow;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The keys that are e-mail addresses, by their name.
-const EMAIL: &str = "email";
+/// Whether keys with this name are compared without regard to case: people write an e-mail address in any, and mean the same
+/// mailbox.
+pub(super) fn ignore_case(keys: Option<&str>) -> bool {
+    keys == Some("email")
+}
 
-/// A key as keys with this name are compared: people write an e-mail address in any case, and mean the same mailbox.
+/// A key as keys with this name are compared.
 pub(crate) fn compared<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
-    match keys {
-        Some(EMAIL) => key.to_lowercase().into(),
-        _ => key.into(),
+    if ignore_case(keys) {
+        key.to_lowercase().into()
+    } else {
+        key.into()
     }
 }
 

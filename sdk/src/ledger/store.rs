@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     error::{Cause, LedgerError},
-    key_hash::{Hasher, KeyHash, compared},
+    key_hash::{Hasher, KeyHash, compared, ignore_case},
     state::{Record, Recorded, Row, WhenInDoubt},
 };
 use crate::http::base_url;
@@ -151,13 +151,11 @@ impl Header {
 }
 
 impl dyn Store + '_ {
-    /// Refuses a job for another service, or with other keys, and notes the name of the keys, unless there are rows without
-    /// one: a name decides how keys are compared.
+    /// Refuses a job for another service, or with other keys, and notes the name of the keys.
     pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), LedgerError> {
         self.refuse_other_service(service)?;
         self.refuse_other_keys(keys)?;
-        let is_named = keys.is_none() || keys == self.header().keys.as_deref();
-        if is_named || !self.is_empty().map_err(|cause| self.error(cause))? {
+        if keys.is_none() || keys == self.header().keys.as_deref() {
             return Ok(());
         }
         let service = self.header().service.clone();
@@ -179,10 +177,15 @@ impl dyn Store + '_ {
     /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
     /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
     pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), LedgerError> {
-        let (Some(theirs), Some(ours)) = (self.header().keys.clone(), keys) else {
+        let (theirs, Some(ours)) = (self.header().keys.clone(), keys) else {
             return Ok(());
         };
-        if theirs == ours || self.is_empty().map_err(|cause| self.error(cause))? {
+        // Keys that had no name so far get one, unless their rows would be looked for in another way from then on.
+        let is_accepted = match &theirs {
+            Some(theirs) => theirs == ours,
+            None => !ignore_case(keys),
+        };
+        if is_accepted || self.is_empty().map_err(|cause| self.error(cause))? {
             return Ok(());
         }
         Err(self.error(Cause::OtherKeys {

@@ -318,7 +318,7 @@ fn a_job_whose_lease_has_run_out_claims_nothing_and_what_it_had_is_in_doubt() {
     let ledger: Ledger = url.parse().unwrap();
     let lease = Lease::default();
     let mut late = ledger
-        .open_to_send(Purpose::Job, SERVICE, None, lease.clone())
+        .open_to_send(Purpose::Job, SERVICE, Some("email"), lease.clone())
         .unwrap();
     let seconds =
         |from: Instant| (1..100).find(|n| !lease.is_held(from + Duration::from_secs(*n), 1));
@@ -613,14 +613,19 @@ fn a_database_has_the_ledgers_that_somebody_wants() {
     };
     assert_eq!(kind(database.summary()), LedgerErrorKind::Io);
     open(SERVICE, None).unwrap();
+    // E-mail addresses are looked for in another way than keys without a name.
+    assert_eq!(
+        kind(open(SERVICE, Some("email"))),
+        LedgerErrorKind::OtherKeys
+    );
     // The first name that a job says is that of the keys. Another is most likely a mistake, and so is another address.
-    open(SERVICE, Some("email")).unwrap();
+    open(SERVICE, Some("number")).unwrap();
     assert_eq!(kind(open(SERVICE, Some("id"))), LedgerErrorKind::OtherKeys);
     assert_eq!(
-        kind(open("https://other.example.com", Some("email"))),
+        kind(open("https://other.example.com", Some("number"))),
         LedgerErrorKind::OtherService
     );
-    let [by_id, other] = [(SERVICE, "id"), ("https://other.example.com/", "email")]
+    let [by_id, other] = [(SERVICE, "id"), ("https://other.example.com/", "number")]
         .map(|(service, keys)| database.clone().of(service, keys));
     for wanted in [&by_id, &other, &by_id] {
         wanted.init().unwrap();
@@ -633,7 +638,7 @@ fn a_database_has_the_ledgers_that_somebody_wants() {
     assert!(
         error
             .to_string()
-            .contains("https://deals.example.com by email, https://deals.example.com by id"),
+            .contains("https://deals.example.com by number, https://deals.example.com by id"),
         "{error}"
     );
     assert_eq!(by_id.summary().unwrap().keys.as_deref(), Some("id"));
@@ -641,9 +646,9 @@ fn a_database_has_the_ledgers_that_somebody_wants() {
         other.summary().unwrap().service,
         "https://other.example.com"
     );
-    let by_email = database.clone().of(SERVICE, "email");
+    let by_number = database.clone().of(SERVICE, "number");
     assert_eq!(
-        kind(by_email.move_to("https://other.example.com")),
+        kind(by_number.move_to("https://other.example.com")),
         LedgerErrorKind::Refused
     );
 }

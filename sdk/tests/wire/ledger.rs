@@ -666,7 +666,7 @@ async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(ledger: Led
     let client = client(peer.url.as_str());
     let job = || {
         let many = client.agents().create_many((0..40).map(row));
-        many.ledger(&ledger, "email").concurrency(5).stream()
+        many.ledger(&ledger, "address").concurrency(5).stream()
     };
     let (mut one, mut other) = (job(), job());
     let (mut sent, mut held) = (Vec::new(), Vec::new());
@@ -741,7 +741,7 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
     let sent_at = ledger.summary().unwrap().in_doubt[0].sent_at;
     let client = client(peer.url.as_str());
     let rows: Vec<_> = (0..8).map(row).chain([broken_row(8)]).collect();
-    let job = client.agents().create_many(rows).ledger(&ledger, "email");
+    let job = client.agents().create_many(rows).ledger(&ledger, "address");
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let job = job.concurrency(1).resolve(move |row| {
@@ -814,7 +814,7 @@ async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
     lost(&mut peer, &ledger, 2).await;
     let before = ledger.summary().unwrap().in_doubt;
     let client = client(peer.url.as_str());
-    let job = |rows: Vec<CreateRow>| client.agents().create_many(rows).ledger(&ledger, "email");
+    let job = |rows: Vec<CreateRow>| client.agents().create_many(rows).ledger(&ledger, "address");
     let rows = || vec![row(0), row(1)];
     let (asked, mut questions) = tokio::sync::mpsc::unbounded_channel();
     let mut asking = job(rows())
@@ -875,13 +875,13 @@ async fn a_job_waits_for_the_one_that_sends_a_row() {
     let client = client(peer.url.as_str());
     let job = || client.agents().create_many([row(0)]);
     for is_answered in [true, false] {
-        let sending = job().resend_unknown().ledger(&ledger, "email");
+        let sending = job().resend_unknown().ledger(&ledger, "address");
         let mut sending = sending.stream();
         let heard = tokio::select! {
             creation = sending.next() => panic!("nothing was answered: {creation:?}"),
             heard = peer.next() => heard,
         };
-        let waiting = job().wait_in_flight().ledger(&ledger, "email");
+        let waiting = job().wait_in_flight().ledger(&ledger, "address");
         let mut waiting = waiting.stream();
         tokio::select! {
             _ = waiting.next() => panic!("nothing was answered"),

@@ -112,7 +112,7 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
 
     let empty = once(&client, &ledger, "").await;
     assert_eq!(refusal(empty), (ErrorKind::Config, NotSent, false));
-    let named = once(&client, &ledger, "ada@example.com").keys("email");
+    let named = once(&client, &ledger, "ada@example.com").keys("address");
     let (made, sent) = answered(&mut peer, named, 201).await;
     assert!(sent && made.is_ok());
     let others = once(&client, &ledger, "crm-4711")

@@ -603,7 +603,8 @@ async fn certificates_are_loaded_once_in_a_process() {
     call(builder(url)).await.unwrap();
     call(builder(url).timeout(PATIENCE / 2)).await.unwrap();
     // The control: a client that has to load them finds them gone.
-    let told = call(builder(url).root_certificates(Authority::new().pem()))
+    let other = Authority::named("Another issuer");
+    let told = call(builder(url).root_certificates(other.pem()))
         .await
         .unwrap_err();
     assert!(told.to_string().contains(UNKNOWN_ISSUER), "{told}");
