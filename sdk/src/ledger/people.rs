@@ -145,17 +145,20 @@ pub(super) fn check_agents(
 ) -> Result<(), LedgerError> {
     let ids: Vec<_> = agents.iter().map(|(_, _, id)| id.as_str()).collect();
     let rows = store.rows_of_agents(&ids);
-    let rows: HashMap<_, _> = rows
-        .map_err(|cause| store.error(cause))?
-        .into_iter()
-        .map(|(key, id)| (id, key))
-        .collect();
+    // A service may have given one identifier to several rows.
+    let mut owners: HashMap<_, Vec<_>> = HashMap::new();
+    for (key, id) in rows.map_err(|cause| store.error(cause))? {
+        owners.entry(id).or_default().push(key);
+    }
     for (index, key, id) in agents {
         let refusal = if is_nobody(id.as_str()) {
             Refusal::Nobody
         } else if id.as_str().len() > LONGEST_ID {
             Refusal::LongId(LONGEST_ID)
-        } else if rows.get(id.as_str()).is_some_and(|owner| owner != key) {
+        } else if owners
+            .get(id.as_str())
+            .is_some_and(|of| of.iter().any(|owner| owner != key))
+        {
             Refusal::AgentOfAnotherRow
         } else {
             continue;
