@@ -15,17 +15,18 @@ from dealkit._cli.tables import Table
 _MOST_SHOWN = 3
 """How many rows, or ranges of rows, are shown on the screen for one item; the report has them all."""
 
+IN_PROGRESS = "in progress elsewhere"
+
 OUTCOMES = {
     "created": ("green", ""),
     "rejected": ("red", "refused by the service"),
     "unknown": ("yellow", "may or may not have become agents"),
-    "in progress elsewhere": ("yellow", "another import is sending them: run the command again once it has ended"),
+    IN_PROGRESS: ("yellow", "another import is sending them: run the command again once it has ended"),
     "not sent": ("yellow", "run the command again to send them"),
     "invalid": ("red", "correct them, and run the command again"),
 }
 """What can become of a row, its colour, and what it means."""
 
-IN_PROGRESS = "in progress elsewhere"
 _WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
 
 _APART = "must tell the rows apart"
