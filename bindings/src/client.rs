@@ -9,10 +9,7 @@ use dealkit::{
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    bulk::{
-        columns::TableOptions,
-        many::{LedgerOptions, Many},
-    },
+    bulk::many::{LedgerOptions, Many},
     calls::{
         call::{self, Call, Options},
         key::KeySource,
@@ -239,22 +236,17 @@ impl Engine {
         })
     }
 
-    /// Begins to retrieve many deals, whose identifiers are pushed as they are wanted. They may become a table, made with
-    /// these options: how many calls are in flight, how many deals make up a batch, the scale of decimals or None for
-    /// strings, whether errors are returned, and whether the batches are taken by a library that may hold the GIL.
-    #[pyo3(signature = (ordered, options, raw, table=None))]
+    /// Begins to retrieve many deals, whose identifiers are pushed as they are wanted.
     fn many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
-        raw: bool,
-        table: Option<TableOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let options = options.map(|options| options.get());
             // The future of a job is large until it is on the heap.
-            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, options, raw, table))
+            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, options))
         })
     }
 
@@ -266,12 +258,11 @@ impl Engine {
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
-        raw: bool,
         ledger: Option<LedgerOptions>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = options.map(|options| options.get());
         let begun =
-            gil::with_stack(|| Many::create(&self.made()?, ordered, options, raw, ledger.as_ref()));
+            gil::with_stack(|| Many::create(&self.made()?, ordered, options, ledger.as_ref()));
         entry(py, || begun)
     }
 }

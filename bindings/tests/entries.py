@@ -189,7 +189,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
 
 def of_tables() -> dict[str, list[Callable[[], object]]]:
     """The entry points of tables in memory."""
-    builder = native.open_table_builder(10, True)
+    builder = native.open_table_builder(10, True, 1)
     builder.push([DEAL, "{"], False)
     schema, table = native.deal_schema(10), builder.finish()
     return {
@@ -198,14 +198,15 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
         "Schema.__arrow_c_schema__": [schema.__arrow_c_schema__],
         "Schema.__repr__": [schema.__repr__],
         "open_table_builder": [
-            partial(native.open_table_builder, None, False),
-            partial(native.open_table_builder, 39, False),
+            partial(native.open_table_builder, None, False, 5),
+            partial(native.open_table_builder, 39, False, 5),
         ],
         "TableBuilder.push": [
             partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], True),
             partial(builder.push, [5], False),
-            partial(native.open_table_builder(0, False).push, [DEAL], False),
+            partial(native.open_table_builder(0, False, 5).push, [DEAL], False),
         ],
+        "TableBuilder.batch": [builder.batch, builder.batch],
         "TableBuilder.finish": [builder.finish],
         "Table.schema": [partial(attrgetter("schema"), table)],
         "Table.errors": [partial(attrgetter("errors"), table)],
@@ -226,13 +227,12 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
     watch = native.watch(20, [])
-    many = engine.many(True, None, False)
+    many = engine.many(True, None)
     # These receive nothing and send nothing.
-    creates, given_up = engine.create_many(True, None, False, None), engine.create_many(False, None, False, None)
+    creates, given_up = engine.create_many(True, None, None), engine.create_many(False, None, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
-    stream, finished = _table(engine, False), _table(engine, True)
-    batch = finished.batch()
+    builder = native.open_table_builder(10, True, 1)
 
     return {
         "Engine.timeout": [partial(attrgetter("timeout"), engine)],
@@ -246,49 +246,39 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Engine.start": [partial(engine.start, call, None, False, watch)],
         "Engine.many": [
-            partial(engine.many, True, None, True),
-            partial(engine.many, True, None, False, (5, 10, 10, True, False)),
-            partial(engine.many, False, None, False, (5, 10, 99, False, False)),
+            partial(engine.many, True, None),
+            partial(engine.many, False, native.call_options({"timeout": 5})),
         ],
         "Engine.create_many": [
-            partial(engine.create_many, True, native.call_options({"timeout": 5}), True, None),
-            partial(engine.create_many, True, None, False, ("/none/agents.ledger", "email", "ask", True)),
+            partial(engine.create_many, True, native.call_options({"timeout": 5}), None),
+            partial(engine.create_many, True, None, ("/none/agents.ledger", "email", "ask", True)),
         ],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
         "Many.push": [
             partial(many.push, [("d_1", watch), ("d_1", None)], 0),
-            partial(engine.many(True, None, False).push, [(5, None)], 0),
+            partial(engine.many(True, None).push, [(5, None)], 0),
             partial(creates.push, [((create, "key"), watch), ((None, None), None)], 0),
             partial(creates.push, [("d_1", None)], 0),
             partial(many.push, [], 999),
-            partial(stream.push, [("d_1", watch)], 0, False),
-            partial(stream.push, [(5, None)], 0, False),
         ],
         "Many.cancel": [
-            partial(
-                engine.create_many(True, None, False, None).cancel, [((create, None), None), ((None, "key"), None)], 0
-            ),
+            partial(engine.create_many(True, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
             partial(given_up.cancel, [], 0),
         ],
         "Many.pushed": [partial(attrgetter("pushed"), many)],
         "Many.in_flight": [partial(attrgetter("in_flight"), many)],
         "Many.recording": [partial(attrgetter("recording"), creates)],
         "Many.has_stopped": [partial(attrgetter("has_stopped"), many)],
-        "Many.take": [partial(many.take, []), partial(creates.take, [5])],
+        "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
         "Many.opened": [creates.opened],
         "Many.questions": [creates.questions],
         "Many.answer": [partial(creates.answer, 0, "agent", "a_1"), partial(creates.answer, 0, "agent", None)],
-        "Many.wait": [many.wait, stream.wait],
-        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end, finished.wait_for_end],
+        "Many.wait": [many.wait],
+        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
-        "Many.close": [engine.many(True, None, False).close, _table(engine, False).close],
-        "Many.news": [stream.news, finished.news, many.news],
-        "Many.batch": [stream.batch, finished.batch],
-        "Many.failed": [stream.failed, _table(engine, True, "nothing").failed],
-        "Many.whole": [partial(finished.whole, [batch])],
-        "Many.errors": [stream.errors, finished.errors],
-        "Many.capsule": [_table(engine, True).capsule],
+        "Many.close": [engine.many(True, None).close],
+        "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
@@ -341,14 +331,15 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
-def _table(engine: Any, waits: bool, id: str = "d_1") -> Any:
-    """A stream that has its one deal, or none yet."""
-    stream = engine.many(True, None, False, (5, 10, 10, id == "d_1", False))
-    if waits:
-        stream.push([(id, None)], 0, True)
-        while not stream.news()[3]:
-            stream.wait_for_end()
-    return stream
+def _failure(engine: Any) -> Any:
+    """The failure of a call."""
+    many = engine.many(True, None)
+    many.push([("nothing", None)], 0)
+    taken: list[Any] = []
+    while not taken:
+        many.wait()
+        many.take(taken, True)
+    return taken[0][2]
 
 
 def _key_answer(url: str, call: Any) -> Any:

@@ -171,7 +171,7 @@ def test_every_way_is_measured(way: str, peer: Any, measured: Measured) -> None:
 
 def test_tables_are_measured(dealkit_sandbox: Sandbox, measured: Measured) -> None:
     with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
-        for batch_size in (None, 1):  # The second is read as a stream, after the fact.
+        for batch_size in (None, 1):
             table = pyarrow.table(client.deals.retrieve_many(["d_1", "d_2"]).to_arrow(batch_size=batch_size))
             assert len(table) == 2
         until(lambda: measured().get("dealkit.client.calls dealkit.outcome=succeeded http.request.method=GET") == 4)

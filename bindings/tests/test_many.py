@@ -212,5 +212,5 @@ def test_how_far_it_has_come(client: Client) -> None:
     assert repr(deals).startswith("<DealIterator: 1 done, ")
     assert len([*deals]) == 2 and repr(deals) == "<DealIterator: ended>"
     table = client.deals.retrieve_many(["d_1", "d_2"]).to_arrow(batch_size=1)
-    assert repr(table) == "<DealTable: not begun>"
+    assert repr(table) == "<DealTable: 0 done>"
     assert len([*table]) == 2 and repr(table) == "<DealTable: 2 done>"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterable, Iterator
     from typing import Any, Literal
 
-    from dealkit._bulk.retrieval import Retrieval
-
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
 # How many deals make up a batch if no size is given.
@@ -67,7 +65,7 @@ def deals_to_arrow(
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
     check_on_error(on_error)
-    builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return"))
+    builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return", _BATCH_SIZE))
     is_skipping = skips(on_unreadable)
     documents = _documents(deals)
     while some := [*islice(documents, _AT_A_TIME)]:
@@ -101,12 +99,10 @@ class _Deals:
     def __init__(self, deals: Any, decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _native_scale(decimals, scale)
         check_int("batch_size", batch_size, 1, or_none=True)
-        self._batch_size = batch_size
-        # The iterator, which has ended, and its identifiers, which are retrieved here instead.
-        self._deals, self._ids = deals, deals._hand_on()
-        self._retrieval: Retrieval | None = None
-        # All deals, once they have been retrieved at once.
-        self._whole: Table | None = None
+        builder = _native.open_table_builder(self._scale, deals._returns_errors, batch_size or _BATCH_SIZE)
+        self._retrieval: Any = deals._retrieval(unwrap(builder))
+        # All deals, or the last batch.
+        self._last: Table | None = None
 
     @property
     def schema(self) -> Schema:
@@ -118,45 +114,41 @@ class _Deals:
         """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
         ``message``, where ``on_error="return"`` was asked for; otherwise None.
 
-        It is available once the last deal has come; before that, it raises RuntimeError. If a deal that failed has
-        ended the stream, it raises that deal's exception.
+        It is available once the last deal has come; before that, it raises RuntimeError.
         """
-        if self._retrieval is None:
-            raise RuntimeError("no deal has been retrieved yet: the errors are known after the last one")
-        self._retrieval.raise_failure()
-        return unwrap(self._retrieval.native.errors())
+        if self._last is None:
+            raise RuntimeError("not all deals have been retrieved: the errors are known after the last one")
+        return self._last.errors
 
     def __repr__(self) -> str:
-        how_far = "not begun" if self._retrieval is None else f"{self._retrieval.done} done"
-        return f"<{type(self).__name__}: {how_far if self._whole is None else f'{len(self._whole)} deals'}>"
+        return f"<{type(self).__name__}: {self._retrieval.done} done>"
 
-    def _begin(self, own_thread: bool = False) -> Any:
-        if self._retrieval is not None:
+    def _begin(self, in_batches: bool) -> Any:
+        if self._retrieval.in_batches is not None:
             raise RuntimeError("these deals have already been taken: call retrieve_many() again")
-        table = (self._batch_size or _BATCH_SIZE, self._scale, own_thread)
-        self._retrieval = self._deals._retrieval(self._ids, *table)
+        self._retrieval.in_batches = in_batches
         return self._retrieval
 
+    def _whole(self) -> Table:
+        if self._last is None:
+            raise RuntimeError("the table was closed before the last deal had come")
+        return self._last
+
     def _end(self) -> None:
-        (self._deals if self._retrieval is None else self._retrieval)._close()
+        self._retrieval._close()
 
 
 class DealTable(_Deals, Closing):
     """Deals on their way into a table, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
     It has Arrow's PyCapsule interface, so other libraries accept it as it is: ``polars.DataFrame(table)``,
-    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``.
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. All deals are then retrieved when they are first
+    needed, and kept: the table can be used many times.
 
-    * Without ``batch_size``, all deals are retrieved when they are first needed, and then kept: the table can be used
-      many times. Ctrl-C ends the retrieval at once, and a deal that fails raises its exception.
-    * With ``batch_size``, they are retrieved while the batches are taken, once only, and memory holds a few batches.
-      If the batches are taken in Python (``for batch in table``), Ctrl-C and exceptions work in the same way, and
-      each batch is a ``Table``. If a library takes them through the interface, all identifiers are handed over first,
-      Ctrl-C waits until the library returns to Python, and the library raises its own exception for the stream's
-      error, whose text says which deal failed and why; ``errors`` then raises the original exception. The calls are
-      logged, but have no spans.
+    With a loop, ``for batch in table``, they are retrieved while the batches are taken, once only, and memory holds a few of
+    them. Each batch is a ``Table``, which other libraries accept as well.
 
-    In every case, each call has its own deadline: a stream never waits longer than the deadline of one deal.
+    Ctrl-C ends the retrieval at once, and a deal that fails raises its exception, unless errors are returned.
     """
 
     def __arrow_c_schema__(self) -> object:
@@ -165,20 +157,23 @@ class DealTable(_Deals, Closing):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The deals for another library, as Arrow's PyCapsule interface has it."""
-        if self._batch_size is not None:
-            return self._begin(own_thread=True).capsule()
-        if self._whole is None:
-            with self._begin() as retrieval:
-                self._whole = unwrap(retrieval.native.whole([*retrieval]))
-        return self._whole.__arrow_c_stream__(requested_schema)
+        if self._last is None or self._retrieval.in_batches:
+            with self._begin(in_batches=False) as retrieval:
+                for self._last in retrieval:
+                    pass
+        return self._whole().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Table]:
         """The batches. Leaving the loop cancels the calls in flight."""
         return self._batches()
 
     def _batches(self) -> Iterator[Table]:
-        with self._begin() as retrieval:
-            yield from retrieval
+        with self._begin(in_batches=True) as retrieval:
+            last = None
+            for last in retrieval:
+                if len(last) > 0:
+                    yield last
+        self._last = last
 
 
 class AsyncDealTable(_Deals, AsyncClosing):
@@ -191,16 +186,20 @@ class AsyncDealTable(_Deals, AsyncClosing):
         return self._collected().__await__()
 
     async def _collected(self) -> Table:
-        if self._whole is None:
-            async with self._begin() as retrieval:
-                self._whole = unwrap(retrieval.native.whole([batch async for batch in retrieval]))
-        return self._whole
+        if self._last is None or self._retrieval.in_batches:
+            async with self._begin(in_batches=False) as retrieval:
+                async for self._last in retrieval:
+                    pass
+        return self._whole()
 
     def __aiter__(self) -> AsyncIterator[Table]:
         """The batches. Leaving the loop cancels the calls in flight."""
         return self._batches()
 
     async def _batches(self) -> AsyncIterator[Table]:
-        async with self._begin() as retrieval:
-            async for batch in retrieval:
-                yield batch
+        async with self._begin(in_batches=True) as retrieval:
+            last = None
+            async for last in retrieval:
+                if len(last) > 0:
+                    yield last
+        self._last = last

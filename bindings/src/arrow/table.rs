@@ -1,14 +1,9 @@
 //! Tables in memory, shared through Arrow's PyCapsule interface, which needs no library on either side.
 
-use arrow_array::{
-    RecordBatch, RecordBatchIterator, RecordBatchReader, ffi_stream::FFI_ArrowArrayStream,
-};
+use arrow_array::{RecordBatch, RecordBatchIterator, ffi_stream::FFI_ArrowArrayStream};
 use arrow_schema::{ArrowError, SchemaRef, ffi::FFI_ArrowSchema};
 use dealkit::arrow::{self, Decimals};
-use pyo3::{
-    prelude::*,
-    types::{PyCapsule, PyList},
-};
+use pyo3::{prelude::*, types::PyCapsule};
 
 use crate::python::failure::{Failure, Outcome, entry};
 
@@ -29,26 +24,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+    pub(crate) fn new(
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        errors: Option<Py<Table>>,
+    ) -> Self {
         Self {
             schema,
             batches,
-            errors: None,
+            errors,
         }
-    }
-
-    pub(crate) fn with_errors(self, errors: Option<Py<Table>>) -> Self {
-        Self { errors, ..self }
-    }
-
-    /// The batches of all tables, one after the other. They are shared, not copied.
-    pub(crate) fn batches_of(tables: &Bound<'_, PyList>) -> Outcome<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
-        for table in tables.iter() {
-            let table = table.cast::<Table>().map_err(PyErr::from)?;
-            batches.extend(table.get().batches.iter().cloned());
-        }
-        Ok(batches)
     }
 }
 
@@ -73,19 +58,6 @@ pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
 fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Outcome<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(&**schema).map_err(failed)?;
     Ok(PyCapsule::new_with_value(py, schema, c"arrow_schema")?)
-}
-
-/// A capsule with a stream.
-pub(crate) fn stream_capsule(
-    py: Python<'_>,
-    reader: impl RecordBatchReader + Send + 'static,
-) -> Outcome<Bound<'_, PyCapsule>> {
-    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-    Ok(PyCapsule::new_with_value(
-        py,
-        stream,
-        c"arrow_array_stream",
-    )?)
 }
 
 /// The columns of a table of deals.
@@ -149,7 +121,10 @@ impl Table {
         let _ = requested_schema;
         entry(py, || {
             let batches = self.batches.clone().into_iter().map(Ok);
-            stream_capsule(py, RecordBatchIterator::new(batches, self.schema.clone()))
+            let batches = RecordBatchIterator::new(batches, self.schema.clone());
+            let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+            let name = c"arrow_array_stream";
+            Ok(PyCapsule::new_with_value(py, stream, name)?)
         })
     }
 

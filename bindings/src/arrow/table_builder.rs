@@ -1,34 +1,38 @@
-//! Tables made from documents in memory.
+//! Tables made from documents in memory, and from what comes back from many calls.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use arrow_array::RecordBatch;
 use dealkit::{
-    DecodeError, Unreadable,
+    DecodeError, Error, Unreadable,
     arrow::{DealBatchBuilder, FailureBatchBuilder, failure_schema},
 };
 use pyo3::{prelude::*, types::PyList};
 
 use crate::{
     arrow::table::{Table, decimals, failed},
-    models::unreadable,
+    models::{response::RawResponse, unreadable},
     python::{
         document::Document,
-        failure::{Failure, Outcome, entry, into_python},
+        failure::{self, Failure, NativeFailure, Outcome, entry, into_python},
         gil,
     },
 };
 
-/// How many deals make up a batch if no size is given.
-const BATCH_SIZE: usize = 65_536;
+/// A body that takes longer than a moment is read without the GIL.
+const LARGE: usize = 64 * 1024;
 
-/// Fills a table with documents.
+/// Fills a table with deals.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct TableBuilder(Mutex<Rows>);
 
 struct Rows {
     deals: DealBatchBuilder,
-    batches: Vec<RecordBatch>,
+    batch_size: usize,
+    batches: VecDeque<RecordBatch>,
     failures: Option<FailureBatchBuilder>,
     /// How many documents there were, including blank ones.
     count: usize,
@@ -36,16 +40,18 @@ struct Rows {
 
 /// Begins a table of deals; `scale` is None for decimals as strings.
 #[pyfunction]
-#[pyo3(signature = (scale, returns_errors))]
+#[pyo3(signature = (scale, returns_errors, batch_size))]
 pub(crate) fn open_table_builder(
     py: Python<'_>,
     scale: Option<u8>,
     returns_errors: bool,
+    batch_size: usize,
 ) -> PyResult<Bound<'_, PyAny>> {
     entry(py, || {
         Ok(TableBuilder(Mutex::new(Rows {
             deals: DealBatchBuilder::new(decimals(scale)?),
-            batches: Vec::new(),
+            batch_size,
+            batches: VecDeque::new(),
             failures: returns_errors.then(FailureBatchBuilder::new),
             count: 0,
         })))
@@ -81,7 +87,53 @@ impl TableBuilder {
         })
     }
 
-    /// The table.
+    /// Adds a result of `retrieve_many`: a whole response, or the failure of the deal with this index and identifier. Returns
+    /// the failure, also of a response that cannot be read.
+    fn add<'py>(
+        &self,
+        index: usize,
+        id: &str,
+        result: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = result.py();
+        let response = result.cast::<RawResponse>().map(Bound::get);
+        let read = match response {
+            Ok(RawResponse { response, .. }) => {
+                let read = || self.lock().read(response);
+                match response.body().len() {
+                    ..LARGE => read(),
+                    _ => gil::release(py, read),
+                }
+            }
+            Err(_) => result
+                .cast::<NativeFailure>()
+                .map_err(PyErr::from)
+                .map_err(Failure::from)
+                .map(|failure| failure.get().error()),
+        };
+        entry(py, || {
+            let Some(error) = read? else {
+                return Ok(None);
+            };
+            if let Some(failures) = &mut self.lock().failures {
+                failures.push_with_message(index, id, &error, &failure::text(&error));
+            }
+            Ok(Some(into_python(py, Err::<(), _>(Failure::Error(error)))?))
+        })
+    }
+
+    /// The next whole batch, as a table, if there is one.
+    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry(py, || {
+            let mut rows = self.lock();
+            let batch = rows.batches.pop_front();
+            let table =
+                batch.map(|batch| Table::new(rows.deals.schema().clone(), vec![batch], None));
+            Ok(table.map(|table| Bound::new(py, table)).transpose()?)
+        })
+    }
+
+    /// The table of all batches that were not taken, with the errors.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let mut rows = self.lock();
@@ -89,12 +141,15 @@ impl TableBuilder {
             let errors = match &mut rows.failures {
                 Some(failures) => {
                     let batch = failures.finish().map_err(failed)?;
-                    Some(Py::new(py, Table::new(failure_schema(), vec![batch]))?)
+                    Some(Py::new(
+                        py,
+                        Table::new(failure_schema(), vec![batch], None),
+                    )?)
                 }
                 None => None,
             };
-            let batches = std::mem::take(&mut rows.batches);
-            let table = Table::new(rows.deals.schema().clone(), batches).with_errors(errors);
+            let batches = std::mem::take(&mut rows.batches).into();
+            let table = Table::new(rows.deals.schema().clone(), batches, errors);
             Ok(Bound::new(py, table)?)
         })
     }
@@ -119,9 +174,7 @@ impl Rows {
             if document.trim_ascii().is_empty() {
                 continue;
             }
-            if !self.deals.has_room_for(document.len()) || self.deals.len() >= BATCH_SIZE {
-                self.finish_batch()?;
-            }
+            self.make_room(document.len())?;
             if let Err(error) = self.deals.push_json_with(document, unreadable) {
                 match &mut self.failures {
                     Some(failures) => failures.push_document(index, &error),
@@ -132,9 +185,32 @@ impl Rows {
         Ok(None)
     }
 
+    /// Reads a response; returns the error if it cannot be read.
+    fn read(&mut self, response: &dealkit::RawResponse) -> Outcome<Option<Arc<Error>>> {
+        let body = response.body();
+        self.make_room(body.len())?;
+        let read = self.deals.push_json_with(body, response.unreadable());
+        Ok(match read {
+            Ok(skipped) => {
+                response.tell_skipped(&skipped);
+                self.make_room(0)?;
+                None
+            }
+            Err(error) => Some(Arc::new(response.clone().into_decode_error(error))),
+        })
+    }
+
+    /// Finishes the batch if it is full, or has no room for a document of this length.
+    fn make_room(&mut self, length: usize) -> Outcome<()> {
+        if !self.deals.has_room_for(length) || self.deals.len() >= self.batch_size {
+            self.finish_batch()?;
+        }
+        Ok(())
+    }
+
     fn finish_batch(&mut self) -> Outcome<()> {
         if !self.deals.is_empty() {
-            self.batches.push(self.deals.finish().map_err(failed)?);
+            self.batches.push_back(self.deals.finish().map_err(failed)?);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Many calls, as Python sees them: inputs are pushed, and results are taken one by one or as batches of a table.
+//! Many calls, as Python sees them: inputs are pushed, and results are taken.
 //!
 //! No result of a create may be lost, wherever a Python signal handler raises: results that have come are appended to
 //! a list of the caller's, inputs that were pushed are counted, and creates that are given up yield results like the
@@ -10,18 +10,15 @@ use dealkit::{Bulk, CreateRow, InFlight, Work};
 use pyo3::{prelude::*, types::PyList};
 
 use super::{
-    columns::{Columns, End, TableOptions},
     inputs::{self, Input},
     job::{self, Shared, State},
     questions,
-    reader::Reader,
 };
 use crate::{
-    arrow::table::{Table, stream_capsule},
     calls::{call::Options, mailbox::Mailbox, runtime},
     models::{item::Item, response::ReadAs},
     python::{
-        failure::{Failure, Outcome, entry, into_python},
+        failure::{Failure, Outcome, entry},
         gil,
     },
 };
@@ -29,16 +26,12 @@ use crate::{
 /// How many bytes of bodies are read in one go, or one body if it has more: signals are not checked in the meantime.
 const READ_AT_ONCE: usize = 256 * 1024;
 
-/// Calls in flight. The caller pushes the inputs. It never has more of them in flight than it wants, unless the results
-/// become a table, which sees to that itself.
+/// Calls in flight. The caller pushes the inputs, and sees to it that no more of them are in flight than it wants.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
     shared: Arc<Shared>,
     read_as: ReadAs,
-    raw: bool,
     are_rows: bool,
-    /// Whether a C library takes the batches.
-    has_reader: bool,
 }
 
 /// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
@@ -51,27 +44,20 @@ impl Many {
         client: &dealkit::Client,
         ordered: bool,
         options: Option<&Options>,
-        raw: bool,
-        table: Option<TableOptions>,
     ) -> Outcome<Self> {
         let many = client.deals().retrieve_many(iter::empty::<String>());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
-        let (columns, deals) = table.map(Columns::new).transpose()?.unzip();
         let background = runtime::background()?;
-        let (shared, task) = Shared::new(columns, calls.job(), background.clone());
-        let has_reader = table.is_some_and(|(.., own_thread)| own_thread);
-        let background = (!has_reader).then_some(background);
+        let (shared, task) = Shared::new(calls.job(), background.clone());
         let take = |input| match input {
             Input::Id(id) => Some(id),
             Input::Row(_) => None,
         };
-        job::start(calls, (&shared, task), take, deals, None, background)?;
+        job::start(calls, (&shared, task), take, None, &background);
         Ok(Self {
             shared,
             read_as: Some(dealkit::Deal::SCHEMA),
-            raw,
             are_rows: false,
-            has_reader,
         })
     }
 
@@ -80,7 +66,6 @@ impl Many {
         client: &dealkit::Client,
         ordered: bool,
         options: Option<&Options>,
-        raw: bool,
         ledger: Option<&LedgerOptions>,
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
@@ -102,7 +87,7 @@ impl Many {
         let opening = ledger.map(|_| many.opening());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let background = runtime::background()?;
-        let (shared, task) = Shared::new(None, calls.job(), background.clone());
+        let (shared, task) = Shared::new(calls.job(), background.clone());
         if let Some(opening) = opening {
             let shared = Arc::clone(&shared);
             background.spawn(async move {
@@ -115,28 +100,20 @@ impl Many {
             Input::Row(row) => Some(row),
             Input::Id(_) => None,
         };
-        job::start(calls, (&shared, task), take, None, asked, Some(background))?;
+        job::start(calls, (&shared, task), take, asked, &background);
         Ok(Self {
             shared,
             read_as: Some(dealkit::Agent::SCHEMA),
-            raw,
             are_rows: true,
-            has_reader: false,
         })
     }
 
-    /// Hands over the inputs, unless they were begun already, and changes the state with them. If one of them has the wrong
-    /// type, none is handed over.
-    fn hand_over(
-        &self,
-        given: &Bound<'_, PyList>,
-        index: usize,
-        change: impl FnOnce(&mut State),
-    ) -> Outcome<()> {
+    /// Hands over the inputs, unless they were begun already; they may be the last, which are not sent. If one of them has
+    /// the wrong type, none is handed over.
+    fn hand_over(&self, given: &Bound<'_, PyList>, index: usize, gives_up: bool) -> Outcome<()> {
         self.shared.check()?;
         let state = self.shared.state.lock();
-        // A table that has ended says so elsewhere.
-        if state.has_all || (state.has_ended && state.columns.is_none()) {
+        if state.is_given_up || state.has_ended {
             return Err(Failure::Runtime(
                 "no further calls can be made here".to_owned(),
             ));
@@ -154,7 +131,7 @@ impl Many {
         state.inputs.append(&mut inputs);
         state.pushed += given.len();
         state.in_flight += given.len();
-        change(&mut state);
+        state.is_given_up = gives_up;
         drop(state);
         self.shared.changed.notify_one();
         Ok(())
@@ -179,15 +156,6 @@ impl Many {
         }
         Ok(state.items.drain(..count).collect())
     }
-
-    /// Does something with the table that the results become.
-    fn with_columns<T>(&self, work: impl FnOnce(&mut Columns) -> Outcome<T>) -> Outcome<T> {
-        self.shared.check()?;
-        match &mut self.shared.state.lock().columns {
-            Some(columns) => work(columns),
-            None => Err(Failure::Runtime("these calls make no table".to_owned())),
-        }
-    }
 }
 
 /// The queue of many calls, in the order in which they are pushed or as they are completed.
@@ -209,24 +177,9 @@ fn none_in_flight<I, W: Work>(
 impl Many {
     /// Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
     /// key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
-    /// `index` is the position of the first. If one of them has the wrong type, none is added. A table needs to know
-    /// which are the last.
-    #[pyo3(signature = (inputs, index, is_last=false))]
-    fn push<'py>(
-        &self,
-        inputs: &Bound<'py, PyList>,
-        index: usize,
-        is_last: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = inputs.py();
-        entry(py, || {
-            self.hand_over(inputs, index, |state| {
-                state.has_all = is_last;
-                if let Some(columns) = &mut state.columns {
-                    columns.wants_ids = false;
-                }
-            })
-        })
+    /// `index` is the position of the first. If one of them has the wrong type, none is added.
+    fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        entry(inputs.py(), || self.hand_over(inputs, index, false))
     }
 
     /// Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
@@ -240,14 +193,12 @@ impl Many {
         entry(py, || {
             self.shared.check()?;
             if !self.shared.state.lock().is_given_up {
-                self.hand_over(inputs, index, |state| {
-                    state.has_all = true;
-                    state.is_given_up = true;
-                })?;
+                self.hand_over(inputs, index, true)?;
             }
             Ok(())
         })
     }
+
     /// How many were pushed in total.
     #[getter]
     fn pushed(&self) -> usize {
@@ -279,15 +230,15 @@ impl Many {
     /// None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
     /// (whether it is from an earlier run, the identifier of the agent that was created then or None, when it was sent in
     /// milliseconds since 1970 or None, why the ledger does not have it or None). With an agent of an earlier run, the
-    /// value is None.
-    fn take<'py>(&self, ready: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+    /// value is None; a response is whole if `raw` is set.
+    fn take<'py>(&self, ready: &Bound<'py, PyList>, raw: bool) -> PyResult<Bound<'py, PyAny>> {
         let py = ready.py();
         entry(py, || {
             let taken = PyList::empty(py);
             let items = self.taken()?;
             let count = items.len();
             for item in items.into_iter().rev() {
-                taken.append(item.parts(py, self.read_as, self.raw)?)?;
+                taken.append(item.parts(py, self.read_as, raw)?)?;
             }
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;
@@ -376,93 +327,10 @@ impl Many {
     fn close(&self) {
         self.shared.end();
     }
-
-    /// What has happened to a table: how many deals have come, whether more identifiers are wanted, the watched calls that
-    /// have ended, with the failure of each, and whether everything has ended. Nothing is reported twice.
-    fn news<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        // The end of the interpreter cancels every stream, which must not look like a complete one.
-        gil::end_if_left_behind(py);
-        entry(py, || {
-            let has_ended = self.shared.state.lock().has_ended;
-            let (come, wants_ids, news) = self.with_columns(|columns| Ok(columns.news()))?;
-            let ended = PyList::empty(py);
-            for (index, error) in news {
-                let failure = error.map(|error| into_python::<()>(py, Err(Failure::Error(error))));
-                ended.append((index, failure.transpose()?))?;
-            }
-            Ok((come, wants_ids, ended, has_ended))
-        })
-    }
-
-    /// The next batch, as a table, if one has come.
-    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            let table = self.with_columns(|columns| {
-                let batch = columns.batches.pop_front();
-                Ok(batch.map(|batch| Table::new(Arc::clone(&columns.schema), vec![batch])))
-            })?;
-            self.shared.changed.notify_one();
-            Ok(table.map(|table| Bound::new(py, table)).transpose()?)
-        })
-    }
-
-    /// The deal whose failure has ended the table, if there is one: its index, its identifier, and its failure.
-    fn failed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            match self.with_columns(|columns| Ok(columns.end.clone()))? {
-                End::Failed(index, id, error) => {
-                    let failure = into_python(py, Err::<(), _>(Failure::Error(error)))?;
-                    Ok(Some((index, id, failure)))
-                }
-                End::Broken(text) => Err(Failure::Runtime(text)),
-                End::Whole | End::Cancelled => Ok(None),
-            }
-        })
-    }
-
-    /// These tables combined into one, with the errors of the deals that failed, if they are to be returned.
-    fn whole<'py>(&self, tables: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
-        let py = tables.py();
-        entry(py, || {
-            let batches = Table::batches_of(tables)?;
-            let (schema, errors) = self.with_columns(|columns| {
-                Ok((Arc::clone(&columns.schema), columns.table_of_errors()))
-            })?;
-            let errors = errors.map(|errors| Py::new(py, errors)).transpose()?;
-            Ok(Bound::new(
-                py,
-                Table::new(schema, batches).with_errors(errors),
-            )?)
-        })
-    }
-
-    /// The deals that failed, as a table, if they are to be returned. A failure if not all deals have come yet.
-    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            if !self.shared.state.lock().has_ended {
-                return Err(Failure::Runtime(
-                    "the errors are known once the last deal has arrived".to_owned(),
-                ));
-            }
-            self.with_columns(|columns| Ok(columns.table_of_errors()))
-        })
-    }
-
-    /// The batches as an Arrow stream, in a capsule. It retrieves while it is read, and releasing it cancels the
-    /// calls in flight.
-    fn capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            let schema = self.with_columns(|columns| Ok(Arc::clone(&columns.schema)))?;
-            stream_capsule(py, Reader::new(Arc::clone(&self.shared), schema))
-        })
-    }
 }
 
 impl Drop for Many {
     fn drop(&mut self) {
-        // A stream that is read in C is ended by its reader.
-        if !self.has_reader {
-            self.close();
-        }
+        self.close();
     }
 }

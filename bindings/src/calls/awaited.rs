@@ -83,16 +83,6 @@ impl<T> Awaited<T> {
         }
     }
 
-    /// Waits while the condition holds, and returns the state after that.
-    pub(crate) fn wait_while(&self, mut is_so: impl FnMut(&T) -> bool) -> Locked<'_, T> {
-        let mut inner = self.inner();
-        inner.threads += 1;
-        let waited = self.changed.wait_while(inner, |inner| is_so(&inner.state));
-        inner = waited.unwrap_or_else(PoisonError::into_inner);
-        inner.threads -= 1;
-        Locked(inner)
-    }
-
     /// Waits while the condition holds, but only briefly, so that Python code can check for signals in between.
     pub(crate) fn wait_a_little_while(&self, mut is_so: impl FnMut(&T) -> bool) -> Locked<'_, T> {
         let mut inner = self.inner();

@@ -132,10 +132,6 @@ pub(crate) type Sent = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub(crate) type SentCall = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
 
 impl Observer {
-    pub(crate) fn is_there(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Makes a call, and reports on it.
     pub(crate) fn send(self, call: Call<RawResponse>) -> SentCall {
         match self.0 {

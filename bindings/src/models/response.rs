@@ -70,7 +70,7 @@ pub(crate) fn read<'py>(
 /// A whole response: status, headers and raw body, along with the value.
 #[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawResponse {
-    response: dealkit::RawResponse,
+    pub(crate) response: dealkit::RawResponse,
     read_as: ReadAs,
 }
 

@@ -105,6 +105,16 @@ impl NativeFailure {
     }
 }
 
+impl NativeFailure {
+    /// The error of the core, if it is one.
+    pub(crate) fn error(&self) -> Option<Arc<Error>> {
+        match &self.0 {
+            Failure::Error(error) => Some(Arc::clone(error)),
+            _ => None,
+        }
+    }
+}
+
 impl Failure {
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
         let attributes = PyDict::new(py);

@@ -84,11 +84,11 @@ class _Creations(Window[Creation[T]]):
             # Whether the ledger is open, if there is one.
             self._is_open = path is None
             opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
-            return unwrap(service.open().create_many(ordered, native_options(options), raw, opening))
+            return unwrap(service.open().create_many(ordered, native_options(options), opening))
 
         source, total, many = _begun(given, begin, key, resend_unknown, resolve, wait_in_flight)
         call: Any = agent_row({}, False)
-        super().__init__(source, many, service.describe(call), concurrency, on_error)
+        super().__init__(source, many, service.describe(call), concurrency, on_error, raw)
         self._validate = validate
         # Why the ledger lacks the result of some row.
         self._unrecorded: DealkitError | None = None
@@ -193,7 +193,7 @@ class _Creations(Window[Creation[T]]):
                 del self._ready[-1]
             if many.in_flight == 0:
                 return
-            unwrap(many.take(self._ready))
+            unwrap(many.take(self._ready, self._is_raw))
             if not self._ready:
                 unwrap(many.wait())
 

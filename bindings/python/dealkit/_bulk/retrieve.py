@@ -15,7 +15,7 @@ from dealkit._native import Failure
 from dealkit.arrow import AsyncDealTable, DealTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Literal
 
     from dealkit._bulk.progress import Progress
@@ -29,9 +29,9 @@ A = TypeVar("A")
 class _Deals(Window[T], Generic[T, A]):
     """What both iterators have in common."""
 
-    __slots__ = ("_options", "_ordered", "_service")
+    __slots__ = ()
 
-    _in_batches: ClassVar[type[Retrieval]]
+    _of_table: ClassVar[type[Retrieval]]
     _table: ClassVar[Any]
 
     def __init__(
@@ -54,12 +54,9 @@ class _Deals(Window[T], Generic[T, A]):
         except TypeError:
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = service.open()
-        self._service = service
-        self._ordered = ordered
-        self._options = native_options(options)
-        many = unwrap(engine.many(ordered, self._options, raw))
+        many = unwrap(engine.many(ordered, native_options(options)))
         description = engine.describe(unwrap(_native.retrieve_deal("id")))
-        super().__init__(source, many, description, concurrency, on_error)
+        super().__init__(source, many, description, concurrency, on_error, raw)
         self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 
     def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
@@ -113,22 +110,16 @@ class _Deals(Window[T], Generic[T, A]):
         """
         return self._table(self, decimals, scale, batch_size)  # type: ignore[no-any-return]
 
-    def _hand_on(self) -> Iterator[str]:
-        """The identifiers, for a table to retrieve instead. The iterator has then ended."""
+    def _retrieval(self, builder: _native.TableBuilder) -> Retrieval:
+        """What does the work of the iterator for a table, with nothing in flight. The iterator itself has then ended."""
         with self._lock:
             many, ids = self._many, self._source
             if many is None or ids is None or self._taken or many.pushed:
                 raise RuntimeError("call to_arrow() before taking any deal from the iterator")
             self._many = self._source = None
-        many.close()
-        return ids
-
-    def _retrieval(self, ids: Iterator[str], batch_size: int, scale: int | None, own_thread: bool) -> Retrieval:
-        """What does the work of the iterator for a table, with nothing in flight."""
-        table = self._concurrency, batch_size, scale, self._returns_errors, own_thread
-        native = unwrap(self._service.open().many(self._ordered, self._options, False, table))
-        progress, self._progress = self._progress, None
-        return self._in_batches(ids, native, self._description, self._concurrency, progress)
+            progress, self._progress = self._progress, None
+        on_error = "return" if self._returns_errors else "raise"
+        return self._of_table(ids, many, self._description, self._concurrency, on_error, progress, builder)
 
     def _close(self) -> None:
         super()._close()
@@ -141,7 +132,7 @@ class DealIterator(_Deals[T, DealTable], SyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
-    _in_batches = SyncRetrieval
+    _of_table = SyncRetrieval
     _table = DealTable
 
 
@@ -149,5 +140,5 @@ class AsyncDealIterator(_Deals[T, AsyncDealTable], AsyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
 
     __slots__ = ()
-    _in_batches = AsyncRetrieval
+    _of_table = AsyncRetrieval
     _table = AsyncDealTable

@@ -52,6 +52,7 @@ class Window(Generic[R]):
         "_description",
         "_first",
         "_handing",
+        "_is_raw",
         "_is_taking",
         "_lock",
         "_many",
@@ -74,6 +75,7 @@ class Window(Generic[R]):
         description: Any,
         concurrency: int,
         on_error: str,
+        raw: bool,
     ) -> None:
         self._source = source
         self._many = many
@@ -92,6 +94,7 @@ class Window(Generic[R]):
         self._handing: dict[int, R] = {}
         self._process = getpid()
         self._returns_errors = on_error == "return"
+        self._is_raw = raw
         self._progress: Display | None = None
         self._description = description
         # The watched calls in flight, by index.
@@ -154,13 +157,15 @@ class Window(Generic[R]):
                     if not self._is_taking:
                         self._close()
                     return None
-                unwrap(many.take(self._ready))
+                unwrap(many.take(self._ready, self._is_raw))
                 if not self._ready:
                     self._attend(many)
                     return many
-            result = self._result(*self._ready[-1])
+            # What logs a call may close this.
+            ready = self._ready
+            result = self._result(*ready[-1])
             self._handing[thread] = result
-            del self._ready[-1]
+            del ready[-1]
             if self._progress is not None:
                 self._progress.advance()
             return None

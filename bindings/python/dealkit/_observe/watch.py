@@ -26,36 +26,34 @@ _INTERVAL = 0.25
 
 
 class Watched:
-    """A call that is watched, or all calls of one stream, which have no spans of their own."""
+    """A call that is watched."""
 
-    __slots__ = ("_began", "_description", "_end", "_is_stream", "_level", "_meter", "_span", "native")
+    __slots__ = ("_began", "_description", "_end", "_level", "_meter", "_span", "native")
 
     def __init__(
         self,
         level: int,
         description: Description,
         meter: metrics.Meter | None,
-        span: Any = None,
-        headers: list[tuple[str, str]] | None = None,
-        is_stream: bool = False,
+        span: Any,
+        headers: list[tuple[str, str]],
     ) -> None:
         needed = log.INFO if span is None and meter is None else log.DEBUG
-        self.native = unwrap(_native.watch(min(level, needed), headers or []))
+        self.native = unwrap(_native.watch(min(level, needed), headers))
         self._level, self._description, self._meter, self._span = level, description, meter, span
-        self._is_stream = is_stream
         self._began = monotonic()
         # What was traced when the call ended, and its level.
         self._end: tuple[int, dict[str, Any]] | None = None
         self._count(1)
 
     def _count(self, calls: int) -> None:
-        if self._meter is not None and not self._is_stream:
+        if self._meter is not None:
             self._meter.count(calls)
 
     def flush(self) -> None:
         """Reports what has been traced since the last time."""
         for level, at, fields in unwrap(self.native.take()):
-            if "dealkit.outcome" in fields and not self._is_stream:
+            if "dealkit.outcome" in fields:
                 # Not reported yet: reading the response, which comes afterwards, may fail.
                 self._end = level, fields
                 continue
@@ -82,8 +80,6 @@ class Watched:
     def end(self, error: BaseException | None) -> None:
         """The call has ended, with this exception if there is one."""
         self.flush()
-        if self._is_stream:
-            return  # Each was reported when it ended.
         self._count(-1)
         level, fields = self._end or self._cancelled(error)
         if error is not None and fields["error.type"] is None:
@@ -148,12 +144,6 @@ def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
     if span is None and meter is None and level == log.NEVER:
         return _UNWATCHED
     return Watched(level, description, meter, span, headers)
-
-
-def of_many(description: Description) -> Watched | None:
-    """Begins to watch the calls of a stream, if anybody is watching."""
-    level, meter = log.level(), metrics.of(description)
-    return None if meter is None and level == log.NEVER else Watched(level, description, meter, is_stream=True)
 
 
 def described(description: Description) -> Description:
