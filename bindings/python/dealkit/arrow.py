@@ -51,7 +51,7 @@ def deals_to_arrow(
 ) -> Table:
     """Turns deals that you already have into a table: models, or JSON documents such as the lines of an export.
 
-    Documents are read straight into columns. Blank lines are skipped.
+    Documents become columns without a Python object. Blank lines are skipped.
 
     Args:
         deals: The deals: models or documents, or a mixture of both.

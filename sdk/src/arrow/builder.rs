@@ -2,16 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-use arrow_array::{RecordBatch, StructArray, cast::AsArray};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_array::{
+    RecordBatch,
+    builder::{ArrayBuilder as _, StructBuilder},
+};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 
-use super::{cell::Cell, column::Column, decimals::Decimals};
+use super::{
+    columns::{Cell as _, columns},
+    decimals::Decimals,
+};
 use crate::{
-    contract::schema::FieldKind,
     json::{
         decode_error::{DecodeError, Reason},
-        document, explain,
-        lexer::Lexer,
         unreadable::{Unreadable, UnreadableField},
     },
     model::Deal,
@@ -39,14 +42,10 @@ use crate::{
 /// assert_eq!(schema.field_with_name("expiry_date").unwrap().data_type().to_string(), "Date32");
 /// ```
 pub fn schema(decimals: Decimals) -> SchemaRef {
-    match <<Deal as Cell>::Column as Column>::data_type(decimals) {
-        DataType::Struct(fields) => Arc::new(Schema::new(fields)),
-        // A deal is a struct.
-        _ => Arc::new(Schema::empty()),
-    }
+    Arc::new(Schema::new(columns(Deal::SCHEMA, decimals)))
 }
 
-/// Fills batches with deals: JSON goes straight into columns, without a model in between.
+/// Fills batches with deals, from JSON or from models.
 ///
 /// A document that cannot be read is an error, and leaves the batch as it was.
 ///
@@ -94,7 +93,7 @@ while let Some(item) = responses.next().await {
 pub struct DealBatchBuilder {
     decimals: Decimals,
     schema: SchemaRef,
-    columns: <Deal as Cell>::Column,
+    columns: StructBuilder,
     /// How many bytes of JSON the columns hold: no string in a column is longer than its text in the document.
     bytes: usize,
 }
@@ -105,10 +104,11 @@ impl DealBatchBuilder {
 
     /// An empty builder.
     pub fn new(decimals: Decimals) -> Self {
+        let schema = schema(decimals);
         Self {
             decimals,
-            schema: schema(decimals),
-            columns: Column::new(decimals),
+            columns: StructBuilder::from_fields(schema.fields().clone(), 0),
+            schema,
             bytes: 0,
         }
     }
@@ -167,15 +167,13 @@ impl DealBatchBuilder {
         unreadable: Unreadable,
     ) -> Result<Vec<UnreadableField>, DecodeError> {
         let body = body.as_ref();
-        document::check_size(body)?;
         self.check_room(body)?;
-        if self.lexed(body).is_ok() {
-            return Ok(Vec::new());
-        }
-        // The model says what is wrong, and has the last of fields that occur twice.
         let deal = Deal::from_json_with(body, unreadable)?;
-        self.written(&deal, body)?;
-        Ok(deal.unreadable())
+        self.add(&deal, body)?;
+        Ok(match unreadable {
+            Unreadable::Error => Vec::new(),
+            Unreadable::Skip => deal.unreadable(),
+        })
     }
 
     /// Adds a deal.
@@ -186,18 +184,17 @@ impl DealBatchBuilder {
         // Serializing a model cannot fail.
         let body = serde_json::to_vec(deal).unwrap_or_default();
         self.check_room(&body)?;
-        self.written(deal, &body)
+        self.add(deal, &body)
     }
 
     /// Takes the deals out as one batch.
     ///
     /// # Errors
-    /// None that is known: what the columns hold always fits. Arrow's constructors check it once more.
+    /// None that is known: what the columns hold always fits. Arrow's constructor checks it once more.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.bytes = 0;
-        let deals = self.columns.finish(self.decimals)?;
-        let deals: &StructArray = deals.as_struct();
-        RecordBatch::try_new(Arc::clone(&self.schema), deals.columns().to_vec())
+        let (_, columns, _) = self.columns.finish().into_parts();
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
 
     fn check_room(&self, body: &[u8]) -> Result<(), DecodeError> {
@@ -208,36 +205,15 @@ impl DealBatchBuilder {
         }
     }
 
-    /// Adds the deal of a document, if it can be read and the columns can hold it.
-    fn lexed(&mut self, body: &[u8]) -> Result<(), usize> {
-        let text = str::from_utf8(document::without_bom(body)).map_err(|_| 0_usize)?;
-        self.lex(Lexer::new(text))?;
-        self.bytes += body.len();
-        Ok(())
-    }
-
-    /// Adds the deal of a document, or says at which byte the columns refused it.
-    fn lex(&mut self, mut lexer: Lexer<'_>) -> Result<(), usize> {
-        let row = self.len();
-        let lexed = Deal::lex(&mut lexer, &mut self.columns).and_then(|()| lexer.end());
-        if lexed.is_err() {
-            self.columns.truncate(row);
-            return Err(lexer.position());
+    /// Adds the deal of this document, unless a number does not fit.
+    fn add(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
+        if let Some(mut path) = deal.misfit(self.decimals) {
+            path.reverse();
+            let reason = Reason::DoesNotFit(self.decimals.to_string());
+            return Err(DecodeError::new(&path, reason, body));
         }
-        Ok(())
-    }
-
-    /// Adds a deal as it is written, which is only refused for a number that does not fit.
-    fn written(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
-        let kind = FieldKind::One(Deal::SCHEMA);
-        let written = serde_json::to_vec(deal).unwrap_or_default();
-        // Fields that could not be read are written as they were.
-        let readable = explain::set_aside(&written, kind)?;
-        self.lex(readable.lexer()).map_err(|at| {
-            let path = explain::path_of_number(readable.text().as_bytes(), kind, at);
-            DecodeError::new(&path, Reason::DoesNotFit(self.decimals.to_string()), body)
-        })?;
-        self.bytes += written.len();
+        Deal::add(Some(deal), &mut self.columns, self.decimals);
+        self.bytes += body.len();
         Ok(())
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use arrow_schema::DataType;
 
+use crate::value::Decimal;
+
 /// How the decimal numbers of deals are represented in a table: as `decimal128(38, 10)` by default.
 ///
 /// ```
@@ -69,13 +71,23 @@ impl fmt::Display for Decimals {
     }
 }
 
+impl Decimals {
+    /// The integer that represents a number in a column of this scale; `None` if that would be another number, or has too
+    /// many digits, or for text.
+    #[inline]
+    pub(super) fn digits(self, number: Decimal) -> Option<i128> {
+        let number = number.into_inner();
+        rescaled(number.mantissa(), number.scale(), self.0?)
+    }
+}
+
 /// The smallest number that has too many digits.
 const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
 
 /// The integer that represents `mantissa / 10^scale` with `wanted` digits after the point; `None` if that would be
 /// another number, or has too many digits.
 #[inline]
-pub(super) fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
+fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
     let wanted = u32::from(wanted);
     let value = if scale <= wanted {
         mantissa.checked_mul(10_i128.checked_pow(wanted - scale)?)?

@@ -1,14 +1,10 @@
 //! Batches of failures: one row for each deal that failed.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
-use arrow_array::{ArrayRef, RecordBatch, types::Int64Type};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-use super::{
-    column::{Column, Plain, Text},
-    decimals::Decimals,
-};
 use crate::json::decode_error::DecodeError;
 
 /// The schema of a table of failures: `index` (`int64`), then `id`, `kind`, `status` (`int64`), `outcome` and
@@ -34,33 +30,27 @@ pub fn failure_schema() -> SchemaRef {
 }
 
 /// Fills a batch with deals that failed; see [`DealBatchBuilder`](super::DealBatchBuilder) for an example.
-pub struct FailureBatchBuilder {
-    index: Plain<Int64Type>,
-    id: Text,
-    kind: Text,
-    status: Plain<Int64Type>,
-    outcome: Text,
-    message: Text,
+#[derive(Default)]
+pub struct FailureBatchBuilder(Vec<Failure>);
+
+struct Failure {
+    index: usize,
+    id: Option<String>,
+    kind: &'static str,
+    status: Option<u16>,
+    outcome: Option<&'static str>,
+    message: String,
 }
 
 impl FailureBatchBuilder {
     /// An empty builder.
     pub fn new() -> Self {
-        // There are no decimals here.
-        let decimals = Decimals::STRINGS;
-        Self {
-            index: Column::new(decimals),
-            id: Column::new(decimals),
-            kind: Column::new(decimals),
-            status: Column::new(decimals),
-            outcome: Column::new(decimals),
-            message: Column::new(decimals),
-        }
+        Self::default()
     }
 
     /// The number of failures.
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.0.len()
     }
 
     /// Whether there are none.
@@ -84,29 +74,26 @@ impl FailureBatchBuilder {
         error: &crate::Error,
         message: &str,
     ) {
-        self.push_index(index);
-        self.id.push(id);
-        self.kind.push(error.kind().as_str());
-        match error.status() {
-            Some(status) => self.status.push(status.as_u16().into()),
-            None => self.status.push_nothing(),
-        }
-        self.outcome.push(error.outcome().as_str());
-        self.message.push(message);
+        self.0.push(Failure {
+            index,
+            id: Some(id.to_owned()),
+            kind: error.kind().as_str(),
+            status: error.status().map(|status| status.as_u16()),
+            outcome: Some(error.outcome().as_str()),
+            message: message.to_owned(),
+        });
     }
 
     /// Adds the error of a document supplied by the caller.
     pub fn push_document(&mut self, index: usize, error: &DecodeError) {
-        self.push_index(index);
-        self.id.push_nothing();
-        self.kind.push("decode");
-        self.status.push_nothing();
-        self.outcome.push_nothing();
-        self.message.push(&error.to_string());
-    }
-
-    fn push_index(&mut self, index: usize) {
-        self.index.push(i64::try_from(index).unwrap_or(i64::MAX));
+        self.0.push(Failure {
+            index,
+            id: None,
+            kind: "decode",
+            status: None,
+            outcome: None,
+            message: error.to_string(),
+        });
     }
 
     /// Takes the failures out as one batch.
@@ -114,22 +101,26 @@ impl FailureBatchBuilder {
     /// # Errors
     /// When their texts take more than 2 GiB.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let decimals = Decimals::STRINGS;
+        let rows = mem::take(&mut self.0);
+        let texts = rows
+            .iter()
+            .flat_map(|row| [row.id.as_deref(), Some(&row.message)]);
+        let bytes: usize = texts.flatten().map(str::len).sum();
+        i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
+        fn strings(rows: &[Failure], of: impl Fn(&Failure) -> Option<&str>) -> ArrayRef {
+            Arc::new(rows.iter().map(of).collect::<StringArray>())
+        }
+        let indexes = rows.iter().map(|row| row.index as i64);
+        let statuses = rows.iter().map(|row| row.status.map(i64::from));
         let columns: Vec<ArrayRef> = vec![
-            self.index.finish(decimals)?,
-            self.id.finish(decimals)?,
-            self.kind.finish(decimals)?,
-            self.status.finish(decimals)?,
-            self.outcome.finish(decimals)?,
-            self.message.finish(decimals)?,
+            Arc::new(Int64Array::from_iter_values(indexes)),
+            strings(&rows, |row| row.id.as_deref()),
+            strings(&rows, |row| Some(row.kind)),
+            Arc::new(statuses.collect::<Int64Array>()),
+            strings(&rows, |row| row.outcome),
+            strings(&rows, |row| Some(&row.message)),
         ];
         RecordBatch::try_new(failure_schema(), columns)
-    }
-}
-
-impl Default for FailureBatchBuilder {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

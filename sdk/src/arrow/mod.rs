@@ -2,16 +2,14 @@
 //! reads Arrow (Parquet writers, DataFusion, Polars, DuckDB, …).
 //!
 //! * [`schema`]: the columns, derived from the same table as [`Deal`](crate::Deal).
-//! * [`DealBatchBuilder`]: JSON straight into columns, a batch at a time.
+//! * [`DealBatchBuilder`]: JSON or models into columns, a batch at a time.
 //! * [`FailureBatchBuilder`]: the deals that failed, as a table of their own.
 //! * [`Decimals`]: how decimal numbers are represented in the table. None is ever rounded.
 
 mod builder;
-mod cell;
-mod column;
+mod columns;
 mod decimals;
 mod failures;
-mod rows;
 
 /// The crate whose `RecordBatch` the builders produce, in the version that dealkit uses.
 pub use arrow_array;

@@ -33,12 +33,6 @@ pub struct SetAside<'a> {
 }
 
 impl SetAside<'_> {
-    /// The document with the nulls in it.
-    #[cfg(feature = "arrow")]
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Starts at the beginning of the document.
     pub fn lexer(&self) -> Lexer<'_> {
         Lexer::with_values_aside(&self.text, &self.values)
@@ -76,20 +70,6 @@ pub fn set_aside(body: &[u8], kind: FieldKind) -> Result<SetAside<'_>, DecodeErr
     }
     text.push_str(walk.lexer.slice_from(from));
     Ok(SetAside { text, values })
-}
-
-/// The path of the number that ends `at` this byte of a document of this kind.
-#[cfg(feature = "arrow")]
-#[cold]
-pub(crate) fn path_of_number(json: &[u8], kind: FieldKind, at: usize) -> Vec<Step<'_>> {
-    let is_part =
-        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
-    let before = json.get(..at).unwrap_or(json);
-    let start = before.iter().rposition(|byte| !is_part(byte));
-    // Where the document ends instead, the walk stops.
-    let mut walk = Walk::new(before.get(..=start.unwrap_or_default()).unwrap_or(before));
-    let _ = walk.value(kind, Presence::Required);
-    walk.path
 }
 
 /// The error of a document whose reader was stopped.

@@ -1,7 +1,7 @@
 //! Deals as tables: the schema, exact values, and what is refused.
 
 use dealkit::{
-    Deal, Unreadable,
+    Deal,
     arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder, arrow_array, arrow_schema, schema},
 };
 
@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use serde_json::Value;
 
-use crate::vectors::{bytes, contract, name, vectors};
+use crate::vectors::contract;
 
 const DEAL: &str = r#"{"id": "d_1", "expiry_date": "2024-02-29", "created_at": "1969-12-31T23:59:59.999999999Z",
     "listing_contract": {"sale_price": 450000.0, "address": {"city": "B\u00fcrglen"}},
@@ -181,35 +181,6 @@ fn check_struct(found: &DataType, name: &str, schemas: &Value) {
             field.name()
         );
     }
-}
-
-#[test]
-fn vectors_are_read_and_refused_as_by_models() {
-    let (mut read, mut refused) = (0, 0);
-    for case in vectors::<Value>("deals.json", 50) {
-        let document = bytes(&case);
-        for unreadable in [Unreadable::Error, Unreadable::Skip] {
-            let mut straight = DealBatchBuilder::new(Decimals::STRINGS);
-            let model = Deal::from_json_with(&document, unreadable);
-            match (model, straight.push_json_with(&document, unreadable)) {
-                (Ok(deal), Ok(skipped)) => {
-                    assert_eq!(skipped, deal.unreadable());
-                    let mut by_model = DealBatchBuilder::new(Decimals::STRINGS);
-                    by_model.push(&deal).unwrap();
-                    let (straight, by_model) =
-                        (straight.finish().unwrap(), by_model.finish().unwrap());
-                    assert_eq!(straight, by_model, "{}", name(&case));
-                    read += 1;
-                }
-                (Err(error), Err(found)) => {
-                    assert_eq!(error, found, "{}", name(&case));
-                    refused += 1;
-                }
-                (model, table) => panic!("{}: {model:?}, {table:?}", name(&case)),
-            }
-        }
-    }
-    assert!(read > 20 && refused > 20, "{read} read, {refused} refused");
 }
 
 #[test]
