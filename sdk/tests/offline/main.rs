@@ -8,7 +8,6 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
-mod building;
 mod contract;
 mod decimal;
 mod errors_without_values;

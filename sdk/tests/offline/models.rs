@@ -181,48 +181,6 @@ fn agents_are_read_as_the_contract_says() {
     read_all("agents.json", 20, |document| Agent::from_json(document));
 }
 
-/// A model can be read from any deserializer, not only from text: users' tests build one from `json!`.
-#[test]
-fn models_are_read_from_values_too() {
-    let value = serde_json::json!({
-        "id": "d_1",
-        "created_at": "2024-01-01T00:00:00+02:00",
-        "sides": [{"side_percentage": 12.5, "agent_units": null}],
-        "new_member": [1],
-    });
-    let deal: Deal = serde_json::from_value(value).unwrap();
-    assert_eq!(deal.sides[0].side_percentage.unwrap().to_string(), "12.5");
-    assert_eq!(
-        deal.created_at.unwrap().to_rfc3339(),
-        "2023-12-31T22:00:00+00:00"
-    );
-    assert_eq!(deal.get("new_member").unwrap().as_str(), "[1]");
-}
-
-#[test]
-fn an_error_shows_no_value() {
-    let document = r#"{"id": "d_1", "expiry_date": "CANARY, expected a CANARY at line 1", "metadata": {"k": 1}}"#;
-    let error = Deal::from_json(document).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "at expiry_date: expected a date YYYY-MM-DD, found a string"
-    );
-    assert!(!format!("{error:?}").contains("CANARY"));
-
-    let error = Deal::from_json(r#"{"id": {"CANARY": 1}}"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "at id: expected a string, found an object"
-    );
-    let error = Deal::from_json(r#"{"id": "d", "contacts": "CANARY"}"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "at contacts: expected an array of objects, found a string"
-    );
-    let error = Deal::from_json("").unwrap_err();
-    assert_eq!(error.to_string(), "expected JSON, found an empty body");
-}
-
 #[test]
 fn a_document_that_ends_early_says_where() {
     for (document, told) in [
@@ -234,6 +192,7 @@ fn a_document_that_ends_early_says_where() {
             "{\n  \"id\": \"CANARY",
             "at id: the document ends early, line 2 column 15",
         ),
+        ("", "expected JSON, found an empty body"),
         (" ", "the document ends early, line 1 column 1"),
         (
             r#"{"id": "d", "contacts": [{}"#,

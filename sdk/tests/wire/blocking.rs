@@ -10,94 +10,19 @@ use std::{
 };
 
 use dealkit::{
-    ErrorKind, Method, Outcome, RetryPolicy,
+    ErrorKind, Outcome,
     blocking::{CancelHandle, Client},
 };
 
 use crate::{
-    mock::{DEAL, Service, builder, header},
+    mock::{DEAL, builder},
     peer::{FINE, Http1, KEY, PATIENCE, Peer, Step, ada, answer},
 };
-
-fn blocking(service: &Service) -> Client {
-    Client::new(service.client()).unwrap()
-}
 
 /// A client whose calls are sure to end, whatever happens in the test.
 fn patient(url: String) -> Client {
     let client = builder(url).timeout(Duration::from_secs(10)).build();
     Client::new(client.unwrap()).unwrap()
-}
-
-#[test]
-fn its_requests_are_the_async_client_s() {
-    let client = builder("http://127.0.0.1:9/api")
-        .header("x-team", "blue")
-        .build()
-        .unwrap();
-    let blocking = Client::new(client.clone()).unwrap();
-    let pairs = [
-        (
-            client
-                .agents()
-                .create(ada())
-                .header("x-one", "1")
-                .into_request()
-                .unwrap(),
-            blocking
-                .agents()
-                .create(ada())
-                .header("x-one", "1")
-                .into_request()
-                .unwrap(),
-        ),
-        (
-            client.deals().retrieve("a/b").into_request().unwrap(),
-            blocking.deals().retrieve("a/b").into_request().unwrap(),
-        ),
-        (
-            client
-                .request(Method::PUT, ["x"])
-                .query("a", "b")
-                .json(&[1])
-                .into_request()
-                .unwrap(),
-            blocking
-                .request(Method::PUT, ["x"])
-                .query("a", "b")
-                .json(&[1])
-                .into_request()
-                .unwrap(),
-        ),
-    ];
-    for (one, other) in pairs {
-        assert_eq!(one.method(), other.method());
-        assert_eq!(one.uri(), other.uri());
-        assert_eq!(one.headers(), other.headers());
-        assert_eq!(one.body(), other.body());
-    }
-    let error = blocking.deals().retrieve("").into_request().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Validation);
-}
-
-#[test]
-fn it_is_built_with_the_options_of_the_async_client() {
-    let service = Service::answering_blocking(200, DEAL);
-    let settings = Client::builder()
-        .base_url(service.url())
-        .service_key(KEY)
-        .timeout(Duration::from_secs(7))
-        .retry(RetryPolicy::never())
-        .header("x-team", "blue");
-    let client = settings.clone().build().unwrap();
-    assert_eq!(client.timeout(), Duration::from_secs(7));
-    assert_eq!(client.max_retries(), 0);
-    assert_eq!(client.deals().retrieve("d_1").send().unwrap().id, "d_1");
-    assert_eq!(header(&service.only(), "x-team"), ["blue"]);
-
-    let error = settings.service_key("two words").build().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("service_key"), "{error}");
 }
 
 /// The second client finds the first one's connection alive, although nothing has run between the calls.
@@ -118,31 +43,6 @@ fn it_shares_connections_with_another() {
     drop((client, other));
     let counts = peer.finish_blocking();
     assert_eq!((counts.connections, counts.requests), (1, 4));
-}
-
-#[test]
-fn its_errors_are_the_async_client_s() {
-    let service =
-        Service::answering_blocking(404, r#"{"title":"Not found","detail":"no such deal"}"#);
-    let client = blocking(&service);
-    let error = client.deals().retrieve("d_9").send().unwrap_err();
-    assert!(error.is_not_found());
-    assert_eq!(
-        error.to_string(),
-        "GET /v1/deals/{id}: 404 Not Found: Not found - no such deal"
-    );
-    let error = client.deals().retrieve("..").send().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Validation);
-    assert_eq!(service.arrived().len(), 1);
-
-    let service = Service::answering_blocking(204, "");
-    let error = blocking(&service)
-        .agents()
-        .create(ada())
-        .send()
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Decode);
-    assert!(error.to_string().contains("empty body"), "{error}");
 }
 
 /// The service answers nobody before all eight calls have arrived: if they were made one after another, none would
@@ -203,37 +103,6 @@ fn deals_come_in_while_the_caller_is_busy() {
     deals.next().unwrap().result.unwrap();
     assert!(deals.next().is_none());
     service.join().unwrap();
-}
-
-/// A kept connection that the service has closed in the meantime is not used for the next call. Between calls, nothing
-/// of the client runs that could have noticed.
-#[test]
-fn a_connection_that_was_closed_since_is_replaced() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = patient(url);
-    let methods = [
-        Method::GET,
-        Method::POST,
-        Method::GET,
-        Method::GET,
-        Method::POST,
-        Method::POST,
-    ];
-    for (round, method) in methods.into_iter().enumerate() {
-        std::thread::scope(|threads| {
-            let answered = threads.spawn(|| {
-                let (mut stream, _) = listener.accept().unwrap();
-                read_head(&mut stream);
-                write_answer(&mut stream);
-            });
-            // The client does not retry: each call must succeed at once.
-            let outcome = client.request(method, ["x"]).send();
-            outcome.unwrap_or_else(|error| panic!("{round}: {error}"));
-            // The stream is closed when the thread has ended.
-            answered.join().unwrap();
-        });
-    }
 }
 
 /// Another thread gives the job up while the caller waits for a service that never answers.
