@@ -298,6 +298,11 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "NativeSandbox.service_key": [partial(attrgetter("service_key"), server)],
         "NativeSandbox.agents": [server.agents],
         "NativeSandbox.requests": [server.requests],
+        "NativeSandbox.wait_for": [
+            partial(server.wait_for, {"timeout": 5.0, "count": 0}),
+            partial(server.wait_for, {"count": 999, "method": "GET", "path": "/v1/deals/{id}", "status": 200}),
+            partial(server.wait_for, {"count": -1}),
+        ],
         "NativeSandbox.clear_requests": [native.start_sandbox([], {}).clear_requests],
         "NativeSandbox.fail_next": [
             # A fault that affects nothing here.

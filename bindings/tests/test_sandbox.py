@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import os
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -88,6 +90,7 @@ def test_closed() -> None:
     for use in (
         lambda: sandbox.agents,
         lambda: sandbox.requests,
+        lambda: sandbox.wait_for(),
         lambda: sandbox.clear_requests(),
         lambda: sandbox.fail_next(garbage=True),
         lambda: sandbox.clear_faults(),
@@ -173,6 +176,59 @@ def test_faults(fault: Any, error: type[Exception], text: str) -> None:
             client.deals.retrieve("d_1", timeout=1, max_retries=0)
         assert client.deals.retrieve("d_1").id == "d_1"
         assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
+
+
+def test_requests_are_waited_for() -> None:
+    async def main() -> None:
+        async with Sandbox() as sandbox, AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+            # Each waits for the other, so neither may block.
+            waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=60))
+            for id in ("d_1", "secret", "secret"):
+                with contextlib.suppress(NotFoundError):
+                    await client.deals.retrieve(id)
+            seen = await waiting
+            assert [request.number for request in seen] == [2, 3] and seen == sandbox.requests[1:]
+            cases: list[dict[str, Any]] = [{"method": "POST"}, {"count": 4}, {"path": "/v1/deals/x"}, {"status": 201}]
+            for wanted in cases:
+                with pytest.raises(TimeoutError) as raised:
+                    sandbox.wait_for(**wanted, timeout=0)
+                assert str(raised.value).endswith(
+                    "came in time; the sandbox has seen 1 × GET /v1/deals/{id} 200, 2 × GET /v1/deals/{id} 404"
+                )
+            assert sandbox.wait_for(method="get", path="/v1/deals/d_1", timeout=0) == sandbox.requests[:1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"methd": "POST"}, TypeError, "did you mean 'method'"),
+        ({"count": "1"}, TypeError, "count must be a whole number, 0 or more, not str"),
+        ({"path": 5}, TypeError, "path must be a str, not int"),
+        ({"timeout": -1}, ValueError, "timeout must be a number of seconds, zero or more and finite"),
+    ],
+)
+def test_waiting_for_what_makes_no_sense(given: Any, error: type[Exception], text: str) -> None:
+    with Sandbox() as sandbox, pytest.raises(error, match=text):
+        sandbox.wait_for(**given)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+def test_a_signal_ends_the_waiting() -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with Sandbox() as sandbox, pytest.raises(Stop):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            sandbox.wait_for(timeout=600)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.parametrize(

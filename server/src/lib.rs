@@ -29,7 +29,8 @@ pub use config::{Config, LogFormat, SandboxBuilder};
 pub use contract::auth::{InvalidServiceKey, ServiceKey};
 pub use net::in_process::SandboxBody;
 pub use sandbox::{
-    Cut, Fault, How, InvalidFault, PendingFault, Reading, RecordedRequest, UnknownReading,
+    Cut, Fault, How, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
+    Wanted,
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;

@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use tokio::{
@@ -17,7 +18,7 @@ use crate::{
     config::{Config, SandboxBuilder},
     contract::auth::{InvalidServiceKey, ServiceKey},
     net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
-    sandbox::{Fault, InvalidFault, PendingFault, RecordedRequest},
+    sandbox::{Fault, InvalidFault, NotSeen, PendingFault, RecordedRequest, Wanted},
     service::Service,
     state::{
         agent::CreatedAgent,
@@ -179,6 +180,41 @@ impl Sandbox {
     /// A request is there by the time that its caller has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.service.requests()
+    }
+
+    /// Waits until so many requests of /v1 were responded to (or their connections broken off), and returns them: for tests of
+    /// what works in the background. On any Tokio runtime; those that came before count, too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dealkit::Client;
+    /// use dealkit_server::{Sandbox, Wanted};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// let job = tokio::spawn(async move { client.deals().retrieve("d_1").await });
+    ///
+    /// let wanted = Wanted::requests(1).method("GET").path("/v1/deals/{id}");
+    /// let requests = sandbox.wait_for(&wanted, Duration::from_secs(10)).await?;
+    /// assert_eq!(requests[0].status.unwrap(), 200);
+    /// # job.await??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When there are fewer after that time: the error says what came.
+    pub async fn wait_for(
+        &self,
+        wanted: &Wanted,
+        within: Duration,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        self.service.wait_for(wanted, within).await
+    }
+
+    /// The server without its socket, which goes on when the socket is closed.
+    pub fn service(&self) -> &Service {
+        &self.service
     }
 
     /// Forgets the requests so far.

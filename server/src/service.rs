@@ -1,6 +1,6 @@
 //! From a request to its response, without a socket: the contract's checks, in the contract's order.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{UnknownFields, wire};
@@ -18,7 +18,7 @@ use crate::{
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Fault, InvalidFault, Reading, RecordedRequest, UnknownReading,
+        Fault, InvalidFault, NotSeen, Reading, RecordedRequest, UnknownReading, Wanted,
         access::Access,
         admin::{self, Admin, AdminCall},
         fault::{FAULT_HEADER, Play},
@@ -232,6 +232,29 @@ impl Service {
     /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.journal().requests()
+    }
+
+    /// Waits until so many requests of /v1 were responded to; see [`Sandbox::wait_for`](crate::Sandbox::wait_for).
+    ///
+    /// # Errors
+    /// When there are fewer after that time.
+    pub async fn wait_for(
+        &self,
+        wanted: &Wanted,
+        within: Duration,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        self.journal().wait_for(wanted, within).await
+    }
+
+    /// What has to happen before [`respond`](Self::respond) is called, if anything.
+    pub(crate) fn wait<'s>(
+        &'s self,
+        admitted: &Admitted<'_>,
+    ) -> Option<impl Future<Output = ()> + use<'s>> {
+        match &admitted.asked {
+            Asked::Admin(call) => call.wait(self.journal()),
+            Asked::Endpoint(..) => None,
+        }
     }
 
     /// Drops every agent, every deal but those that the service began with, every fault and the journal, and accepts the key

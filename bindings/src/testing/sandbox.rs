@@ -7,14 +7,15 @@ use std::{
 };
 
 use dealkit::{Json, Unreadable};
-use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox};
+use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox, Wanted};
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyDict, PyList, PyTuple},
+    types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 use serde::Serialize;
 
 use crate::{
+    calls::runtime::{self, SIGNAL_POLL_INTERVAL},
     json::value as json,
     models::{model, schema::class},
     python::{
@@ -126,8 +127,38 @@ impl NativeSandbox {
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
             let requests = self.with(Sandbox::requests)?;
-            let requests = requests.iter().map(|request| recorded(py, request));
-            Ok(PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)?)
+            Ok(all_recorded(py, &requests)?)
+        })
+    }
+
+    /// Waits briefly for requests. Returns them, or a text that says which came, if there are not enough yet.
+    fn wait_for<'py>(
+        &self,
+        py: Python<'py>,
+        settings: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let asked = || -> Outcome<_> {
+            let settings = Settings(settings);
+            let count = settings.number("count", Expected::Count)?;
+            let wanted = set!(Wanted::requests(count.unwrap_or(1)),
+                method: settings.text("method")?,
+                path: settings.text("path")?,
+                status: settings.number("status", Expected::Count)?,
+            );
+            let within = settings.delay("timeout")?.unwrap_or_default();
+            let service = self.with(|sandbox| sandbox.service().clone())?;
+            Ok((service, wanted, within.min(SIGNAL_POLL_INTERVAL)))
+        };
+        let asked = gil::uncollected(py, || Ok(asked()))?;
+        let waited = asked.and_then(|(service, wanted, within)| {
+            let runtime = runtime::for_callers()?;
+            Ok(gil::release(py, || {
+                runtime.block_on(service.wait_for(&wanted, within))
+            }))
+        });
+        entry(py, || match waited? {
+            Ok(requests) => Ok(all_recorded(py, &requests)?.into_any()),
+            Err(too_few) => Ok(PyString::new(py, &too_few.to_string()).into_any()),
         })
     }
 
@@ -235,6 +266,14 @@ fn created<'py>(
         )?,
         json::value(py, &sent)?,
     ))
+}
+
+fn all_recorded<'py>(
+    py: Python<'py>,
+    requests: &[RecordedRequest],
+) -> PyResult<Bound<'py, PyList>> {
+    let requests = requests.iter().map(|request| recorded(py, request));
+    PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)
 }
 
 fn recorded<'py>(py: Python<'py>, request: &RecordedRequest) -> PyResult<Bound<'py, PyDict>> {

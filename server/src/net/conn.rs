@@ -64,6 +64,7 @@ struct Connection {
     caller: Caller,
     /// How many requests have begun.
     begun: AtomicU64,
+    stopping: watch::Receiver<bool>,
     /// Shared by those that are in flight.
     in_flight: Arc<()>,
     /// Set by an exchange in which the connection is to break off.
@@ -93,6 +94,7 @@ pub(crate) async fn serve(
     let connection = Arc::new(Connection {
         caller: stream.caller(),
         begun: AtomicU64::new(0),
+        stopping: stopping.clone(),
         in_flight: Arc::default(),
         breaks: Arc::default(),
         unread_until: OnceLock::new(),
@@ -241,6 +243,18 @@ async fn http2(
 }
 
 impl Connection {
+    /// Resolves when `wait` does, or the server is to stop.
+    async fn until(&self, wait: impl Future<Output = ()>, is_http2: bool) -> Result<(), Broken> {
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            () = wait => {}
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+            // Over HTTP/2, hyper sees it, and drops this.
+            () = self.caller.gone(), if !is_http2 => return Err(Broken),
+        }
+        Ok(())
+    }
+
     /// Resolves when no request has been in flight for as long as an idle connection is kept, or up to twice as long.
     async fn idle(&self) {
         let is_idle = || Arc::strong_count(&self.in_flight) == 1;
@@ -294,6 +308,11 @@ async fn exchange(
                     service.without_body(&admitted, error)
                 }
                 (_, Ok(body), HeadCheck::Admitted(admitted)) => {
+                    if let Some(wait) = service.wait(&admitted) {
+                        // Boxed for the same reason.
+                        let is_http2 = seen.head.version == Version::HTTP_2;
+                        Box::pin(connection.until(wait, is_http2)).await?;
+                    }
                     let response = service.respond(&admitted, &body.bytes);
                     seen.body = body.bytes;
                     response

@@ -77,6 +77,7 @@ impl<'s> Reporter<'s> {
             return;
         }
         let finish = |request: &mut RecordedRequest| {
+            request.is_done = true;
             request.status = status;
             request.request_id = request_id;
             request.duration = duration;

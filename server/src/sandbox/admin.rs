@@ -1,12 +1,13 @@
 //! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Agent, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
+use tokio::time::timeout;
 
 use crate::sandbox::{
     access::{Access, OpenTo},
@@ -15,6 +16,7 @@ use crate::sandbox::{
     fault::Fault,
     faults::Faults,
     journal::{Journal, RecordedRequest},
+    wait::Wanted,
 };
 use crate::{
     contract::{
@@ -41,6 +43,10 @@ const MAX_PAGE: usize = 1_000;
 
 /// How many bytes the entries of a page have, unless it is a single one that has more.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// The list that can be waited for, and for how many seconds.
+const REQUESTS: &str = "/__sandbox/requests";
+const MAX_WAIT: f64 = 300.0;
 
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +119,7 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 #[derive(Debug)]
 pub(crate) struct AdminCall<'r> {
     operation: AdminOperation,
+    template: &'static str,
     id: Cow<'r, str>,
     query: &'r str,
 }
@@ -138,9 +145,55 @@ impl<'r> AdminCall<'r> {
         })?;
         Ok(Self {
             operation: route.operation,
+            template: path.template,
             id: path.id,
             query: head.uri.query().unwrap_or_default(),
         })
+    }
+
+    /// What has to happen before the operation runs, if anything: requests that it is asked to wait for.
+    pub(crate) fn wait<'j>(
+        &self,
+        journal: &'j Journal,
+    ) -> Option<impl Future<Output = ()> + use<'j>> {
+        if self.template != REQUESTS {
+            return None;
+        }
+        // An invalid query is refused when the operation runs.
+        let (wanted, within, _) = self.wanted().ok()?;
+        let within = within?;
+        Some(async move {
+            let _ = timeout(within, journal.wait(&wanted)).await;
+        })
+    }
+
+    /// The requests that a query asks for, how long it waits for them, and how many it takes at once.
+    fn wanted(&self) -> Result<(Wanted, Option<Duration>, usize), Refusal> {
+        const KNOWN: [&str; 7] = [
+            "method", "path", "status", "after", "limit", "wait", "count",
+        ];
+        let query = Query::parse(self.query, &KNOWN)?;
+        let seconds = query.get("wait").map(|seconds| {
+            let seconds = seconds.parse().ok();
+            let seconds = seconds.filter(|seconds| (0.0..=MAX_WAIT).contains(seconds));
+            seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+                invalid_query(format!(
+                    "wait: expected a number of seconds, at most {MAX_WAIT}"
+                ))
+            })
+        });
+        let wanted = Wanted {
+            method: query.get("method").map(str::to_owned),
+            path: query.get("path").map(str::to_owned),
+            status: query.number("status")?,
+            after: query.number("after")?.unwrap_or_default(),
+            count: query.number_of("count", 1)?,
+        };
+        Ok((
+            wanted,
+            seconds.transpose()?,
+            query.number_of("limit", PAGE)?,
+        ))
     }
 
     /// Runs the operation. The response has no request id yet.
@@ -174,21 +227,14 @@ fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let query = Query::parse(call.query, &["method", "path", "status", "after", "limit"])?;
-    let after = query.number("after")?.unwrap_or_default();
-    let status = query.number("status")?;
-    let (method, path) = (query.get("method"), query.get("path"));
-    let passes = |request: &RecordedRequest| {
-        let found = request.status.map(|status| u64::from(status.as_u16()));
-        request.number > after
-            && method.is_none_or(|method| method.eq_ignore_ascii_case(request.method.as_str()))
-            && path.is_none_or(|path| path == request.path)
-            && status.is_none_or(|status| found == Some(status))
-    };
-    let requests = admin.journal.requests();
-    let found = requests.iter().filter(|request| passes(request));
-    let entries = found.map(|request| (request.number, described(request, admin.keys.first())));
-    Ok(page("requests", query.limit(PAGE)?, entries))
+    let (wanted, within, limit) = call.wanted()?;
+    let waits = within.is_some();
+    let found =
+        (admin.journal).filtered(|request| wanted.selects(request) && (request.is_done || !waits));
+    let entries = found.iter();
+    let entries = entries.map(|request| (request.number, described(request, admin.keys.first())));
+    let timed_out = waits.then(|| found.len() < wanted.count);
+    Ok(page("requests", limit, entries, timed_out))
 }
 
 fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
@@ -198,7 +244,12 @@ fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let later = faults.iter().filter(|fault| fault.id > after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
-    Ok(page("faults", query.limit(MAX_PAGE)?, entries))
+    Ok(page(
+        "faults",
+        query.number_of("limit", MAX_PAGE)?,
+        entries,
+        None,
+    ))
 }
 
 fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
@@ -251,7 +302,7 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
         /// As it was sent, byte for byte.
         sent: &'p RawValue,
     }
-    let limit = query.limit(PAGE)?;
+    let limit = query.number_of("limit", PAGE)?;
     // One more, to know whether there are more.
     let agents = admin.store.agents_after(after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
@@ -261,19 +312,19 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
         };
         Some((agent_id(*number), created))
     });
-    Ok(page("agents", limit, entries))
+    Ok(page("agents", limit, entries, None))
 }
 
 fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
-    let limit = query.limit(PAGE)?;
+    let limit = query.number_of("limit", PAGE)?;
     let deals = admin.store.deals_after(query.get("after"), limit + 1);
     // Byte for byte as they are stored.
     let entries = deals.iter().filter_map(|(id, text)| {
         let text: &RawValue = serde_json::from_slice(text).ok()?;
         Some((id, text))
     });
-    Ok(page("deals", limit, entries))
+    Ok(page("deals", limit, entries, None))
 }
 
 fn deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
@@ -313,11 +364,13 @@ fn done() -> Replied {
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// A page of a list: as many of the entries as there may be, and after which one the next page begins.
+/// A page of a list: as many of the entries as there may be, and after which one the next page begins; and whether the time
+/// was over, if it was waited for.
 fn page(
     name: &str,
     limit: usize,
     entries: impl Iterator<Item = (impl Serialize, impl Serialize)>,
+    timed_out: Option<bool>,
 ) -> Response<Bytes> {
     let (mut text, mut count, mut last) = (String::new(), 0, None);
     let mut next = None;
@@ -331,7 +384,9 @@ fn page(
         text += &format!("{comma}{entry}");
         (count, last) = (count + 1, Some(key));
     }
-    let page = format!(r#"{{"{name}":[{text}],"next":{}}}"#, written(&next));
+    let timed_out = timed_out.map(|timed_out| format!(r#","timed_out":{timed_out}"#));
+    let (next, timed_out) = (written(&next), timed_out.unwrap_or_default());
+    let page = format!(r#"{{"{name}":[{text}],"next":{next}{timed_out}}}"#);
     response(StatusCode::OK, wire::JSON, page)
 }
 
@@ -367,6 +422,7 @@ fn described(request: &RecordedRequest, key: &ServiceKey) -> Value {
         "duration": request.duration.as_secs_f64(),
         "request_id": request.request_id,
         "fault": request.fault,
+        "done": request.is_done,
         "curl": curl(request, key),
     })
 }
@@ -405,14 +461,15 @@ impl Query {
             .map_err(|_| invalid_query(format!("{name}: expected a whole number")))
     }
 
-    /// How many entries a page has: as many as the query says, or `otherwise`.
-    fn limit(&self, otherwise: usize) -> Result<usize, Refusal> {
-        let limit = match self.number("limit")? {
+    /// How many entries there are to be: as many as the query says, or `otherwise`.
+    fn number_of(&self, name: &str, otherwise: usize) -> Result<usize, Refusal> {
+        let number = match self.number(name)? {
             None => Some(otherwise),
-            Some(limit) => usize::try_from(limit).ok(),
+            Some(number) => usize::try_from(number).ok(),
         };
-        let limit = limit.filter(|limit| (1..=MAX_PAGE).contains(limit));
-        limit.ok_or_else(|| invalid_query(format!("limit: expected a number from 1 to {MAX_PAGE}")))
+        let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
+        number
+            .ok_or_else(|| invalid_query(format!("{name}: expected a number from 1 to {MAX_PAGE}")))
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use tokio::sync::Notify;
 
 use crate::{contract::route, sandbox::access::TOKEN_HEADER};
 
@@ -66,6 +67,8 @@ pub struct RecordedRequest {
     pub request_id: String,
     /// The fault that happened to it, as the header `x-sandbox-fault` writes it.
     pub fault: Option<String>,
+    /// Whether nothing more will become of it.
+    pub(crate) is_done: bool,
 }
 
 impl RecordedRequest {
@@ -125,6 +128,7 @@ impl RecordedRequest {
             duration: Duration::ZERO,
             request_id: String::new(),
             fault: None,
+            is_done: false,
         }
     }
 
@@ -142,7 +146,11 @@ impl RecordedRequest {
 
 /// The latest requests.
 #[derive(Debug, Default)]
-pub(crate) struct Journal(Mutex<Kept>);
+pub(crate) struct Journal {
+    kept: Mutex<Kept>,
+    /// Tells those who wait that there is something new.
+    pub(super) changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -165,6 +173,7 @@ impl Journal {
             };
             kept.bytes -= oldest.size();
         }
+        self.changed.notify_waiters();
         kept.recorded
     }
 
@@ -178,12 +187,23 @@ impl Journal {
             && let Some(request) = kept.requests.get_mut(index)
         {
             change(request);
+            self.changed.notify_waiters();
         }
     }
 
     /// The requests that are kept, in the order of their responses; a delayed one is placed by its arrival.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
-        self.lock().requests.iter().cloned().collect()
+        self.filtered(|_| true)
+    }
+
+    /// Those of them that pass.
+    pub(super) fn filtered(
+        &self,
+        passes: impl Fn(&RecordedRequest) -> bool,
+    ) -> Vec<RecordedRequest> {
+        let kept = self.lock();
+        let passing = kept.requests.iter().filter(|request| passes(request));
+        passing.cloned().collect()
     }
 
     pub(crate) fn clear(&self) {
@@ -193,6 +213,6 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,8 +10,10 @@ pub(crate) mod faults;
 pub(crate) mod journal;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
+mod wait;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
 pub use faults::PendingFault;
 pub use journal::RecordedRequest;
 pub use reading::{Reading, UnknownReading};
+pub use wait::{NotSeen, Wanted};

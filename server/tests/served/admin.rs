@@ -1,6 +1,10 @@
 //! The interface under /__sandbox/: what it shows, what it changes, and whom it refuses.
 
-use std::{io::Write as _, net::SocketAddr};
+use std::{
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+    thread,
+};
 
 use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
 use dealkit_server::{Fault, Sandbox, SandboxBuilder};
@@ -110,6 +114,7 @@ fn the_journal_is_read_filtered_and_cleared() {
         ("", vec![1, 2, 3], Value::Null),
         ("method=get", vec![2, 3], Value::Null),
         ("path=%2Fv1%2Fdeals%2Fd_1", vec![2], Value::Null),
+        ("path=/v1/deals/{id}", vec![2, 3], Value::Null),
         ("status=404&method=", vec![3], Value::Null),
         ("limit=2", vec![1, 2], json!(2)),
         ("limit=2&after=2", vec![3], Value::Null),
@@ -122,10 +127,19 @@ fn the_journal_is_read_filtered_and_cleared() {
     for (query, detail) in [
         (
             "colour=red",
-            "This path takes the parameters method, path, status, after, limit.",
+            "This path takes the parameters method, path, status, after, limit, wait, count.",
         ),
         ("status=ok", "status: expected a whole number"),
         ("limit=0", "limit: expected a number from 1 to 1000"),
+        ("count=1001", "count: expected a number from 1 to 1000"),
+        (
+            "wait=NaN",
+            "wait: expected a number of seconds, at most 300",
+        ),
+        (
+            "wait=301",
+            "wait: expected a number of seconds, at most 300",
+        ),
     ] {
         let refused = ask(&sandbox, "GET", &format!("requests?{query}"), "", "");
         assert_says(&refused, 400, detail);
@@ -134,6 +148,62 @@ fn the_journal_is_read_filtered_and_cleared() {
     assert_eq!(sandbox.requests().len(), 3);
     assert_eq!(delete(&sandbox, "requests"), 204);
     assert!(sandbox.requests().is_empty());
+}
+
+/// The numbers of the requests in a page, and whether the time was over.
+fn seen(page: &Value) -> (Vec<u64>, bool) {
+    let numbers = page["requests"].as_array().unwrap().iter();
+    let numbers = numbers.map(|request| request["number"].as_u64().unwrap());
+    (numbers.collect(), page["timed_out"].as_bool().unwrap())
+}
+
+#[test]
+fn requests_are_waited_for() {
+    let sandbox = start();
+    deal(&sandbox, "d_1");
+    for (query, expected) in [
+        ("wait=0", (vec![1], false)),
+        ("wait=60&path=/v1/deals/{id}&status=200", (vec![1], false)),
+        ("wait=0.01&count=2", (vec![1], true)),
+        ("wait=0.01&after=1", (vec![], true)),
+        ("wait=0.01&method=POST", (vec![], true)),
+        ("wait=0.01&status=404", (vec![], true)),
+    ] {
+        assert_eq!(
+            seen(&get(&sandbox, &format!("requests?{query}"))),
+            expected,
+            "{query}"
+        );
+    }
+    // More of them than the server has threads, on which it responds to others in the meantime.
+    thread::scope(|scope| {
+        let wait = || seen(&get(&sandbox, "requests?wait=60&method=post&count=2"));
+        let waiting: Vec<_> = (0..20).map(|_| scope.spawn(wait)).collect();
+        sandbox
+            .fail_next(Fault::act_then_reset().method("POST"))
+            .unwrap();
+        let mut stream = support::connect(sandbox.address());
+        stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
+        assert!(stream.read(&mut [0]).is_err(), "it is reset");
+        create(&sandbox, AGENT);
+        for waited in waiting {
+            assert_eq!(waited.join().unwrap(), (vec![2, 3], false));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_stops_waits_for_no_requests() {
+    let sandbox = start();
+    let mut stream = support::connect(sandbox.address());
+    let request = b"GET /__sandbox/requests?wait=300&count=7 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request).unwrap();
+    sandbox.shutdown();
+    let page = support::read_response(&mut stream, false).json();
+    assert_eq!(
+        page,
+        json!({"requests": [], "next": null, "timed_out": true})
+    );
 }
 
 /// Everything but secrets is kept as it was sent, and the command repeats it in a shell.

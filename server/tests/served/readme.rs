@@ -112,7 +112,7 @@ fn the_curl_commands_work() {
         .filter(|line| line.starts_with("curl "))
         .map(|line| line.replace("127.0.0.1:8080", &server.address.to_string()))
         .collect();
-    assert_eq!(commands.len(), 3);
+    assert_eq!(commands.len(), 4);
     let run = |command: &str| {
         let output = std::process::Command::new("sh")
             .args(["-c", command])
@@ -125,4 +125,5 @@ fn the_curl_commands_work() {
     assert!(run(&commands[0]).contains("\"status\":503"));
     assert!(run(&commands[0]).contains("urn:dealkit:problem:fault"));
     assert_eq!(run(&commands[2]).len(), 10);
+    assert!(run(&commands[3]).ends_with("\"timed_out\":true}"));
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{AGENT, connect, create_agent, get_deal, post_head, read_response, send};
-use dealkit_server::{Config, Sandbox, SandboxBuilder, ServiceKey, StartError};
+use dealkit_server::{Config, Sandbox, SandboxBuilder, ServiceKey, StartError, Wanted};
 
 fn create(sandbox: &Sandbox, first_name: &str) {
     let request = create_agent(&AGENT.replace("Ada", first_name));
@@ -46,6 +46,33 @@ fn what_was_created_can_be_seen_and_forgotten() {
     );
     create(&sandbox, "Three");
     assert_eq!(sandbox.agents()[0].id.as_str(), "a_1");
+}
+
+#[tokio::test]
+async fn too_few_requests_are_an_error_that_says_what_came() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let wanted = Wanted::requests(3).path("/v1/deals/d_1").status(200);
+    let wait = async || {
+        sandbox
+            .wait_for(&wanted, Duration::from_millis(1))
+            .await
+            .unwrap_err()
+    };
+    let error = wait().await;
+    assert_eq!(
+        error.to_string(),
+        "0 of 3 requests came in time; the sandbox has seen none"
+    );
+    for id in ["d_1", "secret", "d_1"] {
+        let (address, request) = (sandbox.address(), get_deal(id));
+        let sent = tokio::task::spawn_blocking(move || send(address, request.as_bytes()));
+        sent.await.unwrap();
+    }
+    assert_eq!(
+        wait().await.to_string(),
+        "2 of 3 requests came in time; the sandbox has seen 2 × GET /v1/deals/{id} 200, 1 × GET /v1/deals/{id} 404"
+    );
+    assert_eq!(format!("{wanted:?}"), "Wanted { count: 3, .. }");
 }
 
 #[tokio::test]

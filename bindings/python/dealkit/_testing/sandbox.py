@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from dealkit import Deal, _native
@@ -60,6 +61,19 @@ def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
 @private
 def _accept(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
     unwrap(sandbox.accept_keys([*given["keys"]]))
+
+
+@private
+def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
+    deadline = monotonic() + given["timeout"]
+    # Between two short waits, signals are handled.
+    while True:
+        seen: Any = unwrap(sandbox.wait_for(given))
+        if not isinstance(seen, str):
+            return [recorded(fields) for fields in seen]
+        given["timeout"] = deadline - monotonic()
+        if given["timeout"] <= 0:
+            raise TimeoutError(seen)
 
 
 class Sandbox:
@@ -162,6 +176,43 @@ class Sandbox:
         A request is listed by the time its caller has the response. ``clear_requests`` forgets them.
         """
         return [recorded(fields) for fields in unwrap(self._native.requests())]
+
+    @keywords
+    def wait_for(
+        self,
+        *,
+        method: str | None = None,
+        path: str | None = None,
+        status: int | None = None,
+        count: int = 1,
+        timeout: float = 5.0,
+    ) -> list[RecordedRequest]:
+        """Waits until the sandbox has responded to so many requests, and returns them: for tests of what works in the
+        background. Those that came before count, too.
+
+        >>> from threading import Thread
+        >>> from dealkit import Client
+        >>> with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        ...     Thread(target=client.deals.retrieve, args=["d_1"]).start()
+        ...     [request] = sandbox.wait_for(method="GET", path="/v1/deals/{id}", timeout=30)
+        ...     print(request.status)
+        200
+
+        In async code: ``await asyncio.to_thread(sandbox.wait_for, path="/v1/agents")``.
+
+        Args:
+            method: Only requests with this method, such as ``"POST"``.
+            path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
+            status: Only requests that got this status.
+            count: How many requests, at most 1,000. One whose connection a fault has broken off counts.
+            timeout: The seconds to wait.
+
+        Raises:
+            TimeoutError: There were fewer. The text says what came.
+        """
+        given = {**locals()}
+        del given["self"], path
+        return _wait(given, self._native)
 
     def clear_requests(self) -> None:
         """Forgets the requests so far."""

@@ -1,0 +1,126 @@
+//! Waiting for requests, so that a test of something that works in the background need not sleep.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use http::StatusCode;
+use tokio::time::timeout;
+
+use crate::{
+    contract::route::{fits, is_path},
+    sandbox::journal::{Journal, RecordedRequest},
+};
+
+/// Which requests to wait for, and how many of them: see [`Sandbox::wait_for`](crate::Sandbox::wait_for).
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Wanted {
+    pub(super) method: Option<String>,
+    pub(super) path: Option<String>,
+    pub(super) status: Option<u64>,
+    /// Only requests with a higher number.
+    pub(super) after: u64,
+    pub(super) count: usize,
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A path may be personal.
+        let mut shown = f.debug_struct("Wanted");
+        shown.field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl Wanted {
+    /// This many requests, at most the 1,000 that are kept.
+    pub fn requests(count: usize) -> Self {
+        Self {
+            count,
+            ..Self::default()
+        }
+    }
+
+    /// Only those with this method.
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = Some(method.into());
+        self
+    }
+
+    /// Only those to this path; a segment in braces, as in `/v1/deals/{id}`, matches any one segment.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Only those that got this status.
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = Some(status.into());
+        self
+    }
+
+    pub(super) fn selects(&self, request: &RecordedRequest) -> bool {
+        let status = request.status.map(|status| u64::from(status.as_u16()));
+        let method = request.method.as_str();
+        request.number > self.after
+            && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
+            && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
+            && self.status.is_none_or(|only| status == Some(only))
+    }
+}
+
+/// Fewer requests came than a test waited for. It says which did, by their methods, the templates of their paths, and their
+/// statuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotSeen(String);
+
+impl Journal {
+    /// Resolves once so many requests were dealt with: their responses were sent, or their connections broken off.
+    pub(crate) async fn wait(&self, wanted: &Wanted) {
+        loop {
+            // From here on, nothing that comes is missed.
+            let changed = self.changed.notified();
+            if self.dealt_with(wanted).len() >= wanted.count {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The same within a time.
+    pub(crate) async fn wait_for(
+        &self,
+        wanted: &Wanted,
+        within: Duration,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        // What came at the last moment has come.
+        let _ = timeout(within, self.wait(wanted)).await;
+        let found = self.dealt_with(wanted);
+        if found.len() >= wanted.count {
+            return Ok(found);
+        }
+        let mut seen = BTreeMap::<String, usize>::new();
+        for request in self.requests() {
+            let status = (request.status.as_ref()).map_or("without a response", StatusCode::as_str);
+            let what = format!("{} {} {status}", request.method, request.path_template());
+            *seen.entry(what).or_default() += 1;
+        }
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(what, count)| format!("{count} × {what}"))
+            .collect();
+        Err(NotSeen(format!(
+            "{} of {} requests came in time; the sandbox has seen {}",
+            found.len(),
+            wanted.count,
+            if seen.is_empty() {
+                "none".to_owned()
+            } else {
+                seen.join(", ")
+            },
+        )))
+    }
+
+    fn dealt_with(&self, wanted: &Wanted) -> Vec<RecordedRequest> {
+        self.filtered(|request| request.is_done && wanted.selects(request))
+    }
+}
