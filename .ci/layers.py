@@ -38,7 +38,7 @@ LAYERS = {
         config
         service
         net
-        server
+        server health
         cli
     """,
     "bindings": """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from processes import Tarpit, ended, python
 from dealkit import AsyncClient
 from dealkit.testing import Sandbox
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "python"
 
 
 def test_quickstart(dealkit_sandbox: Sandbox) -> None:
@@ -50,6 +52,18 @@ def test_bulk(dealkit_sandbox: Sandbox) -> None:
     lines = progress.splitlines()
     assert lines[0] == "" and lines[-1] == "5/5 deals"
     assert all(line.endswith("/5 deals") for line in lines[1:])
+
+
+def test_containers_are_given_settings_that_the_server_has() -> None:
+    """They run in `make test-container` only."""
+    files = [
+        ROOT / "server/Containerfile",
+        *(path for path in ROOT.glob("examples/container/**/*.*") if path.is_file()),
+    ]
+    named = {name for file in files for name in re.findall(r"DEALKIT_SERVER_\w+[A-Z]", file.read_text())}
+    shown = ended(python("from dealkit._testing.server_command import main; main()", "--help"))
+    assert len(named) >= 4
+    assert not {name for name in named if f"[env: {name}]" not in shown}
 
 
 def test_the_example_of_a_test() -> None:

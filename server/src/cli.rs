@@ -2,17 +2,19 @@
 
 use std::{
     ffi::OsString,
+    fs,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, builder::BoolishValueParser};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, builder::BoolishValueParser};
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
     config::{Config, LogFormat, SandboxBuilder},
     contract::auth::ServiceKey,
+    health,
     server::{Sandbox, StartError},
     state::seed::SeedError,
 };
@@ -29,6 +31,7 @@ const USAGE_ERROR: u8 = 2;
     name = "dealkit-server",
     version,
     next_line_help = true,
+    disable_help_subcommand = true,
     hide_possible_values = false,
     after_help = "Try it:\n  \
         dealkit-server\n  \
@@ -48,6 +51,10 @@ struct Arguments {
     /// see flags, but not environment variables.
     #[arg(long, value_name = "KEY")]
     service_key: Option<OsString>,
+
+    /// File that holds the service key, such as a secret that a container mounts; white space around the key is ignored
+    #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = key_in)]
+    service_key_file: Option<ServiceKey>,
 
     /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
     #[arg(long, value_name = "FILE")]
@@ -72,6 +79,19 @@ struct Arguments {
     /// closed. Other users of this machine can see flags, but not environment variables.
     #[arg(long, value_name = "TOKEN")]
     admin_token: Option<OsString>,
+
+    /// File that holds that token, as for --service-key-file
+    #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = key_in)]
+    admin_token_file: Option<ServiceKey>,
+
+    #[command(subcommand)]
+    task: Option<Task>,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum Task {
+    /// Ask the server that listens on the address of --listen or DEALKIT_SERVER_LISTEN whether it is up: exit code 0 or 1
+    Health,
 }
 
 /// Runs the command with `arguments`, the command's own name first, until a signal ends it.
@@ -79,6 +99,8 @@ struct Arguments {
 /// The address goes to standard output as the first line, everything else to standard error. The exit code
 /// is 0 after SIGINT or SIGTERM, 2 when a flag, a setting or a seed is wrong, and 1 when the server cannot
 /// listen.
+///
+/// `health` as the only argument asks a running server instead whether it is up, with exit code 0 or 1.
 pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> ExitCode
 where
     A: Into<OsString> + Clone,
@@ -93,6 +115,15 @@ where
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE_ERROR));
         }
     };
+    if let Some(Task::Health) = arguments.task {
+        return match health::check(arguments.config.listen) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                let _ = writeln!(io::stderr(), "error: {why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let hint = arguments.hint();
     match arguments.builder().start() {
         Ok(sandbox) => serve(sandbox, &hint),
@@ -110,8 +141,17 @@ fn with_variable(flag: Arg) -> Arg {
         .hide_env_values(true)
 }
 
+/// The key or the token in a file.
+fn key_in(file: &str) -> Result<ServiceKey, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    ServiceKey::new(text.trim())
+        .map_err(|_| "must hold 1 to 1,024 visible ASCII characters, without spaces".to_owned())
+}
+
 impl Arguments {
-    fn builder(self) -> SandboxBuilder {
+    fn builder(mut self) -> SandboxBuilder {
+        self.config.service_key = self.service_key_file;
+        self.config.admin_token = self.admin_token_file;
         let mut builder = SandboxBuilder::new(self.config).admin(!self.no_admin);
         if let Some(key) = self.service_key {
             // A key that is not UTF-8 is not visible ASCII either: it is refused like any other invalid key.
@@ -131,7 +171,8 @@ impl Arguments {
 
     /// Something to try first, at `URL`, if the key is not a secret.
     fn hint(&self) -> String {
-        let is_plain = self.service_key.is_none() && self.deals.is_none();
+        let is_plain =
+            self.service_key.is_none() && self.service_key_file.is_none() && self.deals.is_none();
         if !is_plain || self.generate == Some(0) || self.config.log != LogFormat::Text {
             return String::new();
         }
@@ -179,11 +220,14 @@ fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
 
 fn fail(error: &StartError) -> ExitCode {
     let hint = match error {
-        StartError::KeyRequired { .. } => " (--service-key or DEALKIT_SERVER_SERVICE_KEY)",
-        StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
-        StartError::AdminToken | StartError::TokenRequired { .. } => {
-            " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)"
+        StartError::KeyRequired { .. } => {
+            " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
         }
+        StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
+        StartError::TokenRequired { .. } => {
+            " (DEALKIT_SERVER_ADMIN_TOKEN, or --admin-token-file or DEALKIT_SERVER_ADMIN_TOKEN_FILE for a file)"
+        }
+        StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }

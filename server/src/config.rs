@@ -36,7 +36,7 @@ macro_rules! settings {
         #[non_exhaustive]
         pub struct Config {
             /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
-            #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
+            #[arg(long, global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
             pub listen: SocketAddr,
             /// The key that requests must carry. Without one it is [`ServiceKey::DEFAULT`], and the address must be
             /// a loopback address.

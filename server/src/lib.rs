@@ -12,11 +12,12 @@
 //! - `sandbox`: what developers use: faults, readings, the journal, and the interface under `/__sandbox/`
 //! - `config.rs`, and `service.rs`: a request and its response, from all of these
 //! - `net`: connections, and their limits
-//! - `server.rs` and `cli.rs`
+//! - `server.rs`, `health.rs` and `cli.rs`
 
 pub mod cli;
 mod config;
 mod contract;
+mod health;
 #[doc(hidden)]
 pub mod json;
 mod net;

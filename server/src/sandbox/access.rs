@@ -65,8 +65,8 @@ impl Access {
             )),
             Self::Closed => Err(Refusal::new(
                 ProblemType::ADMIN_REFUSED,
-                "This server can be reached from other machines. Start it with --admin-token, and send the token in \
-                 the header x-sandbox-token.",
+                "This server can be reached from other machines. Start it with a token (DEALKIT_SERVER_ADMIN_TOKEN, or \
+                 --admin-token-file for one in a file), and send the token in the header x-sandbox-token.",
             )),
             Self::Open | Self::Token(_) => Ok(()),
         }

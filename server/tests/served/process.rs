@@ -1,7 +1,7 @@
 //! The real binary: its first line, how signals end it, and what it says to a beginner.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     process::{Output, Stdio},
 };
 
@@ -164,6 +164,93 @@ fn settings_come_from_the_environment_too_and_flags_win() {
     assert_eq!(send(server.address, request.as_bytes()).status, 200);
 }
 
+/// As in a container, whose health check has the server's environment.
+#[test]
+fn health_asks_the_server_of_the_same_environment() {
+    let health = |listen: &str| {
+        let mut asked = command(&["health"]);
+        asked.env("DEALKIT_SERVER_LISTEN", listen);
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = asked.output().unwrap();
+        assert!(stdout.is_empty(), "{listen}");
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    let up = (Some(0), String::new());
+    let server = Running::quiet(&["--no-admin", "--admin-token", "hunter2"]);
+    let port = server.address.port();
+    assert_eq!(health(&format!("127.0.0.1:{port}")), up);
+    // Where a server listens on every address, loopback is one of them.
+    assert_eq!(health(&format!("0.0.0.0:{port}")), up);
+    drop(server);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let somebody_else = other.local_addr().unwrap().to_string();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        // Closing with the request unread would reset the connection.
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap();
+    });
+    for (listen, expected) in [
+        (somebody_else, "error: what answers at 127.0.0.1:"),
+        (
+            format!("127.0.0.1:{port}"),
+            "error: no answer at 127.0.0.1:",
+        ),
+        (
+            "127.0.0.1:0".to_owned(),
+            "error: port 0 stands for any free port",
+        ),
+    ] {
+        let (code, told) = health(&listen);
+        assert!(
+            code == Some(1) && told.starts_with(expected),
+            "{listen}: {told}"
+        );
+    }
+    answering.join().unwrap();
+}
+
+#[test]
+fn keys_come_from_files_too() {
+    let (key, token) = (Temporary::at("key"), Temporary::at("token"));
+    std::fs::write(&key.0, "from-file\n").unwrap();
+    std::fs::write(&token.0, " hunter2 \r\n").unwrap();
+    let mut by_environment = command(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-token-file",
+        token.name(),
+    ]);
+    by_environment.env("DEALKIT_SERVER_SERVICE_KEY_FILE", &key.0);
+    let server = Running::start(by_environment);
+    let request = get_deal("d_1").replace("sandbox-key", "from-file");
+    assert_eq!(send(server.address, request.as_bytes()).status, 200);
+    let look = b"GET /__sandbox/requests HTTP/1.1\r\nhost: h\r\nx-sandbox-token: hunter2\r\n\r\n";
+    assert_eq!(send(server.address, look).status, 200);
+
+    let message = refused(&["--service-key-file", "/no/such/file"]);
+    let said = "'--service-key-file <FILE>': cannot be read: ";
+    assert!(message.contains(said), "{message}");
+    std::fs::write(&key.0, "hunter2 hunter2").unwrap();
+    let message = refused(&["--service-key-file", key.name()]);
+    assert!(
+        message.contains("must hold 1 to 1,024 visible ASCII"),
+        "{message}"
+    );
+    assert!(!message.contains("hunter2"), "{message}");
+    let message = refused(&[
+        "--service-key-file",
+        token.name(),
+        "--service-key",
+        "hunter2",
+    ]);
+    assert!(message.contains("cannot be used with"), "{message}");
+    assert!(!message.contains("hunter2"), "{message}");
+}
+
 /// A file of this test that is deleted afterwards.
 struct Temporary(std::path::PathBuf);
 
@@ -269,10 +356,14 @@ fn errors_of_standard_input_say_where() {
 #[test]
 fn wrong_use_is_explained() {
     let message = refused(&["--listen", "0.0.0.0:0"]);
-    assert!(
-        message.contains("other machines") && message.contains("--service-key"),
-        "{message}"
-    );
+    for said in [
+        "other machines",
+        "DEALKIT_SERVER_SERVICE_KEY,",
+        "--service-key-file",
+        "DEALKIT_SERVER_SERVICE_KEY_FILE",
+    ] {
+        assert!(message.contains(said), "{said}: {message}");
+    }
     for arguments in [["--service-key", "hunter2 hunter2"], ["--service-key", ""]] {
         let message = refused(&arguments);
         assert!(

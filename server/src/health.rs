@@ -1,0 +1,52 @@
+//! `dealkit-server health`: asks the server that listens on an address whether it is up, as the health check of a container.
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// How long to wait for the server, at each step.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether a server that was told to listen on this address is up; if not, the error says why.
+pub(crate) fn check(listen: SocketAddr) -> Result<(), String> {
+    if listen.port() == 0 {
+        return Err("port 0 stands for any free port, and which one the server got is not known here: choose one with \
+                    --listen or DEALKIT_SERVER_LISTEN"
+            .to_owned());
+    }
+    let mut address = listen;
+    match listen {
+        SocketAddr::V4(all) if all.ip().is_unspecified() => {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        SocketAddr::V6(all) if all.ip().is_unspecified() => {
+            address.set_ip(Ipv6Addr::LOCALHOST.into());
+        }
+        _ => {}
+    }
+    let connect = || {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    };
+    let answered = connect().and_then(|stream| is_up(stream, address));
+    match answered {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("what answers at {address} is not this server")),
+        Err(error) => Err(format!("no answer at {address}: {error}")),
+    }
+}
+
+/// Whether what is at the other end of the connection answers as a server does that is up.
+fn is_up(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Result<bool> {
+    const UP: &[u8] = b"HTTP/1.1 200 ";
+    let request =
+        format!("GET /__sandbox/health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut head = [0; UP.len()];
+    stream.read_exact(&mut head)?;
+    Ok(head == *UP)
+}
