@@ -8,13 +8,17 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, builder::BoolishValueParser};
+use clap::{
+    Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::BoolishValueParser, parser::ValueSource,
+};
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
     config::{Config, LogFormat, SandboxBuilder},
     contract::auth::ServiceKey,
     health,
+    sandbox::Reading,
     server::{Sandbox, StartError},
     state::seed::SeedError,
 };
@@ -68,6 +72,12 @@ struct Arguments {
     #[arg(long, value_name = "S", requires = "generate")]
     seed: Option<u64>,
 
+    /// File of "dealkit check --contract --profile-out FILE" about a service: this server behaves as that one does
+    ///
+    /// It is TOML, with reading = "NAME,NAME" and strict = true or false. A flag or a variable wins.
+    #[arg(long, value_name = "FILE", value_parser = Profile::read)]
+    profile: Option<Profile>,
+
     /// Turn off the interface under /__sandbox/ (except health and openapi.json), and the headers x-sandbox-fault and
     /// x-sandbox-reading
     #[arg(long, value_parser = BoolishValueParser::new())]
@@ -107,7 +117,9 @@ where
 {
     let command = Arguments::command().mut_args(with_variable);
     let matches = command.try_get_matches_from(arguments);
-    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+    let arguments =
+        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.as_in_profile(&given)));
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are "errors" too, with exit code 0 and standard output.
@@ -148,7 +160,60 @@ fn key_in(file: &str) -> Result<ServiceKey, String> {
         .map_err(|_| "must hold 1 to 1,024 visible ASCII characters, without spaces".to_owned())
 }
 
+/// How a service reads the specification. There are no keys in it, so that it can be shown to others.
+#[derive(Clone, Default)]
+struct Profile {
+    readings: Option<Vec<Reading>>,
+    strict: Option<bool>,
+}
+
+impl Profile {
+    fn read(file: &str) -> Result<Self, String> {
+        let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+        // The library's whole text repeats the line, which may be a key in the wrong place.
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| format!("is not TOML: {}", error.message()))?;
+        let mut profile = Self::default();
+        for (key, value) in table {
+            match (key.as_str(), value) {
+                ("reading", toml::Value::String(names)) => {
+                    let readings =
+                        Reading::list(&names).map_err(|error| format!("reading: {error}"))?;
+                    profile.readings = Some(readings);
+                }
+                ("strict", toml::Value::Boolean(strict)) => profile.strict = Some(strict),
+                _ => {
+                    return Err(format!(
+                        "{key}: expected reading = \"NAME,NAME\", and strict = true or false"
+                    ));
+                }
+            }
+        }
+        Ok(profile)
+    }
+}
+
 impl Arguments {
+    /// With what the profile says of settings that were not given.
+    fn as_in_profile(mut self, given: &ArgMatches) -> Self {
+        let is_free = |name| {
+            matches!(
+                given.value_source(name),
+                None | Some(ValueSource::DefaultValue)
+            )
+        };
+        let profile = self.profile.take().unwrap_or_default();
+        let config = &mut self.config;
+        if let Some(readings) = profile.readings.filter(|_| is_free("readings")) {
+            config.readings = readings;
+        }
+        if let Some(strict) = profile.strict.filter(|_| is_free("strict")) {
+            config.strict = strict;
+        }
+        self
+    }
+
     fn builder(mut self) -> SandboxBuilder {
         self.config.service_key = self.service_key_file;
         self.config.admin_token = self.admin_token_file;

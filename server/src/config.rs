@@ -47,6 +47,11 @@ macro_rules! settings {
             /// address, nobody is let in unless there is a token.
             #[arg(skip)]
             pub admin_token: Option<ServiceKey>,
+            /// How to read the specification where it leaves something open: reference, ok, forbidden, bad-request, sparse,
+            /// nulls, extra, numbers, times, chunked, errors-text, errors-html, errors-empty or errors-foreign; of several,
+            /// separated by commas, each changes what the one before has written [default: reference]
+            #[arg(long = "reading", value_name = "NAME", value_delimiter = ',')]
+            pub readings: Vec<Reading>,
             $( $(#[doc = $about])+ $(#[arg($($flag)+)])+ pub $name: $kind, )+
             $(
                 $(#[doc = $about_limit])+
@@ -68,6 +73,7 @@ macro_rules! settings {
                     listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
                     service_key: None,
                     admin_token: None,
+                    readings: Vec::new(),
                     $( $name: $default, )+
                     $( $limit: $most, )+
                     $( $time: Duration::from_secs($seconds), )+
@@ -94,10 +100,6 @@ settings! {
     /// Refuse undocumented fields, to catch typing mistakes
     #[arg(long, value_parser = BoolishValueParser::new())]
     strict: bool = false;
-    /// How to read the specification where it leaves something open: reference, ok, sparse, nulls, extra, numbers,
-    /// times, chunked, errors-text, errors-html, errors-empty or errors-foreign
-    #[arg(long, value_name = "NAME", default_value_t)]
-    reading: Reading = Reading::Reference;
     /// Whether the interface under `/__sandbox/` exists (except `health` and `openapi.json`, which always do), and
     /// whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
     #[arg(skip = true)]
@@ -241,6 +243,13 @@ impl SandboxBuilder {
     /// The key that requests must carry: 1 to 1,024 visible ASCII characters.
     pub fn service_key(mut self, key: impl Into<String>) -> Self {
         self.service_key = Some(ServiceKey::new(key));
+        self
+    }
+
+    /// Reads the specification in this way, too, where it leaves something open. Of several readings, each changes what the
+    /// one before has written.
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.config.readings.push(reading);
         self
     }
 

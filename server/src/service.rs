@@ -47,7 +47,7 @@ struct Inner {
     max_head_bytes: usize,
     max_body_bytes: usize,
     operations: Operations,
-    reading: Reading,
+    readings: Vec<Reading>,
     access: Access,
     faults: Faults,
     journal: Journal,
@@ -105,15 +105,15 @@ pub(crate) struct Admitted<'r> {
 struct Form {
     request_id: RequestId,
     is_head: bool,
-    reading: Reading,
+    readings: Vec<Reading>,
 }
 
 impl Form {
-    fn of(head: &Parts, reading: Reading) -> Self {
+    fn of(head: &Parts, readings: Vec<Reading>) -> Self {
         Self {
             request_id: RequestId::of(&head.headers),
             is_head: head.method == Method::HEAD,
-            reading,
+            readings,
         }
     }
 }
@@ -139,7 +139,7 @@ impl Service {
             UnknownFields::Ignore
         };
         Self(Arc::new(Inner {
-            reading: config.reading,
+            readings: config.readings.clone(),
             access: config.access(),
             faults: Faults::default(),
             journal: Journal::default(),
@@ -300,7 +300,7 @@ impl Service {
         fault: &Play,
         status: StatusCode,
     ) -> Response<Bytes> {
-        let form = Form::of(head, Reading::Reference);
+        let form = Form::of(head, Vec::new());
         let is_error = status.is_client_error() || status.is_server_error();
         let mut response = match fault.body(status) {
             Some((body, media_type)) => response(status, media_type, body),
@@ -320,12 +320,12 @@ impl Service {
         header.filter(|_| !self.0.access.is_off())
     }
 
-    fn reading(&self, head: &Parts) -> Result<Reading, Refusal> {
-        let Some(name) = self.sandbox_header(head, READING_HEADER) else {
-            return Ok(self.0.reading);
+    fn readings(&self, head: &Parts) -> Result<Vec<Reading>, Refusal> {
+        let Some(names) = self.sandbox_header(head, READING_HEADER) else {
+            return Ok(self.0.readings.clone());
         };
-        let reading = name.to_str().map_err(|_| UnknownReading);
-        reading.and_then(str::parse).map_err(|error| {
+        let names = names.to_str().map_err(|_| UnknownReading);
+        names.and_then(Reading::list).map_err(|error| {
             let detail = format!("The header {READING_HEADER}: {error}.");
             Refusal::new(ProblemType::INVALID_READING, detail)
         })
@@ -354,9 +354,12 @@ impl Service {
 
     /// Checks 1 to 6: everything that can be told from the head.
     pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
-        let reading = self.reading(head);
-        let form = Form::of(head, *reading.as_ref().unwrap_or(&self.0.reading));
-        let response = match reading.and_then(|_| self.admit(head)) {
+        let (readings, admission) = match self.readings(head) {
+            Ok(readings) => (readings, self.admit(head)),
+            Err(refusal) => (self.0.readings.clone(), Err(refusal)),
+        };
+        let form = Form::of(head, readings);
+        let response = match admission {
             Ok(Admission::Operation(asked)) => {
                 return HeadCheck::Admitted(Admitted { asked, form });
             }
@@ -498,8 +501,8 @@ fn finish(
     form: &Form,
     success: Option<&dealkit::schema::Model>,
 ) -> Response<Bytes> {
-    if form.reading != Reading::Reference {
-        response = rewrite::response(form.reading, response, success);
+    for reading in &form.readings {
+        response = rewrite::response(*reading, response, success);
     }
     response
         .headers_mut()
@@ -507,7 +510,7 @@ fn finish(
     if form.is_head {
         let length = std::mem::take(response.body_mut()).len();
         // A chunked body has no declared length.
-        if form.reading != Reading::Chunked {
+        if !form.readings.contains(&Reading::Chunked) {
             response
                 .headers_mut()
                 .insert(header::CONTENT_LENGTH, length.into());

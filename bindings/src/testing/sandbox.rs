@@ -55,9 +55,8 @@ pub(crate) fn start_sandbox<'py>(
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
             texts.collect::<Outcome<Vec<_>>>()
         });
-        let reading = settings.text("reading")?.map(|name| {
-            let reading = name.parse::<Reading>();
-            reading.map_err(|error| Failure::Config(format!("reading: {error}")))
+        let readings = settings.text("reading")?.map(|names| {
+            Reading::list(&names).map_err(|error| Failure::Config(format!("reading: {error}")))
         });
         let builder = Sandbox::builder()
             .strict(strict.unwrap_or_default())
@@ -73,10 +72,12 @@ pub(crate) fn start_sandbox<'py>(
             head_timeout: settings.duration("head_timeout")?,
             body_timeout: settings.duration("body_timeout")?,
             service_key: settings.text("service_key")?,
-            reading: reading.transpose()?,
             admin: settings.number("admin", Expected::Bool)?,
             admin_token: settings.text("admin_token")?,
         );
+        for reading in readings.transpose()?.unwrap_or_default() {
+            builder = builder.reading(reading);
+        }
         let seed = settings.number("seed", Expected::Count)?;
         if let Some(count) = settings.number("generate", Expected::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());

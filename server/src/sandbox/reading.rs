@@ -15,7 +15,7 @@ macro_rules! readings {
         /// ```
         /// use dealkit_server::{Reading, Sandbox};
         ///
-        /// let sandbox = Sandbox::builder().reading(Reading::Sparse).start()?;
+        /// let sandbox = Sandbox::builder().reading(Reading::Sparse).reading(Reading::Chunked).start()?;
         /// assert_eq!("errors-html".parse(), Ok(Reading::ErrorsHtml));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -35,6 +35,14 @@ macro_rules! readings {
                     $(Self::$reading => $name,)+
                 }
             }
+
+            /// The readings in a list, such as `sparse,errors-html`.
+            ///
+            /// # Errors
+            /// When a name is not that of a reading.
+            pub fn list(names: &str) -> Result<Vec<Self>, UnknownReading> {
+                names.split(',').map(|name| name.trim().parse()).collect()
+            }
         }
     };
 }
@@ -45,6 +53,10 @@ readings! {
     Reference "reference";
     /// Creating an agent returns 200 instead of 201.
     Ok "ok";
+    /// A missing or unknown service key is refused with 403 instead of 401.
+    Forbidden "forbidden";
+    /// An agent that breaks the rules is refused with 400 instead of 422.
+    BadRequest "bad-request";
     /// Every optional field is missing.
     Sparse "sparse";
     /// Every optional field is null, at every depth: objects and lists stay, so that there is a depth. Missing fields

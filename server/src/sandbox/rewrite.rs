@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashSet};
 use bytes::Bytes;
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use dealkit::{
+    Problem,
     lexer::Lexer,
     scalar,
     schema::{Field, FieldKind, Model, Presence},
@@ -53,6 +54,15 @@ pub(crate) fn response(
 
 fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
     let status = response.status();
+    match (reading, status) {
+        (Reading::Forbidden, StatusCode::UNAUTHORIZED) => {
+            return refused_with(StatusCode::FORBIDDEN, response);
+        }
+        (Reading::BadRequest, StatusCode::UNPROCESSABLE_ENTITY) => {
+            return refused_with(StatusCode::BAD_REQUEST, response);
+        }
+        _ => {}
+    }
     let reason = status.canonical_reason().unwrap_or("Error");
     let (media_type, body) = match reading {
         Reading::ErrorsText => ("text/plain; charset=utf-8", format!("{reason}\n")),
@@ -82,6 +92,17 @@ fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, media_type);
+    response
+}
+
+/// The same refusal with another status.
+fn refused_with(status: StatusCode, mut response: Response<Bytes>) -> Response<Bytes> {
+    if let Some(mut problem) = Problem::from_json(response.body()) {
+        problem.status = Some(status.as_u16());
+        *response.body_mut() = serde_json::to_vec(&problem).unwrap_or_default().into();
+    }
+    *response.status_mut() = status;
+    response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
 }
 

@@ -97,7 +97,7 @@ async fn every_fault_is_what_it_is_over_a_socket() {
 
 #[tokio::test]
 async fn a_body_in_pieces_is_read() {
-    let service = service(|config| config.reading = Reading::Chunked);
+    let service = service(|config| config.readings.push(Reading::Chunked));
     let client = builder(&service).build().unwrap();
     assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
 }

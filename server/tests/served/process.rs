@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::support::{
-    get_deal,
+    AGENT, create_agent, get_deal,
     process::{Running, command},
     send,
 };
@@ -385,12 +385,62 @@ fn wrong_use_is_explained() {
         (&["--seed", "1"], "--generate"),
         (
             &["--reading", "fancy"],
-            "expected one of reference, ok, sparse,",
+            "expected one of reference, ok, forbidden,",
         ),
     ] {
         let message = refused(arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
+}
+
+#[test]
+fn a_profile_says_how_a_service_behaves() {
+    let file = Temporary::at("profile");
+    let written = |text: &str| std::fs::write(&file.0, text).unwrap();
+    written("reading = \"ok,errors-html\"\nstrict = true\n");
+    let create = |flags: &[&str], body: &str| {
+        let server = Running::quiet(&[&["--profile", file.name()], flags].concat());
+        send(server.address, create_agent(body).as_bytes())
+    };
+    let response = create(&[], &AGENT.replace("{}", r#"{"typo":1}"#));
+    let media_type = response.header("content-type");
+    assert_eq!(
+        (response.status, media_type),
+        (422, Some("text/html; charset=utf-8"))
+    );
+    assert_eq!(create(&[], AGENT).status, 200);
+    // A flag that is given wins.
+    let response = create(&["--reading", "bad-request"], "{}");
+    let status: &[u8] = br#""status":400,"#;
+    assert!(
+        response.status == 400
+            && response
+                .body
+                .windows(status.len())
+                .any(|part| part == status)
+    );
+
+    for (text, expected) in [
+        (
+            "reading = \"fancy\"",
+            "reading: expected one of reference, ok, forbidden,",
+        ),
+        (
+            "key = \"hunter2\"",
+            "key: expected reading = \"NAME,NAME\", and strict = true or false",
+        ),
+        ("strict = \"hunter2\"", "strict: expected "),
+        ("reading = hunter2", "is not TOML: "),
+    ] {
+        written(text);
+        let message = refused(&["--profile", file.name()]);
+        let is_named = message.contains("--profile <FILE>") && message.contains(file.name());
+        assert!(
+            is_named && message.contains(expected) && !message.contains("hunter2"),
+            "{text}: {message}"
+        );
+    }
+    assert!(refused(&["--profile", "/no/such/file"]).contains("cannot be read"));
 }
 
 #[test]

@@ -223,7 +223,14 @@ async fn every_refusal_is_understood_in_every_reading() {
         let invalid = call.send().await.unwrap_err();
         assert_eq!(
             (invalid.kind(), invalid.status().unwrap().as_u16()),
-            (ErrorKind::Status, 422),
+            (
+                ErrorKind::Status,
+                if reading == Reading::BadRequest {
+                    400
+                } else {
+                    422
+                }
+            ),
             "{reading}"
         );
         assert_eq!(invalid.outcome(), dealkit::Outcome::Rejected, "{reading}");
@@ -417,6 +424,29 @@ fn a_reading_writes_what_its_name_says() {
         response(Reading::Sparse, deal, Some(&agent)).body,
         r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#
     );
+}
+
+#[test]
+fn several_readings_are_played_one_after_the_other() {
+    let sandbox = Sandbox::builder()
+        .reading(Reading::Sparse)
+        .reading(Reading::Extra)
+        .reading(Reading::Forbidden)
+        .reading(Reading::ErrorsForeign);
+    let sandbox = sandbox.start().unwrap();
+    let get = |request: String| send(sandbox.address(), request.as_bytes());
+    let deal = get(get_deal("d_1"));
+    assert!(deal.body.starts_with(br#"{"id":"d_1","x_text":"new","#));
+    let refused = get(get_deal("d_1").replace(KEY, "another"));
+    assert_eq!(
+        (refused.status, refused.header("www-authenticate")),
+        (403, None)
+    );
+    assert_eq!(refused.json()["error"]["code"], "forbidden");
+    // A request's header replaces them all.
+    let asked = get_deal("d_2").replace("host: h", "host: h\r\nx-sandbox-reading: nulls, extra");
+    let body = get(asked).body;
+    assert!(body.starts_with(br#"{"id":"d_2","status":null,"#));
 }
 
 #[test]

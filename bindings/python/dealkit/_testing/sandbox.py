@@ -116,7 +116,8 @@ class Sandbox:
             seed: The seed for the generated deals; the same seed makes the same deals.
             service_key: The key that requests must carry. Default: ``sandbox-key``.
             strict: Whether undocumented fields are violations.
-            reading: How the specification is interpreted where it leaves something open: one of ``READINGS``.
+            reading: How the specification is interpreted where it leaves something open: one of ``READINGS``, or several,
+                separated by commas, each of which changes what the one before has written.
             max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
             max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
                 with. Default: 1 GiB. A create beyond the limit gets a 507.
