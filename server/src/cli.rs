@@ -59,6 +59,12 @@ struct Arguments {
     /// File that holds the service key, such as a secret that a container mounts; white space around the key is ignored
     #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = key_in)]
     service_key_file: Option<ServiceKey>,
+    /// Keys that have a world of their own, such as test-*: see the README [default: none]
+    ///
+    /// Keys, and prefixes that end in *, separated by commas. Each such key has its own agents, deals, faults and
+    /// requests, so that tests which run at the same time can share this server.
+    #[arg(long, value_name = "KEYS")]
+    worlds: Option<OsString>,
 
     /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
     #[arg(long, value_name = "FILE")]
@@ -225,6 +231,9 @@ impl Arguments {
         if let Some(token) = self.admin_token {
             builder = builder.admin_token(token.to_string_lossy());
         }
+        if let Some(keys) = self.worlds {
+            builder = builder.worlds(keys.to_string_lossy());
+        }
         if let Some(file) = self.deals {
             builder = builder.deals_file(file);
         }
@@ -292,6 +301,7 @@ fn fail(error: &StartError) -> ExitCode {
         StartError::TokenRequired { .. } => {
             " (DEALKIT_SERVER_ADMIN_TOKEN, or --admin-token-file or DEALKIT_SERVER_ADMIN_TOKEN_FILE for a file)"
         }
+        StartError::Worlds(_) => " (from --worlds or DEALKIT_SERVER_WORLDS)",
         StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"

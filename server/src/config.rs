@@ -12,7 +12,7 @@ use clap::{
 };
 
 use crate::{
-    contract::auth::{InvalidServiceKey, ServiceKey},
+    contract::auth::{InvalidServiceKey, ServiceKey, WorldKeys},
     sandbox::{Reading, access::Access},
     state::seed::SeedDeal,
 };
@@ -52,6 +52,9 @@ macro_rules! settings {
             /// separated by commas, each changes what the one before has written [default: reference]
             #[arg(long = "reading", value_name = "NAME", value_delimiter = ',')]
             pub readings: Vec<Reading>,
+            /// The keys that have worlds of their own: none by default.
+            #[arg(skip)]
+            pub worlds: WorldKeys,
             $( $(#[doc = $about])+ $(#[arg($($flag)+)])+ pub $name: $kind, )+
             $(
                 $(#[doc = $about_limit])+
@@ -74,6 +77,7 @@ macro_rules! settings {
                     service_key: None,
                     admin_token: None,
                     readings: Vec::new(),
+                    worlds: WorldKeys::default(),
                     $( $name: $default, )+
                     $( $limit: $most, )+
                     $( $time: Duration::from_secs($seconds), )+
@@ -119,8 +123,11 @@ settings! {
     max_buffered_bytes: usize = 268_435_456, "BYTES", 0;
     /// How many agents can be created.
     max_agents: u64 = 1_000_000, "N", 0;
-    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with.
+    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with worlds, in
+    /// all of them together, with their faults and recorded requests.
     max_store_bytes: u64 = 1_073_741_824, "BYTES", 0;
+    /// How many worlds there are at once, beside that of the service key.
+    max_worlds: usize = 1_000, "N", 1;
     /// Largest file of deals, in bytes.
     max_seed_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// Longest request head (request line and headers), in bytes; at least 8192.
@@ -199,6 +206,7 @@ pub struct SandboxBuilder {
     pub(crate) config: Config,
     pub(crate) service_key: Option<Result<ServiceKey, InvalidServiceKey>>,
     pub(crate) admin_token: Option<Result<ServiceKey, InvalidServiceKey>>,
+    pub(crate) worlds: Option<String>,
     pub(crate) deals: Option<Vec<SeedDeal>>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) generate: Option<(usize, u64)>,
@@ -211,6 +219,7 @@ impl SandboxBuilder {
             config,
             service_key: None,
             admin_token: None,
+            worlds: None,
             deals: None,
             files: Vec::new(),
             generate: None,
@@ -263,6 +272,14 @@ impl SandboxBuilder {
     /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
     pub fn admin_token(mut self, token: impl Into<String>) -> Self {
         self.admin_token = Some(ServiceKey::new(token));
+        self
+    }
+
+    /// Gives each of these keys a world of its own, with agents, deals, faults and requests that no other key sees: keys, and
+    /// prefixes that end in `*`, separated by commas, such as `test-*`. A world begins with the first request that has its
+    /// key. The methods of the server are about the world of its service key.
+    pub fn worlds(mut self, keys: impl Into<String>) -> Self {
+        self.worlds = Some(keys.into());
         self
     }
 }

@@ -27,7 +27,7 @@ mod service;
 mod state;
 
 pub use config::{Config, LogFormat, SandboxBuilder};
-pub use contract::auth::{InvalidServiceKey, ServiceKey};
+pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys};
 pub use net::in_process::SandboxBody;
 pub use sandbox::{
     Cut, Fault, How, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,

@@ -3,9 +3,9 @@
 use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr},
+    ops::Deref,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use tokio::{
@@ -16,14 +16,10 @@ use tokio::{
 
 use crate::{
     config::{Config, SandboxBuilder},
-    contract::auth::{InvalidServiceKey, ServiceKey},
+    contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
     net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
-    sandbox::{Fault, InvalidFault, NotSeen, PendingFault, RecordedRequest, Wanted},
     service::Service,
-    state::{
-        agent::CreatedAgent,
-        seed::{SeedDeal, SeedError, Seeds},
-    },
+    state::seed::{SeedDeal, SeedError, Seeds},
 };
 
 /// How many threads serve connections. Something that takes long on one of them leaves the other alone.
@@ -86,146 +82,9 @@ impl Sandbox {
         format!("http://{}", self.address)
     }
 
-    /// The key that requests must carry, unless [`accept_keys`](Self::accept_keys) has replaced it.
+    /// The key that requests must carry, unless [`accept_keys`](Service::accept_keys) has replaced it.
     pub fn service_key(&self) -> &str {
         self.service_key.reveal()
-    }
-
-    /// Accepts these keys from now on, and no others, as a service does whose keys are rotated: first the old one and the new
-    /// one, and then only the new one. A request that is being answered is not affected. The token of the interface under
-    /// `/__sandbox/` stays what it was.
-    ///
-    /// ```
-    /// use dealkit_server::Sandbox;
-    ///
-    /// let sandbox = Sandbox::builder().start()?;
-    /// sandbox.accept_keys(["sandbox-key", "next-key"])?;
-    /// sandbox.accept_keys(["next-key"])?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When one of them is not valid. Nothing has changed then.
-    pub fn accept_keys<K: Into<String>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<(), InvalidServiceKey> {
-        self.service.accept_keys(keys)
-    }
-
-    /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.
-    pub fn agents(&self) -> Vec<CreatedAgent> {
-        self.service.agents()
-    }
-
-    /// Adds a deal; one with the same id is replaced.
-    ///
-    /// # Errors
-    /// When the deal is not strict JSON or is not a deal, or the store has no room for it.
-    pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
-        self.service.insert_deal(deal)
-    }
-
-    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects.
-    ///
-    /// Of several faults that match a request, the one that was added first happens; a fault that has happened as often
-    /// as it should is gone.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dealkit::Client;
-    /// use dealkit_server::{Fault, Sandbox};
-    ///
-    /// let sandbox = Sandbox::builder().start()?;
-    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
-    /// sandbox.fail_next(Fault::status(503).retry_after(0).times(2))?;
-    ///
-    /// let response = client.deals().retrieve("d_1").with_response().await?;
-    /// assert_eq!(response.attempts(), 3); // the first two failed
-    /// let statuses: Vec<_> = sandbox.requests().iter().map(|request| request.status.unwrap().as_u16()).collect();
-    /// assert_eq!(statuses, [503, 503, 200]);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// When the fault is invalid, or no request can have its method and path: the error says why, and what is allowed.
-    pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
-        self.service.fail_next(fault)
-    }
-
-    /// The faults that are still to happen, in the order in which they were added.
-    ///
-    /// ```
-    /// use dealkit_server::{Fault, Sandbox};
-    ///
-    /// let sandbox = Sandbox::builder().start()?;
-    /// sandbox.fail_next(Fault::status(503).path("/v1/deals/{id}"))?;
-    /// assert_eq!(sandbox.faults()[0].fault, Fault::status(503).path("/v1/deals/{id}"));
-    ///
-    /// let error = sandbox.fail_next(Fault::status(503).path("/v1/deal/{id}")).unwrap_err();
-    /// assert!(error.to_string().ends_with("did you mean /v1/deals/{id}?"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn faults(&self) -> Vec<PendingFault> {
-        self.service.faults().pending()
-    }
-
-    /// Removes every fault that is still to happen.
-    pub fn clear_faults(&self) {
-        self.service.faults().clear();
-    }
-
-    /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
-    ///
-    /// A request is there by the time that its caller has the response.
-    pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.service.requests()
-    }
-
-    /// Waits until so many requests of /v1 were responded to (or their connections broken off), and returns them: for tests of
-    /// what works in the background. On any Tokio runtime; those that came before count, too.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use dealkit::Client;
-    /// use dealkit_server::{Sandbox, Wanted};
-    ///
-    /// let sandbox = Sandbox::builder().start()?;
-    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
-    /// let job = tokio::spawn(async move { client.deals().retrieve("d_1").await });
-    ///
-    /// let wanted = Wanted::requests(1).method("GET").path("/v1/deals/{id}");
-    /// let requests = sandbox.wait_for(&wanted, Duration::from_secs(10)).await?;
-    /// assert_eq!(requests[0].status.unwrap(), 200);
-    /// # job.await??;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// When there are fewer after that time: the error says what came.
-    pub async fn wait_for(
-        &self,
-        wanted: &Wanted,
-        within: Duration,
-    ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        self.service.wait_for(wanted, within).await
-    }
-
-    /// The server without its socket, which goes on when the socket is closed.
-    pub fn service(&self) -> &Service {
-        &self.service
-    }
-
-    /// Forgets the requests so far.
-    pub fn clear_requests(&self) {
-        self.service.journal().clear();
-    }
-
-    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests, and accepts
-    /// the key that it started with. Ids begin at `a_1` again.
-    pub fn reset(&self) {
-        self.service.reset();
     }
 
     /// Stops: refuses new connections, answers the requests in flight, and returns when all are answered or
@@ -243,6 +102,15 @@ impl Sandbox {
             // The thread does not panic; if it did, the server has ended all the same.
             let _ = thread.join();
         }
+    }
+}
+
+/// What the server holds, has seen, and is to do.
+impl Deref for Sandbox {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
     }
 }
 
@@ -266,12 +134,15 @@ impl SandboxBuilder {
         if let Some(token) = self.admin_token {
             config.admin_token = Some(token.map_err(|_| StartError::AdminToken)?);
         }
+        if let Some(keys) = self.worlds {
+            config.worlds = WorldKeys::new(&keys)?;
+        }
         let address = config.listen;
         if !address.ip().to_canonical().is_loopback() {
-            if config
-                .service_key
-                .as_ref()
-                .is_none_or(ServiceKey::is_default)
+            let is_known = |key: &ServiceKey| key.is_default();
+            let default = ServiceKey::DEFAULT.as_bytes();
+            if config.service_key.as_ref().is_none_or(is_known)
+                || config.worlds.find(default).is_some()
             {
                 return Err(StartError::KeyRequired { address });
             }
@@ -325,7 +196,10 @@ pub enum StartError {
     /// The token is not valid.
     #[error("the sandbox token must be 1 to 1,024 visible ASCII characters, without spaces")]
     AdminToken,
-    /// The address is not a loopback address, and the service key is the default, which everybody knows.
+    /// What says which keys have worlds is not valid.
+    #[error(transparent)]
+    Worlds(#[from] InvalidWorldKeys),
+    /// The address is not a loopback address, and the service key, or that of a world, is the default, which everybody knows.
     #[error(
         "{address} can be reached from other machines, and the default service key is not a secret: choose a service \
          key, or listen on 127.0.0.1"

@@ -9,28 +9,28 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::
 use crate::{
     config::Config,
     contract::{
-        auth::{self, AcceptedKeys, InvalidServiceKey},
+        auth::{self, InvalidServiceKey},
         checks::{self, check_content, check_target},
-        operations::{Input, Operations},
+        operations::Input,
         problem::{self, ProblemType, Refusal},
         request_id::{self, RequestId},
         response::{empty, response},
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Fault, InvalidFault, NotSeen, Reading, RecordedRequest, UnknownReading, Wanted,
+        Fault, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
+        Wanted,
         access::Access,
-        admin::{self, Admin, AdminCall},
+        admin::{self, AdminCall},
         fault::{FAULT_HEADER, Play},
-        faults::Faults,
-        journal::Journal,
         reading::READING_HEADER,
         rewrite,
+        world::{Beginning, NoWorld, Settings, World, Worlds},
     },
     state::{
         agent::CreatedAgent,
+        room::Room,
         seed::{SeedDeal, SeedError, Seeds},
-        store::Store,
     },
 };
 
@@ -43,14 +43,17 @@ use crate::{
 pub struct Service(Arc<Inner>);
 
 struct Inner {
-    keys: AcceptedKeys,
+    worlds: Worlds,
     max_head_bytes: usize,
     max_body_bytes: usize,
-    operations: Operations,
-    readings: Vec<Reading>,
     access: Access,
-    faults: Faults,
-    journal: Journal,
+}
+
+/// Whose request it is: the world that it is in, or, where its key has none, the first one, and why.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) world: Arc<World>,
+    refused: Option<NoWorld>,
 }
 
 impl fmt::Debug for Service {
@@ -133,27 +136,21 @@ impl Service {
     }
 
     pub(crate) fn with_seeds(config: &Config, seeds: Seeds) -> Self {
-        let unknown_fields = if config.strict {
-            UnknownFields::Reject
-        } else {
-            UnknownFields::Ignore
+        let beginning = Beginning {
+            seed: seeds.into_deals(),
+            settings: Settings {
+                readings: config.readings.clone(),
+                strict: config.strict,
+            },
+            max_agents: config.max_agents,
+            room: Room::new(config.max_store_bytes),
         };
+        let key = config.service_key.clone().unwrap_or_default();
         Self(Arc::new(Inner {
-            readings: config.readings.clone(),
+            worlds: Worlds::new(key, config.worlds.clone(), config.max_worlds, beginning),
             access: config.access(),
-            faults: Faults::default(),
-            journal: Journal::default(),
-            keys: AcceptedKeys::new(config.service_key.clone().unwrap_or_default()),
             max_head_bytes: config.max_head_bytes,
             max_body_bytes: config.max_body_bytes,
-            operations: Operations {
-                store: Store::new(
-                    config.max_agents,
-                    config.max_store_bytes,
-                    seeds.into_deals(),
-                ),
-                unknown_fields,
-            },
         }))
     }
 
@@ -175,23 +172,45 @@ impl Service {
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (mut head, body) = request.into_parts();
         checks::add_host(&mut head);
-        self.answer(&head, &body)
+        self.answer(&self.caller(&head), &head, &body)
     }
 
     /// The same for a request in two parts.
-    pub(crate) fn answer(&self, head: &Parts, body: &[u8]) -> Response<Bytes> {
-        match self.check_head(head) {
+    pub(crate) fn answer(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
+        match self.check_head(caller, head) {
             HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
                 self.without_body(&admitted, BodyError::TooLarge)
             }
-            HeadCheck::Admitted(admitted) => self.respond(&admitted, body),
+            HeadCheck::Admitted(admitted) => self.respond(caller, &admitted, body),
             HeadCheck::Done(response) => response,
         }
     }
 
-    /// The agents created so far, in the order of creation.
+    /// Accepts these keys from now on, and no others, as a service does whose keys are rotated: first the old one and the new
+    /// one, and then only the new one. A request that is being answered is not affected. The token of the interface under
+    /// `/__sandbox/` stays what it was.
+    ///
+    /// ```
+    /// use dealkit_server::Sandbox;
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// sandbox.accept_keys(["sandbox-key", "next-key"])?;
+    /// sandbox.accept_keys(["next-key"])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When one of them is not valid. Nothing has changed then.
+    pub fn accept_keys<K: Into<String>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<(), InvalidServiceKey> {
+        self.world().keys.set(keys)
+    }
+
+    /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.
     pub fn agents(&self) -> Vec<CreatedAgent> {
-        let agents = self.store().agents_after(0, usize::MAX);
+        let agents = self.world().store.agents_after(0, usize::MAX);
         agents
             .iter()
             .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))
@@ -204,89 +223,141 @@ impl Service {
     /// When the deal is not strict JSON or is not a deal, or the store has no room for it.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
         let deal = deal.into().check("deal")?;
-        self.store()
-            .insert_deal(deal)
-            .map_err(|_| SeedError::StoreFull)
+        let inserted = self.world().store.insert_deal(deal);
+        inserted.map_err(|_| SeedError::StoreFull)
     }
 
-    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects; see
-    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
+    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects.
+    ///
+    /// Of several faults that match a request, the one that was added first happens; a fault that has happened as often
+    /// as it should is gone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit::Client;
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// sandbox.fail_next(Fault::status(503).retry_after(0).times(2))?;
+    ///
+    /// let response = client.deals().retrieve("d_1").with_response().await?;
+    /// assert_eq!(response.attempts(), 3); // the first two failed
+    /// let statuses: Vec<_> = sandbox.requests().iter().map(|request| request.status.unwrap().as_u16()).collect();
+    /// assert_eq!(statuses, [503, 503, 200]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// When the fault is invalid: the error says why, and what is allowed.
+    /// When the fault is invalid, or no request can have its method and path: the error says why, and what is allowed.
     pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
-        self.faults().add(fault).map(drop)
+        self.world().faults.add(fault).map(drop)
     }
 
-    /// Accepts these keys from now on, and no others; see [`Sandbox::accept_keys`](crate::Sandbox::accept_keys).
+    /// The faults that are still to happen, in the order in which they were added.
     ///
-    /// # Errors
-    /// When one of them is not valid. Nothing has changed then.
-    pub fn accept_keys<K: Into<String>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<(), InvalidServiceKey> {
-        self.0.keys.set(keys)
+    /// ```
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// sandbox.fail_next(Fault::status(503).path("/v1/deals/{id}"))?;
+    /// assert_eq!(sandbox.faults()[0].fault, Fault::status(503).path("/v1/deals/{id}"));
+    ///
+    /// let error = sandbox.fail_next(Fault::status(503).path("/v1/deal/{id}")).unwrap_err();
+    /// assert!(error.to_string().ends_with("did you mean /v1/deals/{id}?"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn faults(&self) -> Vec<PendingFault> {
+        self.world().faults.pending()
+    }
+
+    /// Removes every fault that is still to happen.
+    pub fn clear_faults(&self) {
+        self.world().faults.clear();
     }
 
     /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
+    ///
+    /// A request is there by the time that its caller has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.journal().requests()
+        self.world().journal.requests()
     }
 
-    /// Waits until so many requests of /v1 were responded to; see [`Sandbox::wait_for`](crate::Sandbox::wait_for).
+    /// Waits until so many requests of /v1 were responded to (or their connections broken off), and returns them: for tests of
+    /// what works in the background. On any Tokio runtime; those that came before count, too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dealkit::Client;
+    /// use dealkit_server::{Sandbox, Wanted};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// let job = tokio::spawn(async move { client.deals().retrieve("d_1").await });
+    ///
+    /// let wanted = Wanted::requests(1).method("GET").path("/v1/deals/{id}");
+    /// let requests = sandbox.wait_for(&wanted, Duration::from_secs(10)).await?;
+    /// assert_eq!(requests[0].status.unwrap(), 200);
+    /// # job.await??;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// When there are fewer after that time.
+    /// When there are fewer after that time: the error says what came.
     pub async fn wait_for(
         &self,
         wanted: &Wanted,
         within: Duration,
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        self.journal().wait_for(wanted, within).await
+        self.world().journal.wait_for(wanted, within).await
     }
 
     /// What has to happen before [`respond`](Self::respond) is called, if anything.
-    pub(crate) fn wait<'s>(
-        &'s self,
-        admitted: &Admitted<'_>,
-    ) -> Option<impl Future<Output = ()> + use<'s>> {
+    pub(crate) fn wait(&self, admitted: &Admitted<'_>) -> Option<impl Future<Output = ()>> {
         match &admitted.asked {
-            Asked::Admin(call) => call.wait(self.journal()),
+            Asked::Admin(call) => call.wait(),
             Asked::Endpoint(..) => None,
         }
     }
 
-    /// Drops every agent, every deal but those that the service began with, every fault and the journal, and accepts the key
-    /// that it began with.
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.world().journal.clear();
+    }
+
+    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests, and accepts
+    /// the key that it started with. Ids begin at `a_1` again.
     pub fn reset(&self) {
-        self.admin().reset();
+        self.world().reset();
     }
 
-    pub(crate) fn faults(&self) -> &Faults {
-        &self.0.faults
-    }
-
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.0.journal
-    }
-
-    fn admin(&self) -> Admin<'_> {
-        Admin {
-            keys: &self.0.keys,
-            store: self.store(),
-            faults: self.faults(),
-            journal: self.journal(),
+    /// Whose request this is. That of a call of the interface is of no matter.
+    pub(crate) fn caller(&self, head: &Parts) -> Caller {
+        let worlds = &self.0.worlds;
+        let mut sent = head.headers.get_all(&auth::HEADER).iter();
+        let found = match (sent.next(), sent.next()) {
+            (Some(key), None) if !is_admin(head) => worlds.of(key.as_bytes()),
+            _ => Err(NoWorld::UnknownKey),
+        };
+        Caller {
+            refused: found.as_ref().err().copied(),
+            world: found.unwrap_or_else(|_| Arc::clone(&worlds.first)),
         }
     }
 
+    /// The world of the server's own key.
+    fn world(&self) -> &World {
+        &self.0.worlds.first
+    }
+
     /// The fault that happens to a request: the one in its header, or one from the list.
-    pub(crate) fn fault(&self, head: &Parts) -> Option<Play> {
+    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Play> {
         if is_admin(head) {
             return None;
         }
         match self.asked_fault(head) {
-            Ok(None) => self.faults().pick(&head.method, head.uri.path()),
+            Ok(None) => caller.world.faults.pick(&head.method, head.uri.path()),
             Ok(fault) => fault,
             // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
@@ -320,9 +391,9 @@ impl Service {
         header.filter(|_| !self.0.access.is_off())
     }
 
-    fn readings(&self, head: &Parts) -> Result<Vec<Reading>, Refusal> {
+    fn readings(&self, own: &[Reading], head: &Parts) -> Result<Vec<Reading>, Refusal> {
         let Some(names) = self.sandbox_header(head, READING_HEADER) else {
-            return Ok(self.0.readings.clone());
+            return Ok(own.to_vec());
         };
         let names = names.to_str().map_err(|_| UnknownReading);
         names.and_then(Reading::list).map_err(|error| {
@@ -344,19 +415,16 @@ impl Service {
         Ok(Some(fault))
     }
 
-    fn store(&self) -> &Store {
-        &self.0.operations.store
-    }
-
     pub(crate) fn max_body_bytes(&self) -> usize {
         self.0.max_body_bytes
     }
 
     /// Checks 1 to 6: everything that can be told from the head.
-    pub(crate) fn check_head<'r>(&self, head: &'r Parts) -> HeadCheck<'r> {
-        let (readings, admission) = match self.readings(head) {
-            Ok(readings) => (readings, self.admit(head)),
-            Err(refusal) => (self.0.readings.clone(), Err(refusal)),
+    pub(crate) fn check_head<'r>(&self, caller: &Caller, head: &'r Parts) -> HeadCheck<'r> {
+        let own = caller.world.settings().readings.clone();
+        let (readings, admission) = match self.readings(&own, head) {
+            Ok(readings) => (readings, self.admit(caller, head)),
+            Err(refusal) => (own, Err(refusal)),
         };
         let form = Form::of(head, readings);
         let response = match admission {
@@ -376,7 +444,7 @@ impl Service {
         HeadCheck::Done(finish(response, &form, None))
     }
 
-    fn admit<'r>(&self, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
+    fn admit<'r>(&self, caller: &Caller, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
         let max = self.0.max_head_bytes;
         if checks::head_bytes(head) > max {
             let detail = format!("This server takes heads of up to {max} bytes.");
@@ -385,7 +453,7 @@ impl Service {
         check_target(head)
             .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
-            let call = AdminCall::admit(&self.0.access, head)?;
+            let call = AdminCall::admit(&self.0.access, &self.0.worlds, head)?;
             self.check_length(head)?;
             return Ok(Admission::Operation(Asked::Admin(call)));
         }
@@ -405,7 +473,7 @@ impl Service {
             let detail = format!("This path allows these methods: {allow}.");
             Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
-        self.check_key(head)?;
+        check_key(caller, head)?;
         if route.has_body() {
             check_content(head)?;
         }
@@ -422,18 +490,6 @@ impl Service {
             return Err(self.body_too_large());
         }
         Ok(())
-    }
-
-    fn check_key(&self, head: &Parts) -> Result<(), Refusal> {
-        let mut sent = head.headers.get_all(&auth::HEADER).iter();
-        let detail = match (sent.next(), sent.next()) {
-            (Some(key), None) if self.0.keys.accept(key.as_bytes()) => return Ok(()),
-            (Some(_), None) => "The key in the header x-service-key is not the key of this server.",
-            (None, _) => "Send the service key in the header x-service-key.",
-            (Some(_), Some(_)) => "Send the header x-service-key once.",
-        };
-        let refusal = Refusal::new(ProblemType::SERVICE_KEY, detail);
-        Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
     }
 
     fn body_too_large(&self) -> Refusal {
@@ -470,17 +526,30 @@ impl Service {
     }
 
     /// Checks 8 to 11, and the response when all hold.
-    pub(crate) fn respond(&self, admitted: &Admitted<'_>, body: &[u8]) -> Response<Bytes> {
+    pub(crate) fn respond(
+        &self,
+        caller: &Caller,
+        admitted: &Admitted<'_>,
+        body: &[u8],
+    ) -> Response<Bytes> {
         let responded = match &admitted.asked {
             Asked::Endpoint(endpoint, id) => {
-                let input = Input { id, body };
-                (endpoint.run)(&self.0.operations, &input).map(|(status, body)| {
+                let unknown_fields = match caller.world.settings().strict {
+                    true => UnknownFields::Reject,
+                    false => UnknownFields::Ignore,
+                };
+                let input = Input {
+                    id,
+                    body,
+                    unknown_fields,
+                };
+                (endpoint.run)(&caller.world.store, &input).map(|(status, body)| {
                     let response = response(status, wire::JSON, body);
                     finish(response, &admitted.form, Some(endpoint.success))
                 })
             }
             Asked::Admin(call) => call
-                .run(self.admin(), body)
+                .run(&self.0.worlds, body)
                 .map(|response| finish(response, &admitted.form, None)),
         };
         responded.unwrap_or_else(|refusal| admitted.refuse(refusal))
@@ -492,6 +561,22 @@ impl Admitted<'_> {
         let response = refusal.into_response(&self.form.request_id);
         finish(response, &self.form, None)
     }
+}
+
+/// Check 4: the key.
+fn check_key(caller: &Caller, head: &Parts) -> Result<(), Refusal> {
+    match caller.refused {
+        None => return Ok(()),
+        Some(NoWorld::Full) => return Err(NoWorld::Full.into()),
+        Some(NoWorld::UnknownKey) => {}
+    }
+    let detail = match head.headers.get_all(&auth::HEADER).iter().count() {
+        0 => "Send the service key in the header x-service-key.",
+        1 => "The key in the header x-service-key is not the key of this server.",
+        _ => "Send the header x-service-key once.",
+    };
+    let refusal = Refusal::new(ProblemType::SERVICE_KEY, detail);
+    Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
 }
 
 /// What every response has in common: the request id, how the specification is read, and for HEAD the length of the

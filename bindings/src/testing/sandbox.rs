@@ -7,7 +7,7 @@ use std::{
 };
 
 use dealkit::{Json, Unreadable};
-use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox, Wanted};
+use dealkit_server::{CreatedAgent, Fault, Reading, RecordedRequest, Sandbox, Service, Wanted};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList, PyString, PyTuple},
@@ -74,6 +74,8 @@ pub(crate) fn start_sandbox<'py>(
             service_key: settings.text("service_key")?,
             admin: settings.number("admin", Expected::Bool)?,
             admin_token: settings.text("admin_token")?,
+            worlds: settings.text("worlds")?,
+            max_worlds: settings.number("max_worlds", Expected::Count)?,
         );
         for reading in readings.transpose()?.unwrap_or_default() {
             builder = builder.reading(reading);
@@ -117,7 +119,7 @@ impl NativeSandbox {
     /// The agents created so far, in the order of creation: each as the response showed it, and what was sent.
     fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
-            let agents = self.with(Sandbox::agents)?;
+            let agents = self.with(|sandbox| sandbox.agents())?;
             let agents = agents.iter().map(|agent| created(py, agent));
             Ok(PyList::new(py, agents.collect::<Outcome<Vec<_>>>()?)?)
         })
@@ -127,7 +129,7 @@ impl NativeSandbox {
     /// since 1970.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
-            let requests = self.with(Sandbox::requests)?;
+            let requests = self.with(|sandbox| sandbox.requests())?;
             Ok(all_recorded(py, &requests)?)
         })
     }
@@ -147,7 +149,7 @@ impl NativeSandbox {
                 status: settings.number("status", Expected::Count)?,
             );
             let within = settings.delay("timeout")?.unwrap_or_default();
-            let service = self.with(|sandbox| sandbox.service().clone())?;
+            let service = self.with(|sandbox| Service::clone(sandbox))?;
             Ok((service, wanted, within.min(SIGNAL_POLL_INTERVAL)))
         };
         let asked = gil::uncollected(py, || Ok(asked()))?;
@@ -165,7 +167,7 @@ impl NativeSandbox {
 
     /// Forgets the requests so far.
     fn clear_requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(Sandbox::clear_requests))
+        entry(py, || self.with(|sandbox| sandbox.clear_requests()))
     }
 
     /// Makes something go wrong with future requests: a fault, as JSON.
@@ -179,14 +181,14 @@ impl NativeSandbox {
     /// The faults that are still to happen, each as the object that the interface over HTTP shows.
     fn faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry(py, || {
-            let faults = self.with(Sandbox::faults)?;
+            let faults = self.with(|sandbox| sandbox.faults())?;
             Ok(json::value(py, &json_of(&faults)?)?)
         })
     }
 
     /// Removes every fault that has not happened as often as it should.
     fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(Sandbox::clear_faults))
+        entry(py, || self.with(|sandbox| sandbox.clear_faults()))
     }
 
     /// Adds a deal, a JSON text; one with the same id is replaced.
@@ -213,7 +215,7 @@ impl NativeSandbox {
 
     /// Restores the initial state: no agents, the deals that the server started with, no faults and no requests.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(Sandbox::reset))
+        entry(py, || self.with(|sandbox| sandbox.reset()))
     }
 
     /// Stops the server at once.

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    hash::{BuildHasher, RandomState},
     sync::{PoisonError, RwLock},
 };
 
@@ -129,5 +130,90 @@ impl AcceptedKeys {
 impl fmt::Debug for AcceptedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AcceptedKeys(…)")
+    }
+}
+
+/// Which keys have a world of their own, beside the key of the server: those that are listed, and any that begins with one
+/// of the prefixes. Never shown by `Debug`: they are keys too.
+///
+/// ```
+/// use dealkit_server::WorldKeys;
+///
+/// let keys = WorldKeys::new("nightly, test-*")?;
+/// assert!(["", "*", "two words", "a**"].iter().all(|wrong| WorldKeys::new(wrong).is_err()));
+/// # Ok::<(), dealkit_server::InvalidWorldKeys>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct WorldKeys(Vec<(ServiceKey, Part)>);
+
+/// How much of a key is given.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Whole,
+    Prefix,
+}
+
+/// The text does not say which keys have worlds. The message does not repeat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "worlds need service keys, or prefixes that end in *, separated by commas, such as test-*: each of 1 to 1,000 visible \
+     ASCII characters, with no other * in it"
+)]
+pub struct InvalidWorldKeys;
+
+impl WorldKeys {
+    /// Keys, and prefixes that end in `*`, separated by commas.
+    ///
+    /// # Errors
+    /// When one of them is empty, longer than 1,000 characters, or contains one that is not visible ASCII.
+    pub fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
+        let keys = keys.split(',').map(str::trim).map(|text| {
+            let (text, part) = match text.strip_suffix('*') {
+                Some(prefix) => (prefix, Part::Prefix),
+                None => (text, Part::Whole),
+            };
+            match ServiceKey::new(text) {
+                Ok(key) if text.len() <= 1_000 && !text.contains('*') => Ok((key, part)),
+                _ => Err(InvalidWorldKeys),
+            }
+        });
+        keys.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The candidate as a key, if it has a world.
+    pub(crate) fn find(&self, candidate: &[u8]) -> Option<ServiceKey> {
+        let found = self.0.iter().any(|(key, part)| match part {
+            Part::Whole => key.matches(candidate),
+            Part::Prefix => candidate
+                .get(..key.0.len())
+                .is_some_and(|prefix| key.matches(prefix)),
+        });
+        let candidate = str::from_utf8(candidate).ok().filter(|_| found)?;
+        ServiceKey::new(candidate).ok()
+    }
+
+    /// A key that nobody has: the first one listed of which `is_taken` says so, or one that is made up.
+    pub(crate) fn free(&self, is_taken: impl Fn(&str) -> bool) -> Option<ServiceKey> {
+        let mut keys = self.0.iter().filter_map(|(key, part)| {
+            let key = match part {
+                Part::Whole => key.clone(),
+                Part::Prefix => {
+                    let random = RandomState::new().hash_one("world");
+                    ServiceKey::new(format!("{}{random:016x}", key.0)).ok()?
+                }
+            };
+            (!is_taken(&key.0)).then_some(key)
+        });
+        keys.next()
+    }
+}
+
+impl fmt::Debug for WorldKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WorldKeys(…)")
     }
 }

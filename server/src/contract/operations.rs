@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// An operation, as the table of routes names it.
-pub(crate) type Operation = fn(&Operations, &Input<'_>) -> Result<Success, Refusal>;
+pub(crate) type Operation = fn(&Store, &Input<'_>) -> Result<Success, Refusal>;
 
 /// The parts of a request that an operation reads.
 #[derive(Debug)]
@@ -22,50 +22,42 @@ pub(crate) struct Input<'r> {
     /// The id in the path, decoded; empty where the path has none.
     pub(crate) id: &'r str,
     pub(crate) body: &'r [u8],
+    pub(crate) unknown_fields: UnknownFields,
 }
 
 /// The status and the JSON of a response to a request that succeeded.
 pub(crate) type Success = (StatusCode, Bytes);
 
-/// The operations, and what they work on.
-#[derive(Debug)]
-pub(crate) struct Operations {
-    pub(crate) store: Store,
-    pub(crate) unknown_fields: UnknownFields,
+/// Makes checks 8, 9 and 11, then creates the agent.
+pub(crate) fn create_agent(store: &Store, input: &Input<'_>) -> Result<Success, Refusal> {
+    let body = json::check(input.body).map_err(|error| {
+        let detail = format!("The body is not strict JSON: {error}");
+        Refusal::new(ProblemType::MALFORMED_BODY, detail)
+    })?;
+    let request = CreateAgent::from_json(body, input.unknown_fields).map_err(|error| {
+        let violations = error.violations();
+        let detail = match violations.len() {
+            1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
+            count => format!("{count} fields break a rule; `errors` says which and why."),
+        };
+        Refusal::new(ProblemType::INVALID_AGENT, detail).violations(violations)
+    })?;
+    let number = store.add_agent(input.body).map_err(no_room)?;
+    let created = agent::created(&request, number);
+    // Texts and JSON, which always serialize.
+    let response = serde_json::to_vec(&created).unwrap_or_default();
+    Ok((StatusCode::CREATED, Bytes::from(response)))
 }
 
-impl Operations {
-    /// Makes checks 8, 9 and 11, then creates the agent.
-    pub(crate) fn create_agent(&self, input: &Input<'_>) -> Result<Success, Refusal> {
-        let body = json::check(input.body).map_err(|error| {
-            let detail = format!("The body is not strict JSON: {error}");
-            Refusal::new(ProblemType::MALFORMED_BODY, detail)
-        })?;
-        let request = CreateAgent::from_json(body, self.unknown_fields).map_err(|error| {
-            let violations = error.violations();
-            let detail = match violations.len() {
-                1 => "1 field breaks a rule; `errors` says which and why.".to_owned(),
-                count => format!("{count} fields break a rule; `errors` says which and why."),
-            };
-            Refusal::new(ProblemType::INVALID_AGENT, detail).violations(violations)
-        })?;
-        let number = self.store.add_agent(input.body).map_err(no_room)?;
-        let created = agent::created(&request, number);
-        // Texts and JSON, which always serialize.
-        let response = serde_json::to_vec(&created).unwrap_or_default();
-        Ok((StatusCode::CREATED, Bytes::from(response)))
-    }
-
-    /// Makes check 10, then returns the deal.
-    pub(crate) fn retrieve_deal(&self, input: &Input<'_>) -> Result<Success, Refusal> {
-        let deal = self.store.deal(input.id).ok_or_else(|| {
-            Refusal::new(
-                ProblemType::UNKNOWN_DEAL,
-                "This server has no deal with the id in the path. Seed it first.",
-            )
-        })?;
-        Ok((StatusCode::OK, deal))
-    }
+/// Makes check 10, then returns the deal.
+pub(crate) fn retrieve_deal(store: &Store, input: &Input<'_>) -> Result<Success, Refusal> {
+    let deal = store.deal(input.id).ok_or_else(|| {
+        Refusal::new(
+            ProblemType::UNKNOWN_DEAL,
+            "This server has no deal with the id in the path. Seed it first.",
+        )
+    })?;
+    Ok((StatusCode::OK, deal))
 }
 
 /// The refusal when check 11 has failed.

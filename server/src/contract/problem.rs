@@ -56,6 +56,9 @@ problem_types! {
     UNKNOWN_FAULT NOT_FOUND "unknown-fault" "There is no such fault";
     INVALID_READING BAD_REQUEST "invalid-reading" "There is no such reading";
     INVALID_KEYS BAD_REQUEST "invalid-keys" "The body is not a list of service keys";
+    UNKNOWN_WORLD NOT_FOUND "unknown-world" "There is no such world";
+    WORLDS_FULL INSUFFICIENT_STORAGE "worlds-full" "There is no room for another world";
+    INVALID_SETTINGS BAD_REQUEST "invalid-settings" "The body is not the settings of a world";
     INVALID_DEAL BAD_REQUEST "invalid-deal" "The body is not a deal with that id";
 }
 

@@ -6,7 +6,7 @@ use dealkit::{Agent, Deal, schema::Model, wire};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::contract::operations::{Operation, Operations};
+use crate::contract::operations::{self, Operation};
 
 /// From which similarity on (0 to 1), a word may have been meant for another.
 const ALIKE: f64 = 0.8;
@@ -32,7 +32,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         method: Method::POST,
         path: wire::AGENTS_PATH,
         operation: Endpoint {
-            run: Operations::create_agent,
+            run: operations::create_agent,
             success: Agent::SCHEMA,
         },
     },
@@ -40,7 +40,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         method: Method::GET,
         path: wire::DEAL_PATH,
         operation: Endpoint {
-            run: Operations::retrieve_deal,
+            run: operations::retrieve_deal,
             success: Deal::SCHEMA,
         },
     },

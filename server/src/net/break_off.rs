@@ -47,7 +47,7 @@ impl Fate {
     /// Makes the fault happen to a request that has arrived as a whole, and records what its caller gets to see.
     pub(crate) fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
         let service = seen.service;
-        let answer = |seen: &Reporter<'_>| service.answer(&seen.head, &seen.body);
+        let answer = |seen: &Reporter<'_>| service.answer(&seen.caller, &seen.head, &seen.body);
         let (lost, bytes, how) = match fault.effect {
             Effect::None => return Self::Response(answer(seen)),
             Effect::Respond(status) => {

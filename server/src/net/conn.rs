@@ -283,7 +283,7 @@ async fn exchange(
     let fault = seen.fault.clone();
 
     let mut unread = !body.is_end_stream();
-    let mut response = match service.check_head(&seen.head) {
+    let mut response = match service.check_head(&seen.caller, &seen.head) {
         HeadCheck::Done(early) if fault.is_none() => early,
         checked => {
             let limit = service.max_body_bytes();
@@ -313,7 +313,7 @@ async fn exchange(
                         let is_http2 = seen.head.version == Version::HTTP_2;
                         Box::pin(connection.until(wait, is_http2)).await?;
                     }
-                    let response = service.respond(&admitted, &body.bytes);
+                    let response = service.respond(&seen.caller, &admitted, &body.bytes);
                     seen.body = body.bytes;
                     response
                 }

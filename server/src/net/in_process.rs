@@ -74,7 +74,7 @@ async fn respond(
     let mut seen = Reporter::begin(service, &log, head);
     seen.body = body;
     let fate = match seen.fault.clone() {
-        None => Fate::Response(service.answer(&seen.head, &seen.body)),
+        None => Fate::Response(service.answer(&seen.caller, &seen.head, &seen.body)),
         Some(fault) => {
             if !fault.delay.is_zero() {
                 seen.announce();

@@ -10,7 +10,7 @@ use crate::{
     contract::request_id,
     net::access_log::AccessLog,
     sandbox::{fault::Play, journal::RecordedRequest},
-    service::{self, Service},
+    service::{self, Caller, Service},
 };
 
 /// A request that is being answered. If it is dropped first, because its caller went away, it is recorded all the same.
@@ -19,6 +19,8 @@ pub(crate) struct Reporter<'s> {
     pub(crate) service: &'s Service,
     log: &'s AccessLog,
     pub(crate) began: Instant,
+    /// Whose request it is.
+    pub(crate) caller: Caller,
     pub(crate) head: Parts,
     /// The body, as far as it was read.
     pub(crate) body: Bytes,
@@ -31,11 +33,13 @@ pub(crate) struct Reporter<'s> {
 
 impl<'s> Reporter<'s> {
     pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
+        let caller = service.caller(&head);
         Self {
             service,
             log,
             began: Instant::now(),
-            fault: service.fault(&head),
+            fault: service.fault(&caller, &head),
+            caller,
             head,
             body: Bytes::new(),
             number: None,
@@ -48,7 +52,7 @@ impl<'s> Reporter<'s> {
         if !service::is_admin(&self.head) {
             let mut request = self.request(self.head.headers.clone());
             request.request_id = text(self.head.headers.get(&request_id::HEADER));
-            self.number = Some(self.service.journal().record(request));
+            self.number = Some(self.caller.world.journal.record(request));
         }
     }
 
@@ -82,7 +86,7 @@ impl<'s> Reporter<'s> {
             request.request_id = request_id;
             request.duration = duration;
         };
-        let journal = self.service.journal();
+        let journal = &self.caller.world.journal;
         match self.number {
             Some(number) => journal.amend(number, finish),
             None => {

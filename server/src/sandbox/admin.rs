@@ -1,11 +1,11 @@
 //! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Agent, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
@@ -14,13 +14,14 @@ use crate::sandbox::{
     curl::curl,
     docs,
     fault::Fault,
-    faults::Faults,
-    journal::{Journal, RecordedRequest},
+    journal::RecordedRequest,
+    reading::Reading,
     wait::Wanted,
+    world::{World, Worlds},
 };
 use crate::{
     contract::{
-        auth::{AcceptedKeys, ServiceKey},
+        auth::{self, ServiceKey},
         operations::no_room,
         problem::{ProblemType, Refusal},
         response::{empty, response},
@@ -30,12 +31,14 @@ use crate::{
     state::{
         agent::{CreatedAgent, agent_id},
         seed::SeedDeal,
-        store::Store,
     },
 };
 
 /// What every path of the interface begins with.
 pub(crate) const PREFIX: &str = "/__sandbox/";
+
+/// The parameter that names a world by its key.
+const WORLD: &str = "world";
 
 /// How long a page of a list is unless the caller asks for another length, and how long it can be.
 const PAGE: usize = 100;
@@ -50,12 +53,10 @@ const MAX_WAIT: f64 = 300.0;
 
 /// What the operations work on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Admin<'a> {
-    /// The service keys: the first is shown if everybody knows it.
-    pub(crate) keys: &'a AcceptedKeys,
-    pub(crate) store: &'a Store,
-    pub(crate) faults: &'a Faults,
-    pub(crate) journal: &'a Journal,
+struct Admin<'a> {
+    worlds: &'a Worlds,
+    /// The world that the call names.
+    world: &'a World,
 }
 
 /// An operation, and who may use it.
@@ -84,17 +85,17 @@ routes! {
     GET "/__sandbox/openapi.json" Everybody |_, _, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
-    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.keys.first()));
+    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.world.keys.first()));
     GET "/__sandbox/docs/{id}" Browsers file;
     GET "/__sandbox/requests" Callers requests;
     DELETE "/__sandbox/requests" Callers |admin, _, _| {
-        admin.journal.clear();
+        admin.world.journal.clear();
         done()
     };
     GET "/__sandbox/faults" Callers faults;
     POST "/__sandbox/faults" Callers add_fault;
     DELETE "/__sandbox/faults" Callers |admin, _, _| {
-        admin.faults.clear();
+        admin.world.faults.clear();
         done()
     };
     DELETE "/__sandbox/faults/{id}" Callers remove_fault;
@@ -105,9 +106,12 @@ routes! {
     DELETE "/__sandbox/deals/{id}" Callers remove_deal;
     PUT "/__sandbox/keys" Callers accept_keys;
     POST "/__sandbox/reset" Callers |admin, _, _| {
-        admin.reset();
+        admin.world.reset();
         done()
     };
+    POST "/__sandbox/world" Callers begin_world;
+    PUT "/__sandbox/world" Callers settings;
+    DELETE "/__sandbox/world" Callers end_world;
 }
 
 /// The path as a log shows it: its template, never an id in it.
@@ -120,13 +124,18 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 pub(crate) struct AdminCall<'r> {
     operation: AdminOperation,
     template: &'static str,
+    world: Arc<World>,
     id: Cow<'r, str>,
     query: &'r str,
 }
 
 impl<'r> AdminCall<'r> {
     /// What a request under [`PREFIX`] asks for, if it is allowed to.
-    pub(crate) fn admit(access: &Access, head: &'r Parts) -> Result<Self, Refusal> {
+    pub(crate) fn admit(
+        access: &Access,
+        worlds: &Worlds,
+        head: &'r Parts,
+    ) -> Result<Self, Refusal> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
         let route = path.as_ref().and_then(|path| path.route(&head.method));
         // A caller who is not let in must not learn what else there is.
@@ -143,19 +152,30 @@ impl<'r> AdminCall<'r> {
             let detail = format!("This path allows these methods: {allow}.");
             Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
         })?;
+        let query = head.uri.query().unwrap_or_default();
+        let world = match route.operation.open_to {
+            OpenTo::Callers => {
+                let mut pairs = form_urlencoded::parse(query.as_bytes());
+                let named = pairs.find(|(name, _)| name == WORLD);
+                let header = head.headers.get(&auth::HEADER);
+                worlds.named(
+                    named.as_ref().map(|(_, key)| &**key),
+                    header.map(HeaderValue::as_bytes),
+                )?
+            }
+            OpenTo::Everybody | OpenTo::Browsers => Arc::clone(&worlds.first),
+        };
         Ok(Self {
             operation: route.operation,
             template: path.template,
+            world,
             id: path.id,
-            query: head.uri.query().unwrap_or_default(),
+            query,
         })
     }
 
     /// What has to happen before the operation runs, if anything: requests that it is asked to wait for.
-    pub(crate) fn wait<'j>(
-        &self,
-        journal: &'j Journal,
-    ) -> Option<impl Future<Output = ()> + use<'j>> {
+    pub(crate) fn wait(&self) -> Option<impl Future<Output = ()>> {
         if self.template != REQUESTS {
             return None;
         }
@@ -163,7 +183,7 @@ impl<'r> AdminCall<'r> {
         let (wanted, within, _) = self.wanted().ok()?;
         let within = within?;
         Some(async move {
-            let _ = timeout(within, journal.wait(&wanted)).await;
+            let _ = timeout(within, self.world.journal.wait(&wanted)).await;
         })
     }
 
@@ -197,23 +217,15 @@ impl<'r> AdminCall<'r> {
     }
 
     /// Runs the operation. The response has no request id yet.
-    pub(crate) fn run(&self, admin: Admin<'_>, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
+    pub(crate) fn run(&self, worlds: &Worlds, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
+        let world = &self.world;
+        let admin = Admin { worlds, world };
         let mut response = (self.operation.run)(admin, self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         let nosniff = HeaderValue::from_static("nosniff");
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
         Ok(response)
-    }
-}
-
-impl Admin<'_> {
-    /// Returns agents, deals, faults, journal and accepted keys to how the server started.
-    pub(crate) fn reset(self) {
-        self.store.reset();
-        self.faults.clear();
-        self.journal.clear();
-        self.keys.reset();
     }
 }
 
@@ -229,10 +241,11 @@ fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let (wanted, within, limit) = call.wanted()?;
     let waits = within.is_some();
-    let found =
-        (admin.journal).filtered(|request| wanted.selects(request) && (request.is_done || !waits));
+    let found = (admin.world.journal)
+        .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
     let entries = found.iter();
-    let entries = entries.map(|request| (request.number, described(request, admin.keys.first())));
+    let key = admin.world.keys.first();
+    let entries = entries.map(|request| (request.number, described(request, key)));
     let timed_out = waits.then(|| found.len() < wanted.count);
     Ok(page("requests", limit, entries, timed_out))
 }
@@ -240,7 +253,7 @@ fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
-    let faults = admin.faults.pending();
+    let faults = admin.world.faults.pending();
     let later = faults.iter().filter(|fault| fault.id > after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
@@ -257,7 +270,7 @@ fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     let text = json::check(body)
         .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
     let id = Fault::from_json(text)
-        .and_then(|fault| admin.faults.add(fault))
+        .and_then(|fault| admin.world.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
     Ok(response(StatusCode::CREATED, wire::JSON, body))
@@ -265,7 +278,7 @@ fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
 
 fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let id = call.id.parse::<u64>();
-    if id.is_ok_and(|id| admin.faults.remove(id)) {
+    if id.is_ok_and(|id| admin.world.faults.remove(id)) {
         return done();
     }
     Err(Refusal::new(
@@ -274,15 +287,59 @@ fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     ))
 }
 
-fn accept_keys(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
-    let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
-    // The error would repeat what it found.
-    let is_set = keys.is_ok_and(|keys| admin.keys.set(keys).is_ok());
-    if is_set {
+/// Begins a world with a key that nobody has used.
+fn begin_world(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let world = admin.worlds.begin_own()?;
+    let body = json!({"service_key": world.keys.first().reveal()});
+    Ok(response(StatusCode::CREATED, wire::JSON, body.to_string()))
+}
+
+fn settings(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Change {
+        reading: Option<String>,
+        strict: Option<bool>,
+    }
+    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_SETTINGS, detail);
+    let change: Change = serde_json::from_slice(body).map_err(|_| {
+        invalid(r#"Send an object such as {"reading": "sparse", "strict": true}."#.to_owned())
+    })?;
+    let readings = change.reading.as_deref().map(Reading::list).transpose();
+    let readings = readings.map_err(|error| invalid(format!("reading: {error}")))?;
+    let mut settings = admin.world.settings();
+    if let Some(readings) = readings {
+        settings.readings = readings;
+    }
+    settings.strict = change.strict.unwrap_or(settings.strict);
+    done()
+}
+
+fn end_world(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
+    if admin.worlds.end(admin.world) {
         return done();
     }
     Err(Refusal::new(
-        ProblemType::INVALID_KEYS,
+        ProblemType::UNKNOWN_WORLD,
+        "Name a world by its key, in the header x-service-key or as ?world=. That of the server's own key lasts as long as \
+         the server: POST /__sandbox/reset empties it.",
+    ))
+}
+
+fn accept_keys(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+    let invalid = |detail| Refusal::new(ProblemType::INVALID_KEYS, detail);
+    if !std::ptr::eq(admin.world, &*admin.worlds.first) {
+        return Err(invalid(
+            "A world is found by its key: only the server's own keys can change.",
+        ));
+    }
+    let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
+    // The error would repeat what it found.
+    let is_set = keys.is_ok_and(|keys| admin.world.keys.set(keys).is_ok());
+    if is_set {
+        return done();
+    }
+    Err(invalid(
         "Send a JSON array of service keys, each of 1 to 1,024 visible ASCII characters.",
     ))
 }
@@ -304,7 +361,7 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     }
     let limit = query.number_of("limit", PAGE)?;
     // One more, to know whether there are more.
-    let agents = admin.store.agents_after(after, limit + 1);
+    let agents = admin.world.store.agents_after(after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
         let created = Created {
             agent: CreatedAgent::read(*number, sent)?.agent,
@@ -318,7 +375,7 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let limit = query.number_of("limit", PAGE)?;
-    let deals = admin.store.deals_after(query.get("after"), limit + 1);
+    let deals = admin.world.store.deals_after(query.get("after"), limit + 1);
     // Byte for byte as they are stored.
     let entries = deals.iter().filter_map(|(id, text)| {
         let text: &RawValue = serde_json::from_slice(text).ok()?;
@@ -328,7 +385,7 @@ fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let deal = admin.store.deal(&call.id);
+    let deal = admin.world.store.deal(&call.id);
     let deal = deal.ok_or_else(unknown_deal)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
@@ -343,12 +400,12 @@ fn put_deal(admin: Admin<'_>, call: &AdminCall<'_>, body: &[u8]) -> Replied {
             "the deal: /id: expected the id that the path ends with".to_owned(),
         ));
     }
-    admin.store.insert_deal(deal).map_err(no_room)?;
+    admin.world.store.insert_deal(deal).map_err(no_room)?;
     done()
 }
 
 fn remove_deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    if admin.store.remove_deal(&call.id) {
+    if admin.world.store.remove_deal(&call.id) {
         done()
     } else {
         Err(unknown_deal())
@@ -411,7 +468,7 @@ fn described(request: &RecordedRequest, key: &ServiceKey) -> Value {
     let at = chrono::DateTime::<chrono::Utc>::from(request.at);
     json!({
         "number": request.number,
-        "at": at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        "at": at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
         "method": request.method.as_str(),
         "path": request.path,
         "query": request.query,
@@ -435,7 +492,7 @@ impl Query {
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             // A form sends empty fields, too.
-            .filter(|(_, value)| !value.is_empty())
+            .filter(|(name, value)| !value.is_empty() && name != WORLD)
             .collect();
         if pairs
             .iter()

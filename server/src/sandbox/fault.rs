@@ -213,14 +213,14 @@ impl Fault {
     }
 
     /// Only requests with this method, such as `POST`. One that the [`path`](Self::path) does not have is an error of
-    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
+    /// [`Service::fail_next`](crate::Service::fail_next).
     pub fn method(self, method: impl Into<String>) -> Self {
         self.with("method", method.into())
     }
 
     /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
     /// stands for any segment. A path that the server does not have is an error of
-    /// [`Sandbox::fail_next`](crate::Sandbox::fail_next).
+    /// [`Service::fail_next`](crate::Service::fail_next).
     pub fn path(self, path: impl Into<String>) -> Self {
         self.with("path", path.into())
     }
@@ -258,7 +258,7 @@ impl Fault {
     }
 
     /// What is to happen, and to which requests, if all of it makes sense.
-    pub(super) fn check(&self) -> Result<(Play, Matching), InvalidFault> {
+    pub(crate) fn check(&self) -> Result<(Play, Matching), InvalidFault> {
         let matching = Matching {
             method: self.read("method", |method: String| {
                 Method::from_bytes(method.as_bytes()).ok()
@@ -382,7 +382,7 @@ fn names(fields: &[(&str, &str)]) -> String {
 
 /// Which requests a fault happens to.
 #[derive(Clone, Debug)]
-pub(super) struct Matching {
+pub(crate) struct Matching {
     method: Option<Method>,
     path: Option<String>,
     /// How many of them are spared first.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     sandbox::fault::{Fault, InvalidFault, Matching, Play},
-    state::split_mix::SplitMix64,
+    state::{room::Share, split_mix::SplitMix64},
 };
 
 /// How many faults there may be at once.
@@ -17,13 +17,15 @@ const MAX_FAULTS: usize = 1_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// A list of faults, in the order in which they were added.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Faults(Mutex<List>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct List {
     added: u64,
     entries: Vec<Entry>,
+    /// What the texts of all of them take.
+    share: Share,
 }
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ struct Entry {
     matching: Matching,
 }
 
-/// A fault that is still to happen: see [`Sandbox::faults`](crate::Sandbox::faults).
+/// A fault that is still to happen: see [`Service::faults`](crate::Service::faults).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PendingFault {
@@ -72,7 +74,30 @@ impl Entry {
     }
 }
 
+impl List {
+    /// How many bytes the texts of all of them have.
+    fn bytes(&self) -> usize {
+        let faults = self.entries.iter().map(|entry| &entry.pending.fault);
+        faults.map(Fault::bytes).sum()
+    }
+
+    /// Removes those that are not to be kept; false when there were none.
+    fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(keep);
+        self.entries.len() < before && self.share.resize(self.bytes() as u64)
+    }
+}
+
 impl Faults {
+    pub(crate) fn new(share: Share) -> Self {
+        Self(Mutex::new(List {
+            added: 0,
+            entries: Vec::new(),
+            share,
+        }))
+    }
+
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
         let (play, matching) = fault.check()?;
@@ -82,11 +107,12 @@ impl Faults {
                 "there are 1000 faults already: remove some first".into(),
             ));
         }
-        let faults = list.entries.iter().map(|entry| &entry.pending.fault);
-        let bytes = faults.map(Fault::bytes);
-        if bytes.sum::<usize>() + fault.bytes() > MAX_BYTES {
+        let bytes = list.bytes() + fault.bytes();
+        if bytes > MAX_BYTES || !list.share.resize(bytes as u64) {
             return Err(InvalidFault(
-                "all faults together may have bodies of 64 MiB: remove some first".into(),
+                "all faults together may have bodies of 64 MiB, and no more than what max_store_bytes leaves: remove some \
+                 first"
+                    .into(),
             ));
         }
         list.added += 1;
@@ -113,10 +139,9 @@ impl Faults {
             .iter_mut()
             .position(|entry| entry.happens_to(method, path))?;
         let entry = list.entries.get(at)?;
-        let play = entry.play.clone();
-        let times = entry.matching.times;
-        if times.is_some_and(|times| entry.pending.played >= times) {
-            list.entries.remove(at);
+        let (id, played, play) = (entry.pending.id, entry.pending.played, entry.play.clone());
+        if entry.matching.times.is_some_and(|times| played >= times) {
+            list.retain(|entry| entry.pending.id != id);
         }
         Some(play)
     }
@@ -130,15 +155,12 @@ impl Faults {
 
     /// Removes the fault with this number; false when there is none.
     pub(crate) fn remove(&self, id: u64) -> bool {
-        let mut list = self.lock();
-        let before = list.entries.len();
-        list.entries.retain(|entry| entry.pending.id != id);
-        list.entries.len() < before
+        self.lock().retain(|entry| entry.pending.id != id)
     }
 
     /// Removes all.
     pub(crate) fn clear(&self) {
-        self.lock().entries.clear();
+        self.lock().retain(|_| false);
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {

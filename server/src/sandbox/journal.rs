@@ -12,13 +12,13 @@ use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use tokio::sync::Notify;
 
-use crate::{contract::route, sandbox::access::TOKEN_HEADER};
+use crate::{contract::route, sandbox::access::TOKEN_HEADER, state::room::Share};
 
 /// How many requests are kept.
 const MAX_ENTRIES: usize = 1_000;
 
 /// How many bytes of requests are kept: paths, headers and bodies together.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How much of one body is kept.
 const MAX_BODY: usize = 1024 * 1024;
@@ -37,7 +37,7 @@ const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 
 /// A request that the server saw.
 ///
-/// `Debug` shows neither headers nor body: they may be personal. [`Sandbox::fail_next`](crate::Sandbox::fail_next) has an
+/// `Debug` shows neither headers nor body: they may be personal. [`Service::fail_next`](crate::Service::fail_next) has an
 /// example.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -133,45 +133,57 @@ impl RecordedRequest {
     }
 
     /// About how much memory it takes, whatever becomes of it later.
-    fn size(&self) -> usize {
+    fn size(&self) -> u64 {
         /// What hyper reads into at first; it doubles that until a head fits.
         const BUFFER: usize = 8 * 1024;
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let headers = self.headers.iter();
         let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
         let head = 2 * (headers.sum::<usize>() + self.path.len() + length(&self.query));
-        BUFFER.max(head) + self.body.len() + length(&self.fault)
+        (BUFFER.max(head) + self.body.len() + length(&self.fault)) as u64
     }
 }
 
 /// The latest requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Journal {
     kept: Mutex<Kept>,
     /// Tells those who wait that there is something new.
     pub(super) changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Kept {
     recorded: u64,
-    bytes: usize,
+    /// What the requests take.
+    share: Share,
     requests: VecDeque<RecordedRequest>,
 }
 
 impl Journal {
+    pub(crate) fn new(share: Share) -> Self {
+        Self {
+            kept: Mutex::new(Kept {
+                recorded: 0,
+                share,
+                requests: VecDeque::new(),
+            }),
+            changed: Notify::new(),
+        }
+    }
+
     /// Records a request, and returns its number.
     pub(crate) fn record(&self, mut request: RecordedRequest) -> u64 {
         let mut kept = self.lock();
         kept.recorded += 1;
         request.number = kept.recorded;
-        kept.bytes += request.size();
+        let mut bytes = kept.share.bytes() + request.size();
         kept.requests.push_back(request);
-        while kept.bytes > MAX_BYTES || kept.requests.len() > MAX_ENTRIES {
+        while bytes > MAX_BYTES || kept.requests.len() > MAX_ENTRIES || !kept.share.resize(bytes) {
             let Some(oldest) = kept.requests.pop_front() else {
                 break;
             };
-            kept.bytes -= oldest.size();
+            bytes -= oldest.size();
         }
         self.changed.notify_waiters();
         kept.recorded
@@ -209,7 +221,7 @@ impl Journal {
     pub(crate) fn clear(&self) {
         let mut kept = self.lock();
         kept.requests.clear();
-        kept.bytes = 0;
+        kept.share.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

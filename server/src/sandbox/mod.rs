@@ -11,6 +11,7 @@ pub(crate) mod journal;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
 mod wait;
+pub(crate) mod world;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
 pub use faults::PendingFault;

@@ -10,7 +10,7 @@ use crate::{
     sandbox::journal::{Journal, RecordedRequest},
 };
 
-/// Which requests to wait for, and how many of them: see [`Sandbox::wait_for`](crate::Sandbox::wait_for).
+/// Which requests to wait for, and how many of them: see [`Service::wait_for`](crate::Service::wait_for).
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Wanted {

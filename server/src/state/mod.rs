@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub mod generate;
+pub(crate) mod room;
 pub(crate) mod seed;
 pub(crate) mod split_mix;
 pub(crate) mod store;

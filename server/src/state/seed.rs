@@ -6,6 +6,7 @@ use std::{
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -14,7 +15,10 @@ use serde_json::value::RawValue;
 
 use crate::{
     json,
-    state::{generate, store::StoredDeal},
+    state::{
+        generate,
+        store::{SeedDeals, StoredDeal},
+    },
 };
 
 /// A JSON array.
@@ -222,8 +226,8 @@ impl Seeds {
         Ok(())
     }
 
-    pub(crate) fn into_deals(self) -> Vec<StoredDeal> {
-        self.deals
+    pub(crate) fn into_deals(self) -> SeedDeals {
+        Arc::new(self.deals.into_iter().collect())
     }
 
     fn add_array(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {

@@ -1,12 +1,14 @@
 //! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
 
 use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 use dashmap::DashMap;
+
+use crate::state::room::{Room, Share};
 
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
@@ -14,24 +16,29 @@ pub(crate) type StoredDeal = (Box<str>, Bytes);
 /// An agent: its number, from 1 on, and the JSON that was sent. The response follows from it, and not the other way round.
 pub(crate) type StoredAgent = (u64, Bytes);
 
+/// The deals that a server started with, by their ids. All of its worlds read the same ones.
+pub(crate) type SeedDeals = Arc<HashMap<Box<str>, Bytes>>;
+
+/// How many parts a world's own deals are kept in. Many worlds have few of them.
+const PARTS: usize = 2;
+
 /// Agents and deals.
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
-    max_bytes: u64,
-    /// The deals that the server started with, to return to.
-    seed: Vec<StoredDeal>,
-    /// Read by every request, which waits for nobody. They change only while `added` is locked.
-    deals: DashMap<Box<str>, Bytes>,
+    seed: SeedDeals,
+    /// The deals that are not as in the seed; `None` where one of the seed is gone. Read by every request, which waits for
+    /// nobody. They change only while `added` is locked.
+    changed: DashMap<Box<str>, Option<Bytes>>,
     added: Mutex<Added>,
 }
 
 /// What was added since the start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Added {
     agents: Vec<Bytes>,
     /// The JSON of the agents and of the deals that were added to the seed, in bytes.
-    bytes: u64,
+    share: Share,
 }
 
 /// Which limit of the store leaves no room.
@@ -42,13 +49,15 @@ pub(crate) enum Full {
 }
 
 impl Store {
-    pub(crate) fn new(max_agents: u64, max_bytes: u64, seed: Vec<StoredDeal>) -> Self {
+    pub(crate) fn new(max_agents: u64, room: &Arc<Room>, seed: &SeedDeals) -> Self {
         Self {
             max_agents,
-            max_bytes,
-            deals: seed.iter().cloned().collect(),
-            seed,
-            added: Mutex::default(),
+            seed: Arc::clone(seed),
+            changed: DashMap::with_shard_amount(PARTS),
+            added: Mutex::new(Added {
+                agents: Vec::new(),
+                share: room.share(),
+            }),
         }
     }
 
@@ -64,15 +73,9 @@ impl Store {
         if added.agents.len() as u64 >= self.max_agents {
             return Err(Full::Agents);
         }
-        added.bytes = self.with(added.bytes, body.len())?;
+        added.replace(0, body.len())?;
         added.agents.push(body);
         Ok(added.agents.len() as u64)
-    }
-
-    /// So many bytes and `more`, if there is room for them.
-    fn with(&self, bytes: u64, more: usize) -> Result<u64, Full> {
-        let sum = bytes.checked_add(more as u64);
-        sum.filter(|sum| *sum <= self.max_bytes).ok_or(Full::Bytes)
     }
 
     /// At most `count` of the agents after the one of this number.
@@ -89,49 +92,62 @@ impl Store {
     /// At most `count` of the deals whose ids come after `id`, in byte order.
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
         let is_later = |of: &str| id.is_none_or(|id| of > id);
-        let later = self.deals.iter().filter(|deal| is_later(deal.key()));
-        let mut later: Vec<_> = later
-            .map(|deal| (deal.key().clone(), deal.value().clone()))
+        let seed = self.seed.iter().filter(|(of, _)| is_later(of));
+        let mut later: BTreeMap<Box<str>, Option<Bytes>> = seed
+            .map(|(id, text)| (id.clone(), Some(text.clone())))
             .collect();
-        later.sort_unstable();
-        later.truncate(count);
-        later
+        let changed = self.changed.iter().filter(|deal| is_later(deal.key()));
+        later.extend(changed.map(|deal| (deal.key().clone(), deal.value().clone())));
+        let later = later.into_iter();
+        let later = later.filter_map(|(id, text)| text.map(|text| (id, text)));
+        later.take(count).collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        self.deals.get(id).map(|deal| deal.clone())
+        match self.changed.get(id) {
+            Some(deal) => deal.clone(),
+            None => self.seed.get(id).cloned(),
+        }
     }
 
     /// Keeps a deal; one with the same id is replaced.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
         let mut added = self.added();
         // The deal that it replaces makes room for it, even if that was there from the start.
-        let before = self.deals.get(&id).map_or(0, |deal| deal.len());
-        added.bytes = match text.len().checked_sub(before) {
-            Some(more) => self.with(added.bytes, more)?,
-            None => added.bytes.saturating_sub((before - text.len()) as u64),
-        };
-        self.deals.insert(id, text);
+        let before = self.deal(&id).map_or(0, |deal| deal.len());
+        added.replace(before, text.len())?;
+        self.changed.insert(id, Some(text));
         Ok(())
     }
 
     /// Forgets a deal; false when there is none.
     pub(crate) fn remove_deal(&self, id: &str) -> bool {
         let mut added = self.added();
-        let removed = self.deals.remove(id);
-        let bytes = removed.as_ref().map_or(0, |(_, text)| text.len());
-        added.bytes = added.bytes.saturating_sub(bytes as u64);
-        removed.is_some()
+        let Some(removed) = self.deal(id) else {
+            return false;
+        };
+        if self.seed.contains_key(id) {
+            self.changed.insert(id.into(), None);
+        } else {
+            self.changed.remove(id);
+        }
+        added.replace(removed.len(), 0).is_ok()
     }
 
     /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
     pub(crate) fn reset(&self) {
         let mut added = self.added();
-        let seed: HashSet<&str> = self.seed.iter().map(|(id, _)| &**id).collect();
-        self.deals.retain(|id, _| seed.contains(&**id));
-        for (id, text) in &self.seed {
-            self.deals.insert(id.clone(), text.clone());
-        }
-        *added = Added::default();
+        self.changed.clear();
+        added.agents = Vec::new();
+        added.share.clear();
+    }
+}
+
+impl Added {
+    /// Takes the room of a text for another one, if there is enough.
+    fn replace(&mut self, before: usize, after: usize) -> Result<(), Full> {
+        let bytes = self.share.bytes().saturating_add(after as u64);
+        let is_resized = self.share.resize(bytes.saturating_sub(before as u64));
+        is_resized.then_some(()).ok_or(Full::Bytes)
     }
 }

@@ -21,3 +21,4 @@ mod sandbox;
 mod seed;
 #[path = "../support/mod.rs"]
 mod support;
+mod worlds;

@@ -97,6 +97,8 @@ class Sandbox:
         reading: str = "reference",
         max_agents: int | None = None,
         max_store_bytes: int | None = None,
+        worlds: str | None = None,
+        max_worlds: int | None = None,
         max_body_bytes: int | None = None,
         max_buffered_bytes: int | None = None,
         max_head_bytes: int | None = None,
@@ -120,7 +122,10 @@ class Sandbox:
                 separated by commas, each of which changes what the one before has written.
             max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
             max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
-                with. Default: 1 GiB. A create beyond the limit gets a 507.
+                with, and in worlds for faults and requests too. Default: 1 GiB. A create beyond the limit gets a 507.
+            worlds: The keys that have worlds of their own, which ``Sandbox.attach`` begins: keys, and prefixes that end in
+                ``*``, separated by commas, such as ``test-*``.
+            max_worlds: How many of them there are at once. Default: 1,000.
             max_body_bytes: How long the body of a request can be. Default: 1 MiB. A longer one gets a 413.
             max_buffered_bytes: How much of all bodies together is kept at once. Default: 256 MiB. A request beyond the
                 limit gets a 503.
@@ -139,7 +144,7 @@ class Sandbox:
             ConfigError: A deal or a setting is wrong, or the port is taken.
         """
         given = {**locals()}
-        del deals, service_key, admin_token
+        del deals, service_key, admin_token, worlds
         del given["self"]
         self._native = _start(given)
 

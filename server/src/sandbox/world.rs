@@ -1,0 +1,210 @@
+//! Worlds: what one test has to itself on a server that many share. The key of a request says which world it is in.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    contract::{
+        auth::{AcceptedKeys, ServiceKey, WorldKeys},
+        problem::{ProblemType, Refusal},
+    },
+    sandbox::{faults::Faults, journal::Journal, reading::Reading},
+    state::{
+        room::Room,
+        store::{SeedDeals, Store},
+    },
+};
+
+/// How long a world is kept that nobody uses, if another one begins.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// The agents, deals, faults and requests of those who have its key.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// Its key is the first of them.
+    pub(crate) keys: AcceptedKeys,
+    pub(crate) store: Store,
+    pub(crate) faults: Faults,
+    pub(crate) journal: Journal,
+    settings: Mutex<Settings>,
+    used: Mutex<Instant>,
+}
+
+/// How a world responds. A reset does not change it.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) readings: Vec<Reading>,
+    pub(crate) strict: bool,
+}
+
+/// What every world begins with.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) seed: SeedDeals,
+    pub(crate) settings: Settings,
+    pub(crate) max_agents: u64,
+    /// All of them share it.
+    pub(crate) room: Arc<Room>,
+}
+
+impl World {
+    /// `room` is for its faults and its journal.
+    fn new(key: ServiceKey, beginning: &Beginning, room: &Arc<Room>) -> Self {
+        Self {
+            keys: AcceptedKeys::new(key),
+            store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
+            faults: Faults::new(room.share()),
+            journal: Journal::new(room.share()),
+            settings: Mutex::new(beginning.settings.clone()),
+            used: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
+        locked(&self.settings)
+    }
+
+    /// Returns agents, deals, faults, journal and accepted keys to how the world began.
+    pub(crate) fn reset(&self) {
+        self.store.reset();
+        self.faults.clear();
+        self.journal.clear();
+        self.keys.reset();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All worlds of a server.
+#[derive(Debug)]
+pub(crate) struct Worlds {
+    /// That of the server's own keys, and of requests whose key nobody knows. It lasts as long as the server.
+    pub(crate) first: Arc<World>,
+    keys: WorldKeys,
+    max: usize,
+    beginning: Beginning,
+    others: RwLock<HashMap<Box<str>, Arc<World>>>,
+}
+
+/// Why a key has no world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoWorld {
+    UnknownKey,
+    Full,
+}
+
+impl Worlds {
+    pub(crate) fn new(
+        first: ServiceKey,
+        keys: WorldKeys,
+        max: usize,
+        beginning: Beginning,
+    ) -> Self {
+        // What the first world has besides its store is bounded by constants.
+        let first = World::new(first, &beginning, &Room::new(u64::MAX));
+        Self {
+            first: Arc::new(first),
+            keys,
+            max,
+            beginning,
+            others: RwLock::default(),
+        }
+    }
+
+    /// The world that a request with this key is in. It begins with its first request.
+    pub(crate) fn of(&self, key: &[u8]) -> Result<Arc<World>, NoWorld> {
+        if self.first.keys.accept(key) {
+            return Ok(Arc::clone(&self.first));
+        }
+        let text = str::from_utf8(key).unwrap_or_default();
+        if let Some(world) = self.others().get(text) {
+            *locked(&world.used) = Instant::now();
+            return Ok(Arc::clone(world));
+        }
+        let key = self.keys.find(key).ok_or(NoWorld::UnknownKey)?;
+        // Its own key, which it does not accept at the moment.
+        if self.first.keys.first().matches(key.reveal().as_bytes()) {
+            return Err(NoWorld::UnknownKey);
+        }
+        self.begin(|_| Some(key))
+    }
+
+    /// The world that a call of the interface names by its key: in the query, or else in the header of requests to /v1, which
+    /// means nothing to a server that has one world only.
+    pub(crate) fn named(
+        &self,
+        query: Option<&str>,
+        header: Option<&[u8]>,
+    ) -> Result<Arc<World>, Refusal> {
+        let header = header.filter(|_| !self.keys.is_empty());
+        match query.map(str::as_bytes).or(header) {
+            Some(key) if !self.first.keys.first().matches(key) => Ok(self.of(key)?),
+            _ => Ok(Arc::clone(&self.first)),
+        }
+    }
+
+    /// A world whose key nobody has used.
+    pub(crate) fn begin_own(&self) -> Result<Arc<World>, NoWorld> {
+        if self.keys.is_empty() {
+            return Err(NoWorld::UnknownKey);
+        }
+        self.begin(|others| self.keys.free(|key| others.contains_key(key)))
+    }
+
+    fn begin(
+        &self,
+        key: impl FnOnce(&HashMap<Box<str>, Arc<World>>) -> Option<ServiceKey>,
+    ) -> Result<Arc<World>, NoWorld> {
+        let mut others = self.others_mut();
+        // A test that was killed has left its world behind.
+        others.retain(|_, world| {
+            Arc::strong_count(world) > 1 || locked(&world.used).elapsed() < IDLE
+        });
+        let key = key(&others).ok_or(NoWorld::Full)?;
+        if others.len() >= self.max && !others.contains_key(key.reveal()) {
+            return Err(NoWorld::Full);
+        }
+        let world = others.entry(key.reveal().into());
+        let world = world
+            .or_insert_with(|| Arc::new(World::new(key, &self.beginning, &self.beginning.room)));
+        Ok(Arc::clone(world))
+    }
+
+    /// Ends a world; false for the first one. Requests that are being answered in it are answered.
+    pub(crate) fn end(&self, world: &World) -> bool {
+        self.others_mut()
+            .remove(world.keys.first().reveal())
+            .is_some()
+    }
+
+    fn others(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Arc<World>>> {
+        self.others.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn others_mut(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Arc<World>>> {
+        self.others.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<NoWorld> for Refusal {
+    fn from(reason: NoWorld) -> Self {
+        match reason {
+            NoWorld::UnknownKey => Self::new(
+                ProblemType::UNKNOWN_WORLD,
+                "This server has no world for that key: start it with --worlds, such as --worlds 'test-*'.",
+            ),
+            NoWorld::Full => Self::new(
+                ProblemType::WORLDS_FULL,
+                "End a world with DELETE /__sandbox/world, or start the server with more keys in --worlds or a higher \
+                 --max-worlds.",
+            ),
+        }
+    }
+}
