@@ -14,7 +14,7 @@ use crate::{
     models::{
         model::Model,
         read,
-        schema::{Class, Parts, describe, field},
+        schema::{Class, Parts, describe, field, recurs},
     },
 };
 
@@ -119,6 +119,7 @@ macro_rules! models {
         read::value(
             $reader,
             models!(@field $field),
+            const { recurs(field(Self::MODEL, Position::$field as usize)) },
             Position::$field as usize,
             &mut $extra,
         )?

@@ -8,17 +8,19 @@ use crate::{
         extra::Extra,
         reader::{Read, Reader, Stopped},
     },
-    models::schema::{Field, FieldKind, Presence, class, is_role, nothing, recurs},
+    models::schema::{Field, FieldKind, Presence, class, is_role, nothing},
 };
 
 /// Reads the value of a field; `None` for a null if the field may be missing. A value that could not be read, and was set
 /// aside, is kept among the undocumented fields.
 ///
-/// The field is known at each call site, so that after inlining only the call of one method is left.
+/// The field is known at each call site, so that after inlining only the call of one method is left. Whether its
+/// texts recur is asked there in a `const` block: the compiler would leave that comparison of names to the running program.
 #[inline(always)]
 pub(crate) fn value(
     reader: &mut Reader<'_, '_>,
     field: &'static Field,
+    recurs: bool,
     position: usize,
     extra: &mut Option<Box<Extra>>,
 ) -> Read<Option<Py<PyAny>>> {
@@ -36,7 +38,7 @@ pub(crate) fn value(
     let value = match kind {
         kind if is_role(kind) => reader.role(),
         FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
-            if recurs(field) {
+            if recurs {
                 reader.word()
             } else {
                 reader.text()
