@@ -15,7 +15,7 @@ use clap::{
 use tokio::{runtime, sync::oneshot};
 
 use crate::{
-    config::{Config, LogFormat, SandboxBuilder},
+    config::{Config, LogFormat, SandboxBuilder, Tls},
     contract::auth::ServiceKey,
     health,
     sandbox::Reading,
@@ -84,8 +84,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE", value_parser = Profile::read)]
     profile: Option<Profile>,
 
-    /// Turn off the interface under /__sandbox/ (except health and openapi.json), and the headers x-sandbox-fault and
-    /// x-sandbox-reading
+    /// Turn off the interface under /__sandbox/ (except health, openapi.json and ca.pem), and the headers
+    /// x-sandbox-fault and x-sandbox-reading
     #[arg(long, value_parser = BoolishValueParser::new())]
     no_admin: bool,
 
@@ -99,6 +99,33 @@ struct Arguments {
     /// File that holds that token, as for --service-key-file
     #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = key_in)]
     admin_token_file: Option<ServiceKey>,
+
+    /// Speak TLS, with HTTP/1.1 and HTTP/2: with the certificate and the private key in these files, in PEM and without a
+    /// password, or with self-signed in place of them
+    ///
+    /// The self-signed certificate is for localhost, 127.0.0.1, ::1 and the address of --listen. Its issuer is made with it,
+    /// and has its own certificate at /__sandbox/ca.pem. In the environment, a comma separates the two files; one file can
+    /// have both.
+    #[arg(long, value_name = "CERT KEY", num_args = 1..=2, value_delimiter = ',', help_heading = "TLS")]
+    tls: Vec<PathBuf>,
+
+    /// Another host name or address that the self-signed certificate is for, such as that of a container
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "tls",
+        value_delimiter = ',',
+        help_heading = "TLS"
+    )]
+    tls_name: Vec<String>,
+
+    /// Write the certificate of the self-signed one's issuer to this file, for callers that are to trust it
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
+    tls_ca_out: Option<PathBuf>,
+
+    /// Refuse callers without a certificate from one of the issuers in this file, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
+    tls_client_ca: Option<PathBuf>,
 
     #[command(subcommand)]
     task: Option<Task>,
@@ -234,6 +261,19 @@ impl Arguments {
         if let Some(keys) = self.worlds {
             builder = builder.worlds(keys.to_string_lossy());
         }
+        if let [certificate, rest @ ..] = &self.tls[..] {
+            let tls = if *certificate == *"self-signed" && rest.is_empty() {
+                Tls::self_signed()
+            } else {
+                Tls::files(certificate, rest.first().unwrap_or(certificate))
+            };
+            builder = builder.tls(Tls {
+                names: self.tls_name,
+                ca_out: self.tls_ca_out,
+                client_ca: self.tls_client_ca,
+                ..tls
+            });
+        }
         if let Some(file) = self.deals {
             builder = builder.deals_file(file);
         }
@@ -252,7 +292,13 @@ impl Arguments {
         }
         let deal = self.generate.map_or("d_1", |_| "g_0");
         let key = ServiceKey::DEFAULT;
-        let mut hint = format!("try: curl -H 'x-service-key: {key}' URL/v1/deals/{deal}\n");
+        let trusting = match (&self.tls_ca_out, &self.tls[..]) {
+            (Some(file), _) => format!("--cacert '{}' ", file.display()),
+            (None, [tls]) if *tls == *"self-signed" => "--insecure ".to_owned(),
+            _ => String::new(),
+        };
+        let mut hint =
+            format!("try: curl {trusting}-H 'x-service-key: {key}' URL/v1/deals/{deal}\n");
         if !self.no_admin {
             hint += "or open URL/__sandbox/docs\n";
         }

@@ -55,6 +55,9 @@ macro_rules! settings {
             /// The keys that have worlds of their own: none by default.
             #[arg(skip)]
             pub worlds: WorldKeys,
+            /// Whether the server speaks TLS, and how.
+            #[arg(skip)]
+            pub tls: Option<Tls>,
             $( $(#[doc = $about])+ $(#[arg($($flag)+)])+ pub $name: $kind, )+
             $(
                 $(#[doc = $about_limit])+
@@ -78,6 +81,7 @@ macro_rules! settings {
                     admin_token: None,
                     readings: Vec::new(),
                     worlds: WorldKeys::default(),
+                    tls: None,
                     $( $name: $default, )+
                     $( $limit: $most, )+
                     $( $time: Duration::from_secs($seconds), )+
@@ -104,8 +108,8 @@ settings! {
     /// Refuse undocumented fields, to catch typing mistakes
     #[arg(long, value_parser = BoolishValueParser::new())]
     strict: bool = false;
-    /// Whether the interface under `/__sandbox/` exists (except `health` and `openapi.json`, which always do), and
-    /// whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
+    /// Whether the interface under `/__sandbox/` exists (except `health`, `openapi.json` and `ca.pem`, which
+    /// always do), and whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
     #[arg(skip = true)]
     admin: bool = true;
     /// Format of the access log on standard error
@@ -269,6 +273,21 @@ impl SandboxBuilder {
         self
     }
 
+    /// Speaks TLS, with HTTP/1.1 and HTTP/2.
+    ///
+    /// ```
+    /// use dealkit_server::{Sandbox, Tls};
+    ///
+    /// let sandbox = Sandbox::builder().tls(Tls::self_signed()).start()?;
+    /// assert!(sandbox.url().starts_with("https://"));
+    /// assert!(sandbox.ca_pem().unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
+    /// # Ok::<(), dealkit_server::StartError>(())
+    /// ```
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.config.tls = Some(tls);
+        self
+    }
+
     /// See [`Config::admin_token`]: 1 to 1,024 visible ASCII characters.
     pub fn admin_token(mut self, token: impl Into<String>) -> Self {
         self.admin_token = Some(ServiceKey::new(token));
@@ -280,6 +299,57 @@ impl SandboxBuilder {
     /// key. The methods of the server are about the world of its service key.
     pub fn worlds(mut self, keys: impl Into<String>) -> Self {
         self.worlds = Some(keys.into());
+        self
+    }
+}
+
+/// With which certificate a server speaks TLS, and whether it asks its callers for one. Every file is PEM.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Tls {
+    /// The certificate's and the private key's, unless they are made here.
+    pub(crate) files: Option<(PathBuf, PathBuf)>,
+    pub(crate) names: Vec<String>,
+    pub(crate) ca_out: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+impl Tls {
+    /// A certificate for localhost, 127.0.0.1, ::1 and the address that the server listens on, and its issuer, made when the
+    /// server starts: see [`Sandbox::ca_pem`](crate::Sandbox::ca_pem).
+    pub fn self_signed() -> Self {
+        Self {
+            files: None,
+            names: Vec::new(),
+            ca_out: None,
+            client_ca: None,
+        }
+    }
+
+    /// The certificate in a file, followed there by those that lead to its issuer, and its private key, without a password,
+    /// in another file or the same one.
+    pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self {
+            files: Some((certificate.into(), key.into())),
+            ..Self::self_signed()
+        }
+    }
+
+    /// Another name or address for the self-signed certificate, such as that of a container.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Writes the certificate of a self-signed one's issuer to this file when the server starts.
+    pub fn ca_out(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_out = Some(file.into());
+        self
+    }
+
+    /// Refuses callers that present no certificate from one of the issuers in this file.
+    pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.client_ca = Some(file.into());
         self
     }
 }

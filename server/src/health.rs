@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::net::tls;
+
 /// How long to wait for the server, at each step.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -40,13 +42,15 @@ pub(crate) fn check(listen: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// Whether what is at the other end of the connection answers as a server does that is up.
+/// Whether what is at the other end of the connection answers as a server does that is up. One that speaks TLS says so: that
+/// is enough, and whether its certificate is trusted, and it asks for one, makes no difference.
 fn is_up(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Result<bool> {
     const UP: &[u8] = b"HTTP/1.1 200 ";
+    const MAX_ANSWER: u64 = 64 * 1024;
     let request =
         format!("GET /__sandbox/health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut head = [0; UP.len()];
-    stream.read_exact(&mut head)?;
-    Ok(head == *UP)
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    Ok(answer.starts_with(UP) || answer == tls::NOT_TLS.as_bytes())
 }

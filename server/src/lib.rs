@@ -26,9 +26,9 @@ mod server;
 mod service;
 mod state;
 
-pub use config::{Config, LogFormat, SandboxBuilder};
+pub use config::{Config, LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys};
-pub use net::in_process::SandboxBody;
+pub use net::{in_process::SandboxBody, tls::TlsError};
 pub use sandbox::{
     Cut, Fault, How, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
     Wanted,

@@ -17,7 +17,14 @@ use tokio::{
 use crate::{
     config::{Config, SandboxBuilder},
     contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
-    net::{access_log::AccessLog, body::Budget, conn::Shared, listener},
+    net::{
+        access_log::AccessLog,
+        body::Budget,
+        conn::Shared,
+        listener,
+        tls::{self, TlsError},
+    },
+    sandbox::reached::Reached,
     service::Service,
     state::seed::{SeedDeal, SeedError, Seeds},
 };
@@ -77,9 +84,37 @@ impl Sandbox {
         self.address
     }
 
-    /// The base URL for a client, such as `http://127.0.0.1:40123`.
+    /// The base URL for a client, such as `http://127.0.0.1:40123`; with TLS `https://127.0.0.1:40123`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.service.reached().scheme(), self.address)
+    }
+
+    /// The certificate to trust, in PEM, if it speaks TLS with a [self-signed](crate::Tls::self_signed) one: that of its issuer.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.service.reached().ca_pem.as_deref()
+    }
+
+    /// A client of this sandbox that is still to be built: with its URL, its key and, if it made its own certificate, trust in
+    /// that alone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit_server::{Sandbox, Tls};
+    ///
+    /// let sandbox = Sandbox::builder().tls(Tls::self_signed()).start()?;
+    /// let client = sandbox.client().rate_limit(100.0).build()?;
+    /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "client")]
+    pub fn client(&self) -> dealkit::ClientBuilder {
+        let client = dealkit::Client::builder()
+            .base_url(self.url())
+            .service_key(self.service_key());
+        match self.ca_pem() {
+            Some(pem) => client.only_root_certificates(pem),
+            None => client,
+        }
     }
 
     /// The key that requests must carry, unless [`accept_keys`](Service::accept_keys) has replaced it.
@@ -223,6 +258,9 @@ pub enum StartError {
     /// [`Config::max_connections`] is zero.
     #[error("at least one connection must be allowed")]
     MaxConnections,
+    /// It cannot speak TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -237,11 +275,19 @@ pub enum StartError {
 }
 
 fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
-    let service = Service::with_seeds(&config, seeds);
+    let configured = config.tls.as_ref();
+    let configured = configured.map(|tls| tls::configure(tls, config.listen.ip()));
+    let (tls, ca_pem) = configured.transpose()?.unzip();
+    let reached = Reached {
+        is_tls: tls.is_some(),
+        ca_pem: ca_pem.flatten(),
+    };
+    let service = Service::with_seeds(&config, seeds, reached);
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(config.log).map_err(StartError::System)?,
         bodies: Budget::new(config.max_buffered_bytes),
+        tls,
         max_head_bytes: config.max_head_bytes,
         head_timeout: config.head_timeout,
         body_timeout: config.body_timeout,

@@ -23,6 +23,7 @@ use crate::{
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, Play},
+        reached::Reached,
         reading::READING_HEADER,
         rewrite,
         world::{Beginning, NoWorld, Settings, World, Worlds},
@@ -47,6 +48,7 @@ struct Inner {
     max_head_bytes: usize,
     max_body_bytes: usize,
     access: Access,
+    reached: Reached,
 }
 
 /// Whose request it is: the world that it is in, or, where its key has none, the first one, and why.
@@ -132,10 +134,10 @@ impl Service {
     ) -> Result<Self, SeedError> {
         let mut seeds = Seeds::default();
         seeds.add_all(deals)?;
-        Ok(Self::with_seeds(config, seeds))
+        Ok(Self::with_seeds(config, seeds, Reached::default()))
     }
 
-    pub(crate) fn with_seeds(config: &Config, seeds: Seeds) -> Self {
+    pub(crate) fn with_seeds(config: &Config, seeds: Seeds, reached: Reached) -> Self {
         let beginning = Beginning {
             seed: seeds.into_deals(),
             settings: Settings {
@@ -149,6 +151,7 @@ impl Service {
         Self(Arc::new(Inner {
             worlds: Worlds::new(key, config.worlds.clone(), config.max_worlds, beginning),
             access: config.access(),
+            reached,
             max_head_bytes: config.max_head_bytes,
             max_body_bytes: config.max_body_bytes,
         }))
@@ -330,6 +333,10 @@ impl Service {
     /// the key that it started with. Ids begin at `a_1` again.
     pub fn reset(&self) {
         self.world().reset();
+    }
+
+    pub(crate) fn reached(&self) -> &Reached {
+        &self.0.reached
     }
 
     /// Whose request this is. That of a call of the interface is of no matter.
@@ -549,7 +556,7 @@ impl Service {
                 })
             }
             Asked::Admin(call) => call
-                .run(&self.0.worlds, body)
+                .run(&self.0.worlds, self.reached(), body)
                 .map(|response| finish(response, &admitted.form, None)),
         };
         responded.unwrap_or_else(|refusal| admitted.refuse(refusal))

@@ -11,12 +11,14 @@ use bytes::Bytes;
 use http::{Response, Version, header};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::{sleep, timeout},
 };
 
 use crate::{
-    net::reporter::Reporter,
+    net::{
+        reporter::Reporter,
+        stream::{self, Socket},
+    },
     sandbox::fault::{Cut, Effect, How, Play},
 };
 
@@ -130,8 +132,12 @@ impl BreakOff {
     }
 
     /// Sends what is to be sent, within `limit`, and breaks off.
-    pub(crate) async fn carry_out(self, mut stream: TcpStream, limit: Duration) {
-        let sent = timeout(limit, stream.write_all(&self.bytes)).await;
+    pub(crate) async fn carry_out(self, mut socket: Socket, limit: Duration) {
+        let sent = timeout(limit, async {
+            socket.write_all(&self.bytes).await?;
+            socket.flush().await
+        })
+        .await;
         if !matches!(sent, Ok(Ok(()))) {
             return;
         }
@@ -141,25 +147,25 @@ impl BreakOff {
                     sleep(ARRIVAL).await;
                 }
                 // Closing the socket then resets the connection.
-                let _ = stream.set_zero_linger();
+                stream::below(&socket).reset_when_dropped();
             }
             How::Eof => {
                 let _ = timeout(CLOSING, async {
-                    stream.shutdown().await?;
-                    discard(&mut stream).await
+                    socket.shutdown().await?;
+                    discard(&mut socket).await
                 })
                 .await;
             }
             How::Stall => {
-                let _ = timeout(LONGEST_STALL, discard(&mut stream)).await;
+                let _ = timeout(LONGEST_STALL, discard(&mut socket)).await;
             }
         }
     }
 }
 
 /// Reads until the caller closes.
-async fn discard(stream: &mut TcpStream) -> std::io::Result<u64> {
-    tokio::io::copy(&mut stream.take(u64::MAX), &mut tokio::io::sink()).await
+async fn discard(socket: &mut Socket) -> std::io::Result<u64> {
+    tokio::io::copy(&mut socket.take(u64::MAX), &mut tokio::io::sink()).await
 }
 
 /// A response that does not come. Told so, hyper resets the stream over HTTP/2, and ends the connection over HTTP/1.1.

@@ -19,11 +19,12 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     sync::watch,
     time::{Instant, sleep, timeout, timeout_at},
 };
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     net::{
@@ -31,7 +32,8 @@ use crate::{
         body::{self, Breaks, Budget, ResponseBody},
         break_off::{self, BreakOff, Broken, Fate},
         reporter::Reporter,
-        stream::{self, Caller, Stream},
+        stream::{self, Caller, Socket, Spoken, Stream},
+        tls,
     },
     sandbox::{How, fault::Play},
     service::{HeadCheck, Service},
@@ -52,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
     pub(crate) bodies: Budget,
+    /// How connections are encrypted, if they are.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) max_head_bytes: usize,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -73,26 +77,24 @@ struct Connection {
     unread_until: OnceLock<Instant>,
 }
 
-/// Serves `stream` until it ends or times out, or until it was asked to stop and nothing is in flight.
+/// Serves a connection until it ends or times out, or until it was asked to stop and nothing is in flight.
 pub(crate) async fn serve(
-    stream: TcpStream,
+    tcp: TcpStream,
     shared: Arc<Shared>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let detected = tokio::select! {
+    let opened = tokio::select! {
         biased;
-        detected = timeout(shared.head_timeout, stream::is_http2(&stream)) => detected,
+        opened = open(tcp, &shared) => opened,
         () = asked_to_stop(&mut stopping) => return,
     };
-    let is_http2 = match detected {
-        Ok(Ok(Some(is_http2))) => is_http2,
-        // Silence, or an end; and perhaps a part of the preface, which is still unread.
-        Err(_) | Ok(Ok(None)) => return lingering_close(stream, None).await,
-        Ok(Err(_)) => return,
+    let (socket, is_http2) = match opened {
+        Ok(opened) => opened,
+        Err(Some(refused)) => return lingering_close(refused, None).await,
+        Err(None) => return,
     };
-    let stream = Stream::new(stream, shared.head_timeout);
     let connection = Arc::new(Connection {
-        caller: stream.caller(),
+        caller: stream::below(&socket).caller(),
         begun: AtomicU64::new(0),
         stopping: stopping.clone(),
         in_flight: Arc::default(),
@@ -101,9 +103,42 @@ pub(crate) async fn serve(
         shared,
     });
     if is_http2 {
-        http2(stream, connection, stopping).await;
+        http2(socket, connection, stopping).await;
     } else {
-        http1(stream, connection, stopping).await;
+        http1(socket, connection, stopping).await;
+    }
+}
+
+/// The connection, once it is encrypted if it is to be, and whether it speaks HTTP/2. All of that may take as long as a head.
+///
+/// # Errors
+/// When there is nothing to serve; with the connection, if its caller may still be there.
+async fn open(tcp: TcpStream, shared: &Shared) -> Result<(Socket, bool), Option<Stream>> {
+    let deadline = Instant::now() + shared.head_timeout;
+    let spoken = timeout_at(deadline, stream::spoken(&tcp)).await;
+    let mut stream = Stream::new(tcp, shared.head_timeout);
+    let spoken = match spoken {
+        Ok(Ok(Some(spoken))) => spoken,
+        // Silence, or an end; and perhaps a part of the preface, which is still unread.
+        Err(_) | Ok(Ok(None)) => return Err(Some(stream)),
+        Ok(Err(_)) => return Err(None),
+    };
+    let Some(tls) = &shared.tls else {
+        return Ok((Socket::Left(stream), spoken == Spoken::Http2));
+    };
+    if spoken != Spoken::Tls {
+        let _ = stream.write_all(tls::NOT_TLS.as_bytes()).await;
+        return Err(Some(stream));
+    }
+    let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
+    match timeout_at(deadline, handshake.into_fallible()).await {
+        Ok(Ok(encrypted)) => {
+            let is_http2 = encrypted.get_ref().1.alpn_protocol() == Some(b"h2");
+            Ok((Socket::Right(Box::new(encrypted)), is_http2))
+        }
+        // The caller has been told why.
+        Ok(Err((_, stream))) => Err(Some(stream)),
+        Err(_) => Err(None),
     }
 }
 
@@ -116,7 +151,7 @@ async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     sleep(Duration::from_millis(1)).await;
 }
 
-async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch::Receiver<bool>) {
+async fn http1(socket: Socket, connection: Arc<Connection>, mut stopping: watch::Receiver<bool>) {
     let shared = &connection.shared;
     // Boxed, so that the stream can be taken back at the end.
     let exchange = service_fn(|request| Box::pin(exchange(request, Arc::clone(&connection))));
@@ -125,7 +160,7 @@ async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch:
         .timer(TokioTimer::new())
         .header_read_timeout(shared.head_timeout)
         .max_buf_size(shared.max_head_bytes)
-        .serve_connection(TokioIo::new(stream), exchange);
+        .serve_connection(TokioIo::new(socket), exchange);
 
     let mut is_stopping = false;
     let mut is_idle = false;
@@ -143,52 +178,42 @@ async fn http1(stream: Stream, connection: Arc<Connection>, mut stopping: watch:
             break ended;
         }
     };
-    let Some(stream) = serving.into_parts().io.into_inner().into_inner() else {
-        return;
-    };
+    let mut socket = serving.into_parts().io.into_inner();
     let breaks = connection.breaks.borrow().clone();
     if let Some(what) = breaks {
-        return break_off(what, stream, shared, &mut stopping).await;
+        return break_off(what, socket, shared, &mut stopping).await;
     }
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
     // malformed, or more requests than it was told will be answered. An idle caller is not sending, or there would be
     // unread bytes.
-    if ended.is_err() || !is_idle || has_unread(&stream) {
-        lingering_close(stream, connection.unread_until.get().copied()).await;
+    if ended.is_err() || !is_idle || stream::below(&socket).has_unread() {
+        lingering_close(socket, connection.unread_until.get().copied()).await;
+    } else {
+        let _ = timeout(CLOSE_GRACE, socket.shutdown()).await;
     }
 }
 
 /// Breaks the connection off, or ends it if the server stops in the meantime.
 async fn break_off(
     what: BreakOff,
-    stream: TcpStream,
+    socket: Socket,
     shared: &Shared,
     stopping: &mut watch::Receiver<bool>,
 ) {
     tokio::select! {
         biased;
-        () = what.carry_out(stream, shared.head_timeout) => {}
+        () = what.carry_out(socket, shared.head_timeout) => {}
         () = asked_to_stop(stopping) => {}
-    }
-}
-
-/// Whether the system holds bytes from the caller that nobody has read. Known on Unix only.
-fn has_unread(stream: &TcpStream) -> bool {
-    #[cfg(unix)]
-    {
-        rustix::io::ioctl_fionread(stream).is_ok_and(|length| length > 0)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = stream;
-        false
     }
 }
 
 /// Ends a connection whose caller may still be sending: closing at once would make the system answer the
 /// rest with a reset, which destroys a response that the caller has not read yet. A caller with nothing to send
 /// closes when it sees the end, and so ends the waiting.
-async fn lingering_close(mut stream: TcpStream, deadline: Option<Instant>) {
+async fn lingering_close(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    deadline: Option<Instant>,
+) {
     let ending = async {
         stream.shutdown().await?;
         let mut rest = stream.take(DISCARD_BYTES as u64);
@@ -200,7 +225,7 @@ async fn lingering_close(mut stream: TcpStream, deadline: Option<Instant>) {
 }
 
 async fn http2(
-    mut stream: Stream,
+    mut socket: Socket,
     connection: Arc<Connection>,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -213,7 +238,7 @@ async fn http2(
         .keep_alive_timeout(shared.head_timeout)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(shared.max_head_bytes).unwrap_or(u32::MAX))
-        .serve_connection(TokioIo::new(&mut stream), exchange);
+        .serve_connection(TokioIo::new(&mut socket), exchange);
     let mut breaks = connection.breaks.subscribe();
     {
         let mut serving = pin!(serving);
@@ -232,13 +257,10 @@ async fn http2(
         }
     }
     let breaks = breaks.borrow().clone();
-    let Some(stream) = stream.into_inner() else {
-        return;
-    };
     match breaks {
-        Some(what) => break_off(what, stream, shared, &mut stopping).await,
+        Some(what) => break_off(what, socket, shared, &mut stopping).await,
         // A caller that is still receiving a response goes on sending window updates.
-        None => lingering_close(stream, None).await,
+        None => lingering_close(socket, None).await,
     }
 }
 

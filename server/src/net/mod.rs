@@ -8,3 +8,4 @@ pub(crate) mod in_process;
 pub(crate) mod listener;
 mod reporter;
 mod stream;
+pub(crate) mod tls;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, ready},
     time::Duration,
@@ -13,31 +13,53 @@ use tokio::{
     net::TcpStream,
     time::{Sleep, sleep},
 };
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 /// How often to look again for the rest of a preface, or whether a caller that sends ahead has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Whether the connection speaks HTTP/2 with prior knowledge (RFC 9113, section 3.4), told from its first bytes, which
-/// stay unread. `None` when it ended before that.
+/// What a caller speaks, told from its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    Http1,
+    /// HTTP/2 with prior knowledge (RFC 9113, section 3.4).
+    Http2,
+    Tls,
+}
+
+/// What the caller speaks. Its first bytes stay unread. `None` when it ended before that.
 ///
 /// hyper-util can do this too, but none of hyper's timeouts runs while it waits for these bytes. Here the waiting is a
 /// future that can be given one.
-pub(crate) async fn is_http2(stream: &TcpStream) -> io::Result<Option<bool>> {
+pub(crate) async fn spoken(stream: &TcpStream) -> io::Result<Option<Spoken>> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    /// The type of the record that a handshake begins with (RFC 8446, section 5.1).
+    const HANDSHAKE: u8 = 22;
     let mut first = [0; PREFACE.len()];
     loop {
         // Asked first, so that everything that came before the end is seen.
         let has_ended = stream.ready(Interest::READABLE).await?.is_read_closed();
         let length = stream.peek(&mut first).await?;
-        let seen = first.get(..length).unwrap_or_default();
-        if !PREFACE.starts_with(seen) || seen == PREFACE {
-            return Ok(Some(seen == PREFACE));
+        match first.get(..length).unwrap_or_default() {
+            PREFACE => return Ok(Some(Spoken::Http2)),
+            [HANDSHAKE, ..] => return Ok(Some(Spoken::Tls)),
+            seen if !PREFACE.starts_with(seen) => return Ok(Some(Spoken::Http1)),
+            seen if has_ended || seen.is_empty() => return Ok(None),
+            // What is there already would be seen at once.
+            _ => sleep(LOOK_AGAIN).await,
         }
-        if has_ended || seen.is_empty() {
-            return Ok(None);
-        }
-        // What is there already would be seen at once.
-        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// A connection, encrypted or not.
+pub(crate) type Socket = Either<Stream, Box<TlsStream<Stream>>>;
+
+/// The connection below.
+pub(crate) fn below(socket: &Socket) -> &Stream {
+    match socket {
+        Either::Left(stream) => stream,
+        Either::Right(encrypted) => encrypted.get_ref().0,
     }
 }
 
@@ -69,10 +91,19 @@ impl Stream {
         Caller(Arc::downgrade(&self.tcp))
     }
 
-    /// The connection itself; `None` while it is being looked at, which nobody does for longer than a moment.
-    pub(crate) fn into_inner(self) -> Option<TcpStream> {
-        let tcp = Arc::into_inner(self.tcp)?;
-        Some(tcp.into_inner().unwrap_or_else(PoisonError::into_inner))
+    /// Whether the system holds bytes from the caller that nobody has read. Known on Unix only.
+    pub(crate) fn has_unread(&self) -> bool {
+        #[cfg(unix)]
+        {
+            rustix::io::ioctl_fionread(&*lock(&self.tcp)).is_ok_and(|length| length > 0)
+        }
+        #[cfg(not(unix))]
+        false
+    }
+
+    /// From now on, the connection is reset when it is dropped.
+    pub(crate) fn reset_when_dropped(&self) {
+        let _ = lock(&self.tcp).set_zero_linger();
     }
 
     fn poll_in_time<T>(
@@ -148,14 +179,21 @@ impl Caller {
     pub(crate) async fn gone(&self) {
         let mut next = [0];
         loop {
-            let look = std::future::poll_fn(|cx| match self.0.upgrade() {
-                Some(tcp) => lock(&tcp).poll_peek(cx, &mut ReadBuf::new(&mut next)),
-                None => Poll::Ready(Ok(0)),
+            let look = std::future::poll_fn(|cx| {
+                let Some(tcp) = self.0.upgrade() else {
+                    return Poll::Ready(true);
+                };
+                let tcp = lock(&tcp);
+                let seen = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut next)));
+                // What it sent last, such as a farewell of TLS, stays unread.
+                let state = pin!(tcp.ready(Interest::READABLE)).poll(cx);
+                let has_ended = matches!(state, Poll::Ready(Ok(state)) if state.is_read_closed());
+                Poll::Ready(has_ended || !matches!(seen, Ok(1..)))
             });
-            if !matches!(look.await, Ok(1..)) {
+            if look.await {
                 return;
             }
-            // It sends the next request already, and whether it closes after that is not to be seen yet.
+            // It sends the next request already.
             sleep(LOOK_AGAIN).await;
         }
     }

@@ -15,13 +15,14 @@ use crate::sandbox::{
     docs,
     fault::Fault,
     journal::RecordedRequest,
+    reached::Reached,
     reading::Reading,
     wait::Wanted,
     world::{World, Worlds},
 };
 use crate::{
     contract::{
-        auth::{self, ServiceKey},
+        auth,
         operations::no_room,
         problem::{ProblemType, Refusal},
         response::{empty, response},
@@ -57,6 +58,7 @@ struct Admin<'a> {
     worlds: &'a Worlds,
     /// The world that the call names.
     world: &'a World,
+    reached: &'a Reached,
 }
 
 /// An operation, and who may use it.
@@ -85,6 +87,7 @@ routes! {
     GET "/__sandbox/openapi.json" Everybody |_, _, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
+    GET "/__sandbox/ca.pem" Everybody ca_pem;
     GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.world.keys.first()));
     GET "/__sandbox/docs/{id}" Browsers file;
     GET "/__sandbox/requests" Callers requests;
@@ -217,9 +220,17 @@ impl<'r> AdminCall<'r> {
     }
 
     /// Runs the operation. The response has no request id yet.
-    pub(crate) fn run(&self, worlds: &Worlds, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
-        let world = &self.world;
-        let admin = Admin { worlds, world };
+    pub(crate) fn run(
+        &self,
+        worlds: &Worlds,
+        reached: &Reached,
+        body: &[u8],
+    ) -> Result<Response<Bytes>, Refusal> {
+        let admin = Admin {
+            worlds,
+            world: &self.world,
+            reached,
+        };
         let mut response = (self.operation.run)(admin, self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -227,6 +238,18 @@ impl<'r> AdminCall<'r> {
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
         Ok(response)
     }
+}
+
+fn ca_pem(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let pem = admin.reached.ca_pem.clone().ok_or_else(|| {
+        let detail = "This server was not started with --tls self-signed.";
+        Refusal::new(ProblemType::UNKNOWN_PATH, detail)
+    })?;
+    Ok(response(
+        StatusCode::OK,
+        "application/pem-certificate-chain",
+        pem,
+    ))
 }
 
 fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
@@ -244,9 +267,8 @@ fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let found = (admin.world.journal)
         .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
     let entries = found.iter();
-    let key = admin.world.keys.first();
-    let entries = entries.map(|request| (request.number, described(request, key)));
-    let timed_out = waits.then(|| found.len() < wanted.count);
+    let entries = entries.map(|request| (request.number, described(request, admin)));
+    let timed_out = waits.then_some(found.len() < wanted.count);
     Ok(page("requests", limit, entries, timed_out))
 }
 
@@ -459,7 +481,7 @@ fn unknown_deal() -> Refusal {
     )
 }
 
-fn described(request: &RecordedRequest, key: &ServiceKey) -> Value {
+fn described(request: &RecordedRequest, admin: Admin<'_>) -> Value {
     let headers: Vec<_> = request
         .headers
         .iter()
@@ -480,7 +502,7 @@ fn described(request: &RecordedRequest, key: &ServiceKey) -> Value {
         "request_id": request.request_id,
         "fault": request.fault,
         "done": request.is_done,
-        "curl": curl(request, key),
+        "curl": curl(request, admin.world.keys.first(), admin.reached),
     })
 }
 

@@ -3,7 +3,7 @@
 use dealkit::wire;
 
 use crate::contract::auth::ServiceKey;
-use crate::sandbox::journal::RecordedRequest;
+use crate::sandbox::{journal::RecordedRequest, reached::Reached};
 
 /// Headers that curl sends by itself, or that would not be true of the repeated request.
 const OWN: [&str; 7] = [
@@ -19,15 +19,20 @@ const OWN: [&str; 7] = [
 /// A one-line command for a POSIX shell; `None` if the body is not text, or is not kept whole.
 ///
 /// The journal keeps no secrets. Of these, the command has only the service key: `key` if that is the one that everybody
-/// knows, or else the variable in which a shell keeps it.
-pub(super) fn curl(request: &RecordedRequest, key: &ServiceKey) -> Option<String> {
+/// knows, or else the variable in which a shell keeps it. `ca.pem` is the file that `/__sandbox/ca.pem` has.
+pub(super) fn curl(
+    request: &RecordedRequest,
+    key: &ServiceKey,
+    reached: &Reached,
+) -> Option<String> {
     let host = request
         .headers
         .get("host")
         .map_or(Ok("127.0.0.1:8080"), |host| host.to_str());
     let query = request.query.as_ref().map(|query| format!("?{query}"));
     let url = format!(
-        "http://{}{}{}",
+        "{}://{}{}{}",
+        reached.scheme(),
         host.ok()?,
         request.path,
         query.unwrap_or_default()
@@ -37,7 +42,8 @@ pub(super) fn curl(request: &RecordedRequest, key: &ServiceKey) -> Option<String
         "HEAD" => "--head".to_owned(),
         method => format!("-i -X {}", quoted(method)),
     };
-    let mut command = format!("curl --path-as-is {method} {}", quoted(&url));
+    let trusting = reached.ca_pem.as_ref().map_or("", |_| " --cacert ca.pem");
+    let mut command = format!("curl{trusting} --path-as-is {method} {}", quoted(&url));
     for (name, value) in &request.headers {
         // Only browsers send headers that begin with `sec-`.
         if OWN.contains(&name.as_str()) || name.as_str().starts_with("sec-") {

@@ -8,6 +8,7 @@ mod docs;
 pub(crate) mod fault;
 pub(crate) mod faults;
 pub(crate) mod journal;
+pub(crate) mod reached;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
 mod wait;

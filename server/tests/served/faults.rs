@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, Received, connect, create_agent, get_deal, http2::Http2, read_response, send,
+    AGENT, Line, Received, connect, create_agent, get_deal, http2::Http2, line, read_response, send,
 };
-use dealkit_server::{Cut, Fault, How, Sandbox};
+use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
 
 /// How long a test waits to be sure that nothing arrives.
 const SILENCE: Duration = Duration::from_millis(150);
@@ -24,9 +24,9 @@ enum End {
 }
 
 /// Everything that arrives, and how it ends.
-fn listen(stream: &mut TcpStream) -> (Vec<u8>, End) {
+fn listen(stream: &mut (impl Line + ?Sized)) -> (Vec<u8>, End) {
     let mut bytes = Vec::new();
-    stream.set_read_timeout(Some(SILENCE)).unwrap();
+    stream.tcp().set_read_timeout(Some(SILENCE)).unwrap();
     let mut buffer = [0; 65_536];
     loop {
         match stream.read(&mut buffer) {
@@ -43,9 +43,9 @@ fn listen(stream: &mut TcpStream) -> (Vec<u8>, End) {
 }
 
 fn exchange(sandbox: &Sandbox, request: &str) -> (String, End) {
-    let mut stream = connect(sandbox.address());
+    let mut stream = line(sandbox);
     stream.write_all(request.as_bytes()).unwrap();
-    let (bytes, end) = listen(&mut stream);
+    let (bytes, end) = listen(&mut *stream);
     (String::from_utf8_lossy(&bytes).into_owned(), end)
 }
 
@@ -58,10 +58,16 @@ fn with_fault(request: &str, fault: &str) -> String {
 }
 
 fn start() -> Sandbox {
-    Sandbox::builder()
-        .deals([r#"{"id":"d","status":"CLOSED"}"#])
-        .start()
-        .unwrap()
+    builder().start().unwrap()
+}
+
+fn builder() -> SandboxBuilder {
+    Sandbox::builder().deals([DEAL])
+}
+
+/// The same without TLS and with it.
+fn both() -> [Sandbox; 2] {
+    [start(), builder().tls(Tls::self_signed()).start().unwrap()]
 }
 
 const DEAL: &str = r#"{"id":"d","status":"CLOSED"}"#;
@@ -153,39 +159,40 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
 
 #[test]
 fn a_cut_is_where_and_how_it_says() {
-    let sandbox = start();
-    let whole = {
-        let (text, _) = exchange(&sandbox, &get_deal("d"));
-        assert!(text.ends_with(DEAL), "{text}");
-        text.split_once("\r\n\r\n").unwrap().1.to_owned()
-    };
-    for (how, expected) in [
-        (How::Reset, End::Reset),
-        (How::Eof, End::Eof),
-        (How::Stall, End::Silence),
-    ] {
-        let cut = |cut: Cut| {
-            sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
-            let (text, end) = exchange(&sandbox, &get_deal("d"));
-            assert_eq!(end, expected, "{cut} {how}: {text}");
-            text
+    for sandbox in both() {
+        let whole = {
+            let (text, _) = exchange(&sandbox, &get_deal("d"));
+            assert!(text.ends_with(DEAL), "{text}");
+            text.split_once("\r\n\r\n").unwrap().1.to_owned()
         };
-        assert_eq!(cut(Cut::BeforeHead), "");
-        assert_eq!(cut(Cut::InHead), "HTTP/1.1 200 OK\r\ncont");
-        for bytes in [0_u64, 1, 10, 27, 28, 29, u64::MAX] {
-            let text = cut(Cut::AfterBytes(bytes));
-            let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-            assert!(
-                head.contains("content-type: application/json\r\n"),
-                "{head}"
-            );
-            assert!(head.contains("x-request-id: req_"), "{head}");
-            assert!(head.contains("content-length: 28"), "{head}");
-            let length = usize::try_from(bytes)
-                .unwrap_or(usize::MAX)
-                .min(whole.len());
-            assert_eq!(body, &whole[..length]);
+        for (how, expected) in [
+            (How::Reset, End::Reset),
+            (How::Eof, End::Eof),
+            (How::Stall, End::Silence),
+        ] {
+            let cut = |cut: Cut| {
+                sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
+                let (text, end) = exchange(&sandbox, &get_deal("d"));
+                assert_eq!(end, expected, "{cut} {how}: {text}");
+                text
+            };
+            assert_eq!(cut(Cut::BeforeHead), "");
+            assert_eq!(cut(Cut::InHead), "HTTP/1.1 200 OK\r\ncont");
+            for bytes in [0_u64, 1, 10, 27, 28, 29, u64::MAX] {
+                let text = cut(Cut::AfterBytes(bytes));
+                let (head, body) = text.split_once("\r\n\r\n").unwrap();
+                assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+                assert!(
+                    head.contains("content-type: application/json\r\n"),
+                    "{head}"
+                );
+                assert!(head.contains("x-request-id: req_"), "{head}");
+                assert!(head.contains("content-length: 28"), "{head}");
+                let length = usize::try_from(bytes)
+                    .unwrap_or(usize::MAX)
+                    .min(whole.len());
+                assert_eq!(body, &whole[..length]);
+            }
         }
     }
 }
@@ -193,37 +200,38 @@ fn a_cut_is_where_and_how_it_says() {
 /// What was done, depending on where the response is cut.
 #[test]
 fn a_cut_says_whether_the_agent_is_created() {
-    let sandbox = start();
-    for (fault, created, status) in [
-        ("cut=before-head", 0, None),
-        ("garbage", 0, None),
-        ("act_then_reset", 1, None),
-        ("cut=in-head; how=eof", 1, None),
-        ("cut=after-bytes:5", 1, Some(201)),
-        ("delay=0.01", 1, Some(201)),
-    ] {
-        sandbox.reset();
-        let (text, end) = exchange(&sandbox, &with_fault(&create_agent(AGENT), fault));
-        assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
-        let expected = match fault {
-            "garbage" | "cut=in-head; how=eof" => End::Eof,
-            "delay=0.01" => End::Silence,
-            _ => End::Reset,
-        };
-        assert_eq!(end, expected, "{fault}");
-        let [seen] = sandbox.requests().try_into().unwrap();
-        assert_eq!(seen.status.map(|status| status.as_u16()), status, "{fault}");
-        assert_eq!(seen.body, AGENT);
-        let shown = seen.fault.unwrap();
-        assert!(shown.starts_with(fault), "{shown}");
-        match fault {
-            "garbage" => assert!(text.ends_with(" this is not HTTP \r\n\r\n"), "{text}"),
-            "cut=in-head; how=eof" => assert_eq!(text, "HTTP/1.1 201 Created\r\ncont"),
-            _ => assert_eq!(
-                status.is_some(),
-                text.starts_with("HTTP/1.1 201 "),
-                "{text}"
-            ),
+    for sandbox in both() {
+        for (fault, created, status) in [
+            ("cut=before-head", 0, None),
+            ("garbage", 0, None),
+            ("act_then_reset", 1, None),
+            ("cut=in-head; how=eof", 1, None),
+            ("cut=after-bytes:5", 1, Some(201)),
+            ("delay=0.01", 1, Some(201)),
+        ] {
+            sandbox.reset();
+            let (text, end) = exchange(&sandbox, &with_fault(&create_agent(AGENT), fault));
+            assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
+            let expected = match fault {
+                "garbage" | "cut=in-head; how=eof" => End::Eof,
+                "delay=0.01" => End::Silence,
+                _ => End::Reset,
+            };
+            assert_eq!(end, expected, "{fault}");
+            let [seen] = sandbox.requests().try_into().unwrap();
+            assert_eq!(seen.status.map(|status| status.as_u16()), status, "{fault}");
+            assert_eq!(seen.body, AGENT);
+            let shown = seen.fault.unwrap();
+            assert!(shown.starts_with(fault), "{shown}");
+            match fault {
+                "garbage" => assert!(text.ends_with(" this is not HTTP \r\n\r\n"), "{text}"),
+                "cut=in-head; how=eof" => assert_eq!(text, "HTTP/1.1 201 Created\r\ncont"),
+                _ => assert_eq!(
+                    status.is_some(),
+                    text.starts_with("HTTP/1.1 201 "),
+                    "{text}"
+                ),
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The contract's vectors over real HTTP, through a third-party client: HTTP/1.1 and HTTP/2.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
-use crate::support::{KEY, Received, request_cases};
+use crate::support::{KEY, LOCALHOST, Received, request_cases, trusting};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::{Request, Response, Version, header};
@@ -10,14 +10,23 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, client::conn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_util::either::Either;
 
-/// Sends `request` (its URI is a target, without a host) on a connection of its own.
-async fn send(
-    address: SocketAddr,
-    version: Version,
-    mut request: Request<Full<Bytes>>,
-) -> Received {
-    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+/// Sends `request` (its URI is a target, without a host) on a connection of its own, encrypted if the sandbox speaks TLS.
+async fn send(sandbox: &Sandbox, version: Version, mut request: Request<Full<Bytes>>) -> Received {
+    let address = sandbox.address();
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let stream = TokioIo::new(if sandbox.ca_pem().is_none() {
+        Either::Left(tcp)
+    } else {
+        let protocol = match version {
+            Version::HTTP_2 => "h2",
+            _ => "http/1.1",
+        };
+        let connector = TlsConnector::from(trusting(sandbox, &[protocol]));
+        Either::Right(connector.connect(LOCALHOST.into(), tcp).await.unwrap())
+    });
     let response = if version == Version::HTTP_2 {
         let target = request.uri().path_and_query().unwrap();
         *request.uri_mut() = format!("http://{address}{target}").parse().unwrap();
@@ -43,12 +52,12 @@ async fn collect(response: Response<Incoming>) -> Response<Bytes> {
     Response::from_parts(head, body.collect().await.unwrap().to_bytes())
 }
 
-async fn request_vectors(version: Version) {
+async fn request_vectors(version: Version, is_encrypted: bool) {
     let mut sandboxes = BTreeMap::new();
     for case in request_cases().into_iter().filter(|case| !case.raw) {
         let sandbox = sandboxes
             .entry(case.limits)
-            .or_insert_with(|| case.limits.sandbox());
+            .or_insert_with(|| case.limits.sandbox(is_encrypted));
         let sent = &case.request;
         let mut request = Request::builder()
             .method(sent.method.as_str())
@@ -59,18 +68,20 @@ async fn request_vectors(version: Version) {
         let request = request
             .body(Full::new(sent.body().unwrap_or_default()))
             .unwrap();
-        case.check(&send(sandbox.address(), version, request).await);
+        case.check(&send(sandbox, version, request).await);
     }
 }
 
 #[tokio::test]
 async fn request_vectors_over_http_1() {
-    request_vectors(Version::HTTP_11).await;
+    request_vectors(Version::HTTP_11, false).await;
+    request_vectors(Version::HTTP_11, true).await;
 }
 
 #[tokio::test]
 async fn request_vectors_over_http_2() {
-    request_vectors(Version::HTTP_2).await;
+    request_vectors(Version::HTTP_2, false).await;
+    request_vectors(Version::HTTP_2, true).await;
 }
 
 #[tokio::test]
@@ -85,11 +96,7 @@ async fn head_has_the_length_of_the_body_it_leaves_out() {
                 let request = request
                     .header("x-service-key", key)
                     .header("x-request-id", "same-length");
-                send(
-                    sandbox.address(),
-                    version,
-                    request.body(Full::default()).unwrap(),
-                )
+                send(&sandbox, version, request.body(Full::default()).unwrap())
             });
             let (get, head) = (get.await, head.await);
             assert_eq!(head.status, get.status);

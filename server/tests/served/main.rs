@@ -21,4 +21,5 @@ mod sandbox;
 mod seed;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod worlds;

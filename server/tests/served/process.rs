@@ -185,6 +185,8 @@ fn health_asks_the_server_of_the_same_environment() {
     // Where a server listens on every address, loopback is one of them.
     assert_eq!(health(&format!("0.0.0.0:{port}")), up);
     drop(server);
+    let encrypted = Running::quiet(&["--tls", "self-signed"]);
+    assert_eq!(health(&encrypted.address.to_string()), up);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let somebody_else = other.local_addr().unwrap().to_string();
     let answering = std::thread::spawn(move || {

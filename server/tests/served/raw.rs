@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, assert_closed, connect, create_agent, get_deal, post_head, read_response, request_cases,
-    send,
+    AGENT, assert_closed, connect, create_agent, get_deal, line, post_head, read_response,
+    request_cases,
 };
 use dealkit_server::Sandbox;
 
@@ -17,12 +17,17 @@ const SHORT: Duration = Duration::from_millis(300);
 
 #[test]
 fn raw_vectors() {
-    let mut sandboxes = BTreeMap::new();
-    for case in request_cases().into_iter().filter(|case| case.raw) {
-        let sandbox = sandboxes
-            .entry(case.limits)
-            .or_insert_with(|| case.limits.sandbox());
-        case.check(&send(sandbox.address(), &case.request.bytes()));
+    for is_encrypted in [false, true] {
+        let mut sandboxes = BTreeMap::new();
+        for case in request_cases().into_iter().filter(|case| case.raw) {
+            let sandbox = sandboxes
+                .entry(case.limits)
+                .or_insert_with(|| case.limits.sandbox(is_encrypted));
+            let mut line = line(sandbox);
+            line.write_all(&case.request.bytes()).unwrap();
+            let is_head = case.request.method == "HEAD";
+            case.check(&read_response(&mut line, is_head));
+        }
     }
 }
 

@@ -10,15 +10,22 @@ pub mod vectors;
 use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream},
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
-use dealkit_server::{Config, Sandbox, SeedDeal, Service};
+use dealkit_server::{Config, Sandbox, SeedDeal, Service, Tls};
 use http::{HeaderMap, Response};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+use tokio_rustls::rustls::{
+    ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    SupportedProtocolVersion,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
 use vectors::{given, vectors};
 
 pub const KEY: &str = "sandbox-key";
@@ -279,14 +286,17 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A server with these limits.
-    pub fn sandbox(self) -> Sandbox {
+    /// A server with these limits, with TLS or without.
+    pub fn sandbox(self, is_encrypted: bool) -> Sandbox {
         let mut builder = Sandbox::builder();
         if let Some(bytes) = self.max_body_bytes {
             builder = builder.max_body_bytes(bytes);
         }
         if let Some(agents) = self.max_agents {
             builder = builder.max_agents(agents);
+        }
+        if is_encrypted {
+            builder = builder.tls(Tls::self_signed());
         }
         builder.start().unwrap()
     }
@@ -402,8 +412,63 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// A connection to a sandbox, encrypted if that speaks TLS.
+pub trait Line: Read + Write {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Line for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Line for StreamOwned<ClientConnection, TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        &self.sock
+    }
+}
+
+pub fn line(sandbox: &Sandbox) -> Box<dyn Line> {
+    let tcp = connect(sandbox.address());
+    if sandbox.ca_pem().is_none() {
+        return Box::new(tcp);
+    }
+    let connection = ClientConnection::new(trusting(sandbox, &[]), ServerName::from(LOCALHOST));
+    Box::new(StreamOwned::new(connection.unwrap(), tcp))
+}
+
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What a caller knows who trusts the sandbox's certificate, and speaks these protocols.
+pub fn trusting(sandbox: &Sandbox, protocols: &[&str]) -> Arc<ClientConfig> {
+    speaking(ALL_VERSIONS, sandbox, protocols)
+}
+
+/// The same for these versions of TLS.
+pub fn speaking(
+    versions: &[&'static SupportedProtocolVersion],
+    sandbox: &Sandbox,
+    protocols: &[&str],
+) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let pem = sandbox.ca_pem().unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
+        .unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
+    let mut config = config
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
+    config.alpn_protocols = protocols.collect();
+    Arc::new(config)
+}
+
 /// Reads one response, which must have a content-length or no body.
-pub fn read_response(stream: &mut TcpStream, is_head: bool) -> Received {
+pub fn read_response(stream: &mut (impl Read + ?Sized), is_head: bool) -> Received {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

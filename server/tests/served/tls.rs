@@ -1,0 +1,348 @@
+//! TLS: who trusts the server, whom it lets in, and what it tells everybody else. The contract's vectors over TLS are in
+//! `http.rs` and `raw.rs`, and what faults do to a connection in `faults.rs`.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    KEY, LOCALHOST, assert_closed, connect, get_deal, line,
+    process::{Running, command},
+    read_response, speaking, trusting,
+};
+use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, ErrorKind, Outcome};
+use dealkit_server::{Fault, Sandbox, StartError, Tls};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+use tokio_rustls::rustls::{
+    ClientConnection, StreamOwned,
+    version::{TLS12, TLS13},
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn start(tls: Tls) -> Sandbox {
+    Sandbox::builder().tls(tls).start().unwrap()
+}
+
+fn client(sandbox: &Sandbox, pem: &str) -> ClientBuilder {
+    let client = Client::builder().base_url(sandbox.url()).service_key(KEY);
+    client.only_root_certificates(pem)
+}
+
+fn ada() -> CreateAgent {
+    let agent = CreateAgent::builder().email("ada@example.com");
+    let agent = agent.first_name("Ada").last_name("Lovelace");
+    agent.profile(AgentProfile::new()).build().unwrap()
+}
+
+fn fails_to_connect(error: &Error, told: &str) {
+    assert!(error.to_string().contains(told), "{error}");
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Connect, Outcome::NotSent)
+    );
+}
+
+/// Files of an issuer's and what it has issued: a certificate for this machine and its key.
+struct Issued {
+    folder: TempDir,
+    issuer: String,
+    leaf: String,
+    key: String,
+}
+
+impl Issued {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test");
+        let key = KeyPair::generate().unwrap();
+        let issuer = params.self_signed(&key).unwrap().pem();
+        let issuing = Issuer::new(params, key);
+        let key = KeyPair::generate().unwrap();
+        let names = ["127.0.0.1".to_owned()];
+        let leaf = CertificateParams::new(names).unwrap();
+        let leaf = leaf.signed_by(&key, &issuing).unwrap().pem();
+        Self {
+            folder: TempDir::new().unwrap(),
+            issuer,
+            leaf,
+            key: key.serialize_pem(),
+        }
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let file = self.folder.path().join(name);
+        fs::write(&file, content).unwrap();
+        file
+    }
+
+    fn files(&self) -> Tls {
+        Tls::files(
+            self.file("tls.crt", &self.leaf),
+            self.file("tls.key", &self.key),
+        )
+    }
+}
+
+#[tokio::test]
+async fn a_client_trusts_it_through_its_issuer_and_no_other() {
+    let (sandbox, other) = (start(Tls::self_signed()), start(Tls::self_signed()));
+    let [pem, others] = [&sandbox, &other].map(|sandbox| sandbox.ca_pem().unwrap());
+    let trusting = client(&sandbox, pem).build().unwrap();
+    trusting.agents().create(ada()).await.unwrap();
+    assert_eq!(trusting.deals().retrieve("d_1").await.unwrap().id, "d_1");
+    let named = sandbox.url().replace("127.0.0.1", "localhost");
+    let named = client(&sandbox, pem).base_url(named).build().unwrap();
+    let deal = named.deals().retrieve("d_1").with_response().await.unwrap();
+    assert_eq!(deal.version(), dealkit::Version::HTTP_2);
+
+    let stranger = client(&sandbox, others).build().unwrap();
+    let error = stranger.agents().create(ada()).await.unwrap_err();
+    fails_to_connect(&error, "was not signed by the trusted issuer of that name");
+    assert_eq!(sandbox.agents().len(), 1);
+}
+
+#[test]
+fn both_versions_of_tls_are_spoken() {
+    let sandbox = start(Tls::self_signed());
+    for version in [&TLS12, &TLS13] {
+        let config = speaking(&[version], &sandbox, &["http/1.1"]);
+        let mut connection = ClientConnection::new(config, LOCALHOST.into()).unwrap();
+        let mut tcp = connect(sandbox.address());
+        connection.complete_io(&mut tcp).unwrap();
+        assert_eq!(connection.protocol_version(), Some(version.version));
+    }
+}
+
+/// A certificate from files, and callers that have to present one.
+#[tokio::test]
+async fn a_caller_without_a_certificate_is_refused() {
+    let (own, clients, strange) = (Issued::new(), Issued::new(), Issued::new());
+    let sandbox = start(
+        own.files()
+            .client_ca(clients.file("ca.pem", &clients.issuer)),
+    );
+    assert_eq!(sandbox.ca_pem(), None);
+    let client = client(&sandbox, &own.issuer);
+    let with = |issued: &Issued| {
+        let pem = format!("{}{}", issued.leaf, issued.key);
+        client.clone().identity(pem).build().unwrap()
+    };
+    with(&clients).agents().create(ada()).await.unwrap();
+    for refused in [client.clone().build().unwrap(), with(&strange)] {
+        let error = refused.deals().retrieve("d_1").await.unwrap_err();
+        // The client may be writing its request already when it is refused.
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let text = format!("{error} {}", cause.unwrap_or_default());
+        assert!(text.contains("identity"), "{text}");
+    }
+    assert_eq!(sandbox.requests().len(), 1);
+}
+
+/// Handshakes take their time alone, and that is a head's.
+#[test]
+fn a_handshake_that_stalls_holds_nobody_up() {
+    let sandbox = Sandbox::builder().tls(Tls::self_signed());
+    let sandbox = sandbox
+        .head_timeout(SHORT)
+        .max_connections(4)
+        .start()
+        .unwrap();
+    let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00";
+    let began = Instant::now();
+    let mut stalled: Vec<_> = [&b""[..], hello, b"GET /v"]
+        .map(|beginning| {
+            let mut stream = connect(sandbox.address());
+            stream.write_all(beginning).unwrap();
+            stream
+        })
+        .into();
+    let ask = || {
+        let mut line = line(&sandbox);
+        line.write_all(get_deal("d_1").as_bytes()).unwrap();
+        read_response(&mut *line, false).status
+    };
+    assert_eq!(ask(), 200);
+    assert!(began.elapsed() < SHORT);
+    for stream in &mut stalled {
+        let _ = std::io::Read::read_to_end(stream, &mut Vec::new());
+    }
+    assert!((SHORT..SHORT * 10).contains(&began.elapsed()));
+    // They have taken the places of others meanwhile.
+    assert_eq!([ask(), ask(), ask(), ask(), ask()], [200; 5]);
+}
+
+#[test]
+fn a_request_without_tls_is_told_about_it() {
+    let sandbox = start(Tls::self_signed());
+    for request in [get_deal("d_1").as_str(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut stream = connect(sandbox.address());
+        stream.write_all(request.as_bytes()).unwrap();
+        let response = read_response(&mut stream, false);
+        assert_eq!(response.status, 400);
+        assert_eq!(
+            response.body,
+            "This server speaks TLS: use https:// in place of http"
+        );
+        assert_closed(&mut stream);
+    }
+    assert!(sandbox.requests().is_empty());
+}
+
+/// A caller takes its leave with a message of TLS, which nobody reads while a fault makes it wait.
+#[test]
+fn waiting_ends_when_the_caller_has_gone() {
+    let sandbox = Sandbox::builder().tls(Tls::self_signed());
+    let sandbox = sandbox.max_connections(1).start().unwrap();
+    sandbox
+        .fail_next(Fault::delay(Duration::from_secs(3_600)))
+        .unwrap();
+    let connection = ClientConnection::new(trusting(&sandbox, &[]), LOCALHOST.into());
+    let mut caller = StreamOwned::new(connection.unwrap(), connect(sandbox.address()));
+    caller.write_all(get_deal("d_1").as_bytes()).unwrap();
+    while sandbox.requests().is_empty() {
+        std::thread::yield_now();
+    }
+    caller.conn.send_close_notify();
+    caller.flush().unwrap();
+    drop(caller);
+    let mut next = line(&sandbox);
+    next.write_all(get_deal("d_1").as_bytes()).unwrap();
+    assert_eq!(read_response(&mut *next, false).status, 200);
+}
+
+#[tokio::test]
+async fn an_agent_may_have_been_created_when_the_connection_is_reset() {
+    let sandbox = start(Tls::self_signed());
+    let client = client(&sandbox, sandbox.ca_pem().unwrap()).build().unwrap();
+    sandbox.fail_next(Fault::act_then_reset()).unwrap();
+    let error = client.agents().create(ada()).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(sandbox.agents().len(), 1);
+}
+
+/// What it says names the file, and shows nothing that is in it.
+#[test]
+fn files_that_cannot_be_used_are_refused() {
+    let (own, other) = (Issued::new(), Issued::new());
+    let (crt, key) = (
+        own.file("tls.crt", &own.leaf),
+        own.file("tls.key", &own.key),
+    );
+    let empty = own.file("empty", "");
+    let cut = own.file("cut", &own.key[..own.key.len() / 2]);
+    let missing = own.folder.path().join("missing");
+    let theirs = other.file("their.key", &other.key);
+    for (tls, file, told) in [
+        (Tls::files(&missing, &key), &missing, "cannot be read: "),
+        (Tls::files(&crt, &missing), &missing, "cannot be read: "),
+        (Tls::files(&empty, &key), &empty, "contains no certificate"),
+        (Tls::files(&key, &key), &key, "contains no certificate"),
+        (Tls::files(&cut, &key), &cut, "contains no certificate"),
+        (Tls::files(&crt, &crt), &crt, "contains no private key"),
+        (Tls::files(&crt, &cut), &cut, "contains no private key"),
+        (
+            Tls::files(&crt, &theirs),
+            &theirs,
+            "does not belong to the first certificate in",
+        ),
+        (
+            own.files().client_ca(&missing),
+            &missing,
+            "cannot be read: ",
+        ),
+        (own.files().client_ca(&key), &key, "contains no certificate"),
+        (
+            Tls::self_signed().ca_out(missing.join("x")),
+            &missing.join("x"),
+            "cannot be written: ",
+        ),
+    ] {
+        let error = Sandbox::builder().tls(tls).start().unwrap_err();
+        assert!(matches!(error, StartError::Tls(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&*file.to_string_lossy()) && text.contains(told),
+            "{text}"
+        );
+        for line in own
+            .key
+            .lines()
+            .chain(own.leaf.lines())
+            .filter(|line| !line.starts_with('-'))
+        {
+            assert!(!format!("{text} {error:?}").contains(line), "{text}");
+        }
+    }
+    for (tls, told) in [
+        (
+            Tls::self_signed().name("two words"),
+            "cannot be for \"two words\": expected a host name",
+        ),
+        (
+            own.files().name("sandbox"),
+            "are for one that is self-signed",
+        ),
+        (
+            own.files().ca_out(&missing),
+            "are for one that is self-signed",
+        ),
+    ] {
+        let error = Sandbox::builder().tls(tls).start().unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+/// The command, as `curl` and a browser meet it.
+#[test]
+fn the_command_says_how_it_is_reached() {
+    let folder = TempDir::new().unwrap();
+    let ca = folder.path().join("ca.pem");
+    let server = Running::start({
+        let mut command = command(&["--listen", "127.0.0.1:0", "--tls-ca-out"]);
+        command
+            .arg(&ca)
+            .env("DEALKIT_SERVER_TLS", "self-signed")
+            .env("DEALKIT_SERVER_TLS_NAME", "sandbox,box.test");
+        command
+    });
+    let url = format!("https://{}", server.address);
+    assert_eq!(
+        server.first_line,
+        format!("dealkit-server listening on {url}\n")
+    );
+    if Command::new("curl").arg("--version").output().is_err() {
+        return;
+    }
+    let port = server.address.port();
+    let curl = |arguments: &[&str]| {
+        let output = Command::new("curl")
+            .arg("--silent")
+            .args(arguments)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let cacert = ["--cacert", ca.to_str().unwrap()];
+    for name in ["localhost", "127.0.0.1", "sandbox", "box.test"] {
+        let resolve = format!("{name}:{port}:127.0.0.1");
+        let url = format!("https://{name}:{port}/__sandbox/ca.pem");
+        let pem = curl(&[&cacert[..], &["--resolve", &resolve, &url]].concat());
+        assert_eq!(pem, fs::read_to_string(&ca).unwrap(), "{name}");
+    }
+    let key = format!("x-service-key: {KEY}");
+    curl(&[&cacert[..], &["-H", &key, &format!("{url}/v1/deals/d_1")]].concat());
+    let journal = curl(&[&cacert[..], &[&format!("{url}/__sandbox/requests")]].concat());
+    assert!(
+        journal.contains(&format!(
+            "curl --cacert ca.pem --path-as-is -i -X 'GET' '{url}/v1/deals/d_1'"
+        )),
+        "{journal}"
+    );
+}
