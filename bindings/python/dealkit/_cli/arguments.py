@@ -77,15 +77,45 @@ def _parser() -> argparse.ArgumentParser:
     _add_export(_group(commands, "deals", "export deals"))
     _add_import(_group(commands, "agents", "import agents"))
     _add_ledger(_group(commands, "ledger", "show the ledger of an import, and record in it what you have found out"))
-    _command(
+    _add_check(commands)
+    return parser
+
+
+def _add_check(commands: _Commands) -> None:
+    check = _command(
         commands,
         "check",
         "",
         "check whether the service can be reached and accepts the key",
-        "Asks the service for a deal that does not exist, and reports the result. Nothing is created or changed.",
+        "Asks the service for a deal that does not exist, and reports the result. With --contract, it asks more, and reports how "
+        "the service reads the specification and what breaks it. Nothing is created or changed.",
         "service.check",
     )
-    return parser
+    contract = check.add_argument_group("the contract")
+    add = contract.add_argument
+    add(
+        "--contract",
+        dest="run",
+        action="store_const",
+        const="contract.run",
+        help="ask what the specification leaves open: without a key, with other methods and paths, for known and unknown deals",
+    )
+    add("--deal", metavar="ID", help="the id of a deal that exists; without one, how deals are written is not asked")
+    add(
+        "--creates",
+        action="store_true",
+        help="send invalid creates, too: none has any of the required fields, and none is sent after one that is accepted",
+    )
+    add(
+        "--profile-out", metavar="FILE", help="the file to write for dealkit-server --profile, which then answers alike"
+    )
+    add(
+        "--rate-limit",
+        type=_positive,
+        default=2.0,
+        metavar="N",
+        help="the maximum number of requests per second (default: 2)",
+    )
 
 
 def _add_export(commands: _Commands) -> None:

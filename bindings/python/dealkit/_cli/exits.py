@@ -12,7 +12,7 @@ INTERRUPTED = 130
 EXIT_CODES = {
     "0": "everything was done",
     "1": "finished, but incomplete: a deal does not exist or could not be retrieved, a row has mistakes, an agent was not "
-    "created or may not have been",
+    "created or may not have been, or the service breaks the contract",
     "2": "wrong usage, or one of your files cannot be read or used: nothing was sent",
     "3": "the service cannot be reached, does not accept the key, or fails",
     "4": "a file could not be written",

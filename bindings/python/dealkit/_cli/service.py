@@ -92,6 +92,8 @@ def deal(options: Namespace) -> int:
 
 def check(options: Namespace) -> int:
     """Can the service be reached, and does it accept the key?"""
+    if options.deal or options.creates or options.profile_out:
+        raise Failed("--deal, --creates and --profile-out belong to --contract, which is missing")
     where = address(options)
     with connect(options, max_retries=0) as client:
         begun = time.monotonic()
