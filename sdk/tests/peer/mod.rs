@@ -177,6 +177,14 @@ impl Peer {
             .unwrap()
     }
 
+    /// The next request, which must come before what is sending it has ended.
+    pub(crate) async fn next_of<T>(&mut self, sending: impl Future<Output = T>) -> Heard {
+        tokio::select! {
+            _ = sending => panic!("nothing was answered"),
+            heard = self.next() => heard,
+        }
+    }
+
     /// The next request for a service that answers as long as there are any: it waits without an end.
     pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
         self.asked.recv().await
@@ -231,6 +239,13 @@ impl Peer {
         self.ended.blocking_recv().unwrap();
         let counts = self.counts.lock().unwrap();
         counts.clone()
+    }
+}
+
+/// Lets everything run that can, where both ends share the test's single thread.
+pub(crate) async fn settle() {
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
     }
 }
 

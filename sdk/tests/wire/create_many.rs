@@ -8,34 +8,17 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RawResponse, RetryPolicy,
+    AgentProfile, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RetryPolicy,
     ValidationError, blocking,
 };
 use futures_util::StreamExt as _;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
-    mock::{AGENT, Service, builder, client},
-    peer::{Blackhole, FINE, Heard, Http1, KEY, Peer, Step, at_once},
-    rows::{email, number},
+    mock::{builder, client},
+    peer::{Blackhole, FINE, Heard, Http1, KEY, Peer, Step, at_once, settle},
+    rows::{number, request as row},
 };
-
-/// Lets everything run that can: both ends share the test's single thread.
-async fn settle() {
-    for _ in 0..500 {
-        tokio::task::yield_now().await;
-    }
-}
-
-fn row(number: usize) -> CreateAgent {
-    CreateAgent::builder()
-        .email(email(number))
-        .first_name("Ada")
-        .last_name("Lovelace")
-        .profile(AgentProfile::new())
-        .build()
-        .unwrap()
-}
 
 fn rows(range: std::ops::Range<usize>) -> Vec<CreateAgent> {
     range.map(row).collect()
@@ -83,31 +66,6 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
     agents
         .map(|created| created.unwrap().now().unwrap().id.to_string())
         .collect()
-}
-
-#[tokio::test]
-async fn eight_are_in_flight_unless_it_is_said_otherwise() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let taken = Cell::new(0);
-    let endless = (0..).map(|number| {
-        taken.set(number + 1);
-        row(number)
-    });
-    let mut creations = client.agents().create_many(endless).stream();
-    settle().await;
-    assert_eq!(taken.get(), 0, "nothing is taken before the stream is read");
-    let serve = async {
-        let held = hear(&mut peer, 8).await;
-        settle().await;
-        assert!(peer.waiting().is_none());
-        held
-    };
-    tokio::select! {
-        _ = creations.next() => panic!("nothing was answered"),
-        held = serve => assert_eq!(held.len(), 8),
-    }
-    assert_eq!(taken.get(), 8);
 }
 
 #[tokio::test]
@@ -181,27 +139,6 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
         );
         assert!(!format!("{came:?}").contains("CANARY"));
         assert!(!format!("{came:?}").contains("Lovelace"));
-    }
-}
-
-#[tokio::test]
-async fn the_raw_responses_can_be_had_and_headers_sent() {
-    let service = Service::answering(201, &[("x-mark", "7")], AGENT).await;
-    let client = service.client();
-    let many = client
-        .agents()
-        .create_many(rows(0..2))
-        .header("x-team", "blue");
-    let mut creations = many.raw_responses().stream();
-    while let Some(creation) = creations.next().await {
-        let response: RawResponse = creation.result.unwrap().now().unwrap();
-        assert_eq!(response.headers()["x-mark"], "7");
-        assert_eq!(&response.body()[..], AGENT.as_bytes());
-    }
-    let arrived = service.arrived();
-    assert_eq!(arrived.len(), 2);
-    for request in arrived {
-        assert_eq!(crate::mock::header(&request, "x-team"), ["blue"]);
     }
 }
 

@@ -4,8 +4,7 @@
 use std::{fs, time::Duration};
 
 use dealkit::{
-    Agent, AgentProfile, Client, CreateAgent, Created, Error, ErrorKind, Once, Outcome,
-    RawResponse, blocking,
+    Agent, Client, Created, Error, ErrorKind, Once, Outcome, RawResponse, blocking,
     ledger::{Ledger, LedgerErrorKind},
 };
 use futures_util::future::{join, join_all, select_all};
@@ -16,25 +15,13 @@ use tokio::task::yield_now;
 use crate::{
     mock::{AGENT, Service, client},
     peer::{FINE, Peer},
-    rows::email,
+    rows::{new_ledger, request},
 };
 
 use Outcome::{NotSent, Rejected, Unknown};
 
-fn new_ledger() -> (TempDir, Ledger) {
-    let folder = TempDir::new().unwrap();
-    let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
-    (folder, ledger)
-}
-
-fn request() -> CreateAgent {
-    let request = CreateAgent::builder().email(email(0)).first_name("Ada");
-    let request = request.last_name("Lovelace").profile(AgentProfile::new());
-    request.build().unwrap()
-}
-
 fn once(client: &Client, ledger: &Ledger, key: &str) -> Once {
-    client.agents().create(request()).once(ledger, key)
+    client.agents().create(request(0)).once(ledger, key)
 }
 
 type Made = Result<Created<Agent>, Error>;
@@ -133,10 +120,7 @@ async fn of_calls_with_one_key_one_is_sent_and_the_others_free_nothing_that_is_i
     let mut peer = Peer::by_hand();
     let clients = [client(peer.url.as_str()), client(peer.url.as_str())];
     let mut first = once(&clients[0], &ledger, "one").into_future();
-    let held = tokio::select! {
-        _ = &mut first => panic!("nothing was answered"),
-        held = peer.next() => held,
-    };
+    let held = peer.next_of(&mut first).await;
     for client in clients.iter().chain(&clients) {
         let made = once(client, &ledger, "one").await;
         assert_eq!(refusal(made), (ErrorKind::Recorded, Unknown, true));
@@ -167,20 +151,14 @@ async fn of_calls_with_one_key_one_is_sent_and_the_others_free_nothing_that_is_i
     let given_up = tokio::time::timeout(Duration::from_millis(50), left.pop().unwrap());
     assert!(given_up.await.is_err());
     drop(other);
-    let held = tokio::select! {
-        _ = &mut left[0] => panic!("nothing was answered"),
-        held = peer.next() => held,
-    };
+    let held = peer.next_of(&mut left[0]).await;
     assert_eq!(ledger.summary().unwrap().in_flight, 1);
     held.answer(201, FINE);
     assert!(left.remove(0).await.unwrap().now().is_some());
 
     let calls = (0..40).map(|n| once(&clients[n % 2], &ledger, "many").into_future());
     let mut calls = join_all(calls);
-    let held = tokio::select! {
-        _ = &mut calls => panic!("nothing was answered"),
-        held = peer.next() => held,
-    };
+    let held = peer.next_of(&mut calls).await;
     tokio::select! {
         biased;
         _ = &mut calls => panic!("nothing was answered"),
@@ -209,10 +187,7 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
         let client = client(peer.url.as_str());
         let mut call = once(&client, &ledger, key).into_future();
         drop(client);
-        let held = tokio::select! {
-            _ = &mut call => panic!("nothing was answered"),
-            held = peer.next() => held,
-        };
+        let held = peer.next_of(&mut call).await;
         if is_answered {
             held.answer(201, FINE);
             assert!(call.await.unwrap().now().is_some());
@@ -247,10 +222,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
     let path = ledger.path().unwrap();
     fs::create_dir(path.parent().unwrap()).unwrap();
     let mut call = once(&client, &ledger, "one").into_future();
-    let held = tokio::select! {
-        _ = &mut call => panic!("nothing was answered"),
-        held = peer.next() => held,
-    };
+    let held = peer.next_of(&mut call).await;
     let moved = path.with_extension("moved");
     fs::rename(path, &moved).unwrap();
     held.answer(201, FINE);
@@ -314,7 +286,7 @@ fn a_blocking_call_and_a_raw_one_have_keys_too() {
     let call = || {
         client
             .agents()
-            .create(request())
+            .create(request(0))
             .once(&ledger, "one")
             .raw_response()
     };

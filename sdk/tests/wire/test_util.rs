@@ -105,31 +105,6 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
     );
 }
 
-#[tokio::test]
-async fn rows_that_were_not_sent_made_by_hand_are_real_ones() {
-    let of_create = |made: ErrorBuilder| made.operation(Method::POST, "/v1/agents").build();
-    let service = Service::answering(401, &[], "").await;
-    let agents = service.client().agents();
-    let mut rows = agents.create_many([ada(), ada()]).concurrency(1).stream();
-    assert!(rows.next().await.unwrap().result.is_err());
-    let real = rows.next().await.unwrap().result.unwrap_err();
-    let made = of_create(ErrorBuilder::stopped(0, StatusCode::UNAUTHORIZED));
-    assert_eq!(facts(&made), facts(&real));
-
-    let mut silent = Peer::by_hand();
-    let agents = client(silent.url.as_str()).agents();
-    let mut rows = agents.create_many([ada(), ada()]).concurrency(1).stream();
-    tokio::select! {
-        _ = rows.next() => panic!("the service does not answer"),
-        _ = silent.next() => {}
-    }
-    let real = rows.cancel().remove(0).result.unwrap_err();
-    let made = of_create(ErrorBuilder::cancelled(Outcome::Unknown));
-    assert_eq!(facts(&made), facts(&real));
-    let unsent = ErrorBuilder::cancelled(Outcome::NotSent).build();
-    assert_eq!((unsent.attempts(), unsent.may_have_acted()), (0, false));
-}
-
 #[cfg(feature = "ledger")]
 #[tokio::test]
 async fn what_a_ledger_has_made_by_hand_is_what_it_has() {

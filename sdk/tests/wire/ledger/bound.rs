@@ -1,0 +1,107 @@
+use dealkit::{
+    ErrorKind,
+    Outcome::{NotSent, Succeeded},
+    blocking,
+};
+
+use super::*;
+use crate::mock::{AGENT, Service};
+
+in_both! {
+    a_service_that_has_another_name_keeps_its_ledger
+    ;
+    a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent
+    addresses_are_the_same_in_any_case_and_other_keys_are_not
+}
+
+/// Opens the ledger for a job of the service with this URL.
+async fn open(ledger: &Ledger, url: &str) -> Result<(), LedgerError> {
+    let many = client(url).agents().create_many([row(0)]);
+    many.ledger(ledger, None).open_ledger().await.map(drop)
+}
+
+#[tokio::test]
+async fn a_ledger_is_bound_to_its_service() {
+    let (_folder, ledger) = new_ledger();
+    for same in [
+        "https://deals.example.com/tenant",
+        "https://deals.example.com/tenant/",
+    ] {
+        open(&ledger, same).await.unwrap();
+    }
+    for other in [
+        "https://deals.example.com",
+        "http://127.0.0.1/tenant",
+        "https://deals.example.com/other",
+        "https://other.example.com/tenant",
+    ] {
+        let error = dealkit::Error::from(open(&ledger, other).await.unwrap_err());
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::Ledger, NotSent)
+        );
+        let why = error.ledger_error().unwrap();
+        assert_eq!(why.kind(), LedgerErrorKind::OtherService);
+        assert_eq!(why.path(), ledger.path());
+    }
+}
+
+async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
+    let mut renamed = Peer::by_hand();
+    let error = open(&ledger, &renamed.url).await.unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherService);
+    assert!(error.to_string().contains("dealkit ledger move"), "{error}");
+    ledger.move_to(&renamed.url).unwrap();
+    assert!(open(&ledger, &peer.url).await.is_err());
+    let (came, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
+    assert_eq!(sent, [1]);
+    assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
+}
+
+fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledger: Ledger) {
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    for (keys, is_taken) in [
+        (Some("email"), true),
+        (Some("external_id"), false),
+        (Some("email"), true),
+        (None, true),
+    ] {
+        let job = client.agents().create_many(rows(2)).ledger(&ledger, keys);
+        match job.open_ledger() {
+            Ok(job) => assert!(is_taken && job.into_iter().count() == 2),
+            Err(error) => {
+                assert!(
+                    !is_taken && error.kind() == LedgerErrorKind::OtherKeys,
+                    "{error}"
+                );
+                let text = error.to_string();
+                assert!(text.contains(r#""email""#) && text.contains(r#""external_id""#));
+            }
+        }
+    }
+    assert_eq!(service.arrived().len(), 2);
+}
+
+fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    for (keys, expected) in [
+        (&["ada@example.com"][..], &[(Succeeded, false)][..]),
+        (
+            &["Ada@Example.com", "ADA@example.com"],
+            &[(Succeeded, true), (NotSent, false)],
+        ),
+    ] {
+        let rows = keys.iter().map(|key| (*key, rows::request(0)));
+        let job = client.agents().create_many(rows).ledger(&ledger, "email");
+        let came: Vec<_> = job.into_iter().collect();
+        assert_eq!(outcomes(&came), expected);
+    }
+    let keys = ["ADA@EXAMPLE.COM", "grace@example.com"];
+    let found = ledger.look_up("email", keys).unwrap();
+    assert!(found[0].is_some() && found[1].is_none());
+    assert_eq!(service.arrived().len(), 1);
+}

@@ -1,0 +1,188 @@
+use std::fs;
+
+use dealkit::{
+    ErrorKind,
+    Outcome::{NotSent, Succeeded},
+    blocking,
+};
+use rusqlite::Connection;
+
+use super::*;
+
+#[tokio::test]
+async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
+    let (folder, ledger) = new_ledger();
+    let client = client("https://deals.example.com");
+    let open = async |ledger: &Ledger| {
+        let job = client.agents().create_many([row(0)]);
+        job.ledger(ledger, None).open_ledger().await.map(drop)
+    };
+    let other = folder.path().join("other.db");
+    let database = Connection::open(&other).unwrap();
+    database
+        .execute_batch("CREATE TABLE creates (key)")
+        .unwrap();
+    drop(database);
+    for content in [
+        Vec::new(),
+        b"email,first_name\nada@example.com,Ada\n".to_vec(),
+        br#"{"format":"dealkit-ledger","version":"1.1"}"#.to_vec(),
+        fs::read(&other).unwrap(),
+        vec![0; 5000],
+    ] {
+        fs::write(ledger.path().unwrap(), &content).unwrap();
+        assert_eq!(kind(open(&ledger).await), LedgerErrorKind::NotALedger);
+        assert_eq!(kind(ledger.summary()), LedgerErrorKind::NotALedger);
+        assert_eq!(fs::read(ledger.path().unwrap()).unwrap(), content);
+    }
+    let at = |path: &str| Ledger::sqlite(folder.path().join(path));
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+    for (ledger, expected) in [
+        (at(""), LedgerErrorKind::NotALedger),
+        #[cfg(unix)]
+        (at("link"), LedgerErrorKind::NotALedger),
+        (at("none/agents.ledger"), LedgerErrorKind::Io),
+    ] {
+        assert_eq!(kind(open(&ledger).await), expected, "{ledger}");
+    }
+    let missing = at("none/agents.ledger");
+    assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
+    assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
+    // The password may be anywhere in a URL that nobody reads.
+    let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
+    let error = open(&url).await.unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
+    assert!(error.to_string().contains("Ledger::postgres"));
+    assert!(!format!("{error} {error:?} {url} {url:?}").contains("sesame"));
+    assert!(Ledger::in_folder(folder.path()).unwrap().is_empty());
+}
+
+#[test]
+fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
+    let (folder, ledger) = new_ledger();
+    let (traces, others) = (
+        [
+            "agents.ledger-job-00000000000000aa",
+            "agents.ledger-job-00000000000000ab-new",
+        ],
+        ["agents.ledger-job-", "other-job-00000000000000aa"],
+    );
+    for name in traces.iter().chain(&others) {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let client = blocking::Client::new(client("http://127.0.0.1:9")).unwrap();
+    let job = client.agents().create_many([row(0)]).ledger(&ledger, None);
+    drop(job.open_ledger().unwrap());
+    let left = fs::read_dir(&folder).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.retain(|name| name != "agents.ledger" && name != "agents.ledger-journal");
+    left.sort();
+    assert_eq!(left, others);
+}
+
+/// Rows that are created and in doubt in turn.
+fn in_turn(number: usize) -> Reply {
+    [Reply::Create, Reply::Status(503)][number % 2]
+}
+
+#[tokio::test]
+async fn a_change_by_anything_else_is_noticed() {
+    let (folder, whole, _) = filled(10, in_turn).await;
+    let ledger = Ledger::sqlite(folder.path().join("changed"));
+    for change in [
+        "UPDATE ledger SET salt = zeroblob(32)",
+        "UPDATE creates SET state = 'rejected' WHERE state = 'unknown'",
+        "UPDATE creates SET state = 'elsewhere' WHERE state = 'unknown'",
+        "UPDATE creates SET status = NULL WHERE state = 'unknown'",
+        "UPDATE creates SET agent_id = 'a_9' WHERE agent_id = 'a_0'",
+        "DELETE FROM creates WHERE agent_id = 'a_0'",
+        "DELETE FROM creates",
+        "DROP TABLE creates",
+        "UPDATE creates SET key = zeroblob(16) WHERE agent_id = 'a_0'",
+        "PRAGMA journal_mode = WAL; UPDATE ledger SET sum = sum + 1",
+    ] {
+        fs::copy(whole.path().unwrap(), ledger.path().unwrap()).unwrap();
+        let database = Connection::open(ledger.path().unwrap()).unwrap();
+        database.execute_batch(change).unwrap();
+        drop(database);
+        assert_eq!(kind(ledger.summary()), LedgerErrorKind::Broken, "{change}");
+    }
+    // Damaged ones are found, too, and so are those of a later version.
+    let database = Connection::open(whole.path().unwrap()).unwrap();
+    database.pragma_update(None, "user_version", 2).unwrap();
+    drop(database);
+    assert_eq!(kind(whole.summary()), LedgerErrorKind::NewerFormat);
+    assert_eq!(Ledger::in_folder(folder.path()).unwrap(), [whole, ledger]);
+}
+
+#[tokio::test]
+async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
+    const ROWS: usize = 300;
+    let (folder, ledger, _) = filled(ROWS, in_turn).await;
+    // What a job would find on these rows, if it could be run.
+    let found = |ledger: &Ledger| {
+        ledger.summary()?;
+        ledger.look_up(None, (0..ROWS).map(key))
+    };
+    let bytes = fs::read(ledger.path().unwrap()).unwrap();
+    let expected = found(&ledger).unwrap();
+    let damaged = Ledger::sqlite(folder.path().join("damaged"));
+    let mut noticed = 0;
+    // A prime, so that every part of a page is hit.
+    for at in (0..bytes.len() * 8).step_by(1009) {
+        let mut bytes = bytes.clone();
+        bytes[at / 8] ^= 1 << (at % 8);
+        fs::write(damaged.path().unwrap(), bytes).unwrap();
+        match found(&damaged) {
+            Ok(found) => assert_eq!(found, expected, "bit {at}"),
+            Err(_) => noticed += 1,
+        }
+    }
+    assert!(noticed > 100, "{noticed}");
+    for length in (1..bytes.len()).step_by(1500) {
+        fs::write(damaged.path().unwrap(), &bytes[..length]).unwrap();
+        found(&damaged).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_overwritten_under_a_job_stops_it() {
+    for (content, expected) in [
+        ("another ledger", LedgerErrorKind::Moved),
+        ("another ledger of as many changes", LedgerErrorKind::Moved),
+        ("an older copy", LedgerErrorKind::Moved),
+        ("nothing", LedgerErrorKind::Broken),
+    ] {
+        let (_folder, ledger, mut peer) = filled(3, in_turn).await;
+        let path = ledger.path().unwrap();
+        let mut other = match content {
+            "an older copy" => fs::read(path).unwrap(),
+            "nothing" => Vec::new(),
+            _ => fs::read(filled(3, in_turn).await.1.path().unwrap()).unwrap(),
+        };
+        let client = client(peer.url.as_str());
+        let job = client.agents().create_many((3..9).map(row));
+        let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
+        let heard = peer.next_of(creations.next()).await;
+        if content == "another ledger of as many changes" {
+            // By these numbers in its header SQLite tells whether a file has changed.
+            let ours = fs::read(path).unwrap();
+            other[24..40].copy_from_slice(&ours[24..40]);
+            other[92..96].copy_from_slice(&ours[92..96]);
+        }
+        fs::write(path, other).unwrap();
+        heard.answer(201, FINE);
+        let sent = creations.next().await.unwrap();
+        assert_eq!(sent.outcome(), Succeeded);
+        assert_eq!(sent.ledger_error.unwrap().kind(), expected, "{content}");
+        while let Some(creation) = creations.next().await {
+            let error = creation.result.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.outcome()),
+                (ErrorKind::Ledger, NotSent)
+            );
+            assert_eq!(error.ledger_error().unwrap().kind(), expected, "{content}");
+        }
+    }
+}

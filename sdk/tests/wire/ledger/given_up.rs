@@ -1,0 +1,114 @@
+use std::time::{Duration, Instant};
+
+use dealkit::{
+    Outcome::{NotSent, Succeeded, Unknown},
+    blocking,
+};
+
+use super::*;
+use crate::{
+    mock::{AGENT, Service},
+    peer::{Blackhole, builder},
+};
+
+in_both! {
+    what_is_cancelled_is_recorded_as_far_as_it_has_come
+    what_is_dropped_is_recorded_as_far_as_it_has_come
+    what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too
+    what_waits_for_a_connection_is_withdrawn
+    ;
+}
+
+async fn what_is_cancelled_is_recorded_as_far_as_it_has_come(ledger: Ledger) {
+    given_up(ledger, true).await;
+}
+
+async fn what_is_dropped_is_recorded_as_far_as_it_has_come(ledger: Ledger) {
+    given_up(ledger, false).await;
+}
+
+async fn given_up(ledger: Ledger, is_cancelled: bool) {
+    let mut peer = Peer::by_hand();
+    let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
+    let job = limited.agents().create_many(rows(3)).ledger(&ledger, None);
+    let mut creations = job.timeout(Duration::from_secs(100_000)).stream();
+    let held = peer.next_of(creations.next()).await;
+    let sent = number(&held);
+    if is_cancelled {
+        for creation in creations.cancel() {
+            let expected = [NotSent, Unknown][usize::from(creation.index == sent)];
+            assert_eq!(
+                (creation.outcome(), creation.key),
+                (expected, Some(key(creation.index)))
+            );
+        }
+    } else {
+        drop(creations);
+    }
+    held.gone().await;
+    // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
+    // be in doubt.
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.in_doubt.len(), summary.in_flight), (1, 0));
+    assert_eq!((summary.succeeded, summary.rejected), (0, 0));
+    let (came, again) = run(&mut peer, &ledger, false, rows(3), |_| Reply::Create).await;
+    let others: Vec<_> = (0..3).filter(|number| *number != sent).collect();
+    assert_eq!(again, others);
+    assert_eq!(outcomes(&came)[sent], (Unknown, true));
+}
+
+async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(ledger: Ledger) {
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
+    let client = client(peer.url.as_str());
+    let job = client.agents().create_many(std::iter::empty::<CreateRow>());
+    let (_, mut in_flight) = job.ledger(&ledger, None).into_parts();
+    for row in [row(0), row(1), broken_row(2)] {
+        in_flight.push(row);
+    }
+    let left = in_flight.cancel();
+    assert_eq!(
+        outcomes(&left),
+        [(Succeeded, true), (NotSent, false), (NotSent, false)]
+    );
+    assert_eq!(left[0].agent_id().unwrap(), "a_0");
+    assert_eq!(left[2].result.as_ref().unwrap_err().violations().len(), 1);
+}
+
+async fn what_waits_for_a_connection_is_withdrawn(ledger: Ledger) {
+    let blackhole = Blackhole::start().await;
+    let client = client(blackhole.url.as_str());
+    let job = client.agents().create_many(rows(2)).ledger(&ledger, None);
+    let mut creations = job.stream();
+    // Until both are claimed.
+    tokio::select! {
+        _ = creations.next() => panic!("nobody listens"),
+        () = until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 2)) => {}
+    }
+    drop(creations);
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.in_flight, summary.in_doubt.len()), (0, 0));
+}
+
+#[test]
+fn giving_up_ends_the_wait_for_a_database() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    let ledger: Ledger = url.parse().unwrap();
+    let service = Service::answering_blocking(201, AGENT);
+    let client = blocking::Client::new(service.client()).unwrap();
+    let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
+    drop(job().open_ledger().unwrap());
+    let mut held = cluster.hold(&url, "LOCK TABLE creates");
+    let mut creations = job().into_iter();
+    let wait = Duration::from_millis(300);
+    assert!(creations.next_timeout(wait).is_pending());
+    let begun = Instant::now();
+    drop(creations);
+    // Otherwise it is half a minute.
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(service.arrived().is_empty());
+    held.wait().unwrap();
+}

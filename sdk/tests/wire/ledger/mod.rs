@@ -1,0 +1,153 @@
+//! Jobs with a ledger, by what a ledger promises. Rules that hold for both databases run on both.
+#![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
+
+use dealkit::{
+    CreateRow, Creation, Outcome,
+    ledger::{Ledger, LedgerError, LedgerErrorKind},
+};
+use tempfile::TempDir;
+
+use crate::{
+    cluster::Cluster,
+    mock::client,
+    peer::{FINE, Peer},
+    rows::{self, email as key, new_ledger, number},
+};
+
+/// Runs each of these on a file and, where PostgreSQL is installed, on a ledger of its own there: first those to be awaited.
+macro_rules! in_both {
+    ($($awaited:ident)* ; $($plain:ident)*) => {
+        mod in_a_file {
+            use super::super::{in_a_file, run_async};
+
+            $(#[test] fn $awaited() { in_a_file(|ledger| run_async(super::$awaited(ledger))) })*
+            $(#[test] fn $plain() { in_a_file(super::$plain) })*
+        }
+        mod in_postgres {
+            use super::super::{in_postgres, run_async};
+
+            $(#[test] fn $awaited() { in_postgres(|ledger| run_async(super::$awaited(ledger))) })*
+            $(#[test] fn $plain() { in_postgres(super::$plain) })*
+        }
+    };
+}
+
+/// Another run sends what is new, and says what became of the rest.
+mod another_run;
+/// Nobody is recognised by the ledger of another service, or by other keys.
+mod bound;
+/// A file that anything else has changed is noticed.
+mod file;
+/// What is given up is recorded as far as it has come.
+mod given_up;
+/// People find out what became of a row.
+mod people;
+/// Of jobs side by side, each row is sent by one.
+mod side_by_side;
+
+fn in_postgres(test: impl FnOnce(Ledger)) {
+    if let Some(cluster) = Cluster::shared() {
+        test(cluster.url().parse().unwrap());
+    }
+}
+
+fn in_a_file(test: impl FnOnce(Ledger)) {
+    let (_folder, ledger) = new_ledger();
+    test(ledger);
+}
+
+fn run_async(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(test);
+}
+
+/// What the service does with a row.
+#[derive(Clone, Copy)]
+enum Reply {
+    Create,
+    Status(u16),
+    /// It creates the agent, but the response is lost.
+    Lose,
+    /// It says that it created the agent, and breaks off.
+    Cut,
+}
+
+fn row(number: usize) -> CreateRow {
+    (key(number), rows::request(number)).into()
+}
+
+/// The same row, which breaks the rules.
+fn broken_row(number: usize) -> CreateRow {
+    (key(number), rows::broken(number)).into()
+}
+
+fn rows(count: usize) -> Vec<CreateRow> {
+    (0..count).map(row).collect()
+}
+
+/// Runs a whole job over these rows, and returns what became of them and which were sent.
+async fn run(
+    peer: &mut Peer,
+    ledger: &Ledger,
+    resends_unknown: bool,
+    rows: Vec<CreateRow>,
+    reply: impl Fn(usize) -> Reply,
+) -> (Vec<Creation>, Vec<usize>) {
+    let client = client(peer.url.as_str());
+    let mut job = client.agents().create_many(rows).ledger(ledger, None);
+    if resends_unknown {
+        job = job.resend_unknown();
+    }
+    let mut creations = job.concurrency(3).stream();
+    let (mut came, mut sent) = (Vec::new(), Vec::new());
+    loop {
+        tokio::select! {
+            creation = creations.next() => match creation {
+                Some(creation) => came.push(creation),
+                None => break,
+            },
+            heard = peer.next() => {
+                let number = number(&heard);
+                sent.push(number);
+                match reply(number) {
+                    Reply::Create => heard.answer(201, &FINE.replace("x_1", &format!("a_{number}"))),
+                    Reply::Status(status) => heard.answer(status, ""),
+                    Reply::Lose => heard.answer_and_close(""),
+                    Reply::Cut => heard.answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"),
+                }
+            }
+        }
+    }
+    sent.sort_unstable();
+    (came, sent)
+}
+
+/// Of each row the outcome, and whether the ledger has told it.
+fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
+    let creations = creations.iter();
+    creations
+        .map(|creation| (creation.outcome(), creation.is_recorded()))
+        .collect()
+}
+
+fn text(creation: &Creation) -> String {
+    creation.result.as_ref().unwrap_err().to_string()
+}
+
+fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
+    result.map(drop).unwrap_err().kind()
+}
+
+/// A ledger with this many rows, to each of which the service has replied in this way.
+async fn filled(rows: usize, reply: impl Fn(usize) -> Reply) -> (TempDir, Ledger, Peer) {
+    let (folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    run(&mut peer, &ledger, false, self::rows(rows), reply).await;
+    (folder, ledger, peer)
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
