@@ -1,22 +1,16 @@
-//! Requests that the peer has read, and those that it hands to the test, which answers them when it likes.
+//! Requests that the peer hands to the test, which answers them when it likes.
 
-use std::{convert::Infallible, ops::Deref};
+use std::convert::Infallible;
 
 use tokio::{sync::oneshot, time::timeout};
 
 use super::PATIENCE;
 
-/// One request that the peer has read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Request {
+/// One request that the peer has read, and the way to answer it.
+pub(crate) struct Heard {
     /// Request line and headers, byte for byte.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-}
-
-/// One request that the peer has read, and the way to answer it.
-pub(crate) struct Heard {
-    request: Request,
     answer: oneshot::Sender<Answer>,
     gone: oneshot::Receiver<Infallible>,
 }
@@ -35,7 +29,23 @@ pub(super) struct Held {
     _gone: oneshot::Sender<Infallible>,
 }
 
-impl Request {
+impl Heard {
+    pub(super) fn new(head: String, body: Vec<u8>) -> (Self, Held) {
+        let (sender, receiver) = oneshot::channel();
+        let (held, gone) = oneshot::channel();
+        let heard = Self {
+            head,
+            body,
+            answer: sender,
+            gone,
+        };
+        let held = Held {
+            answer: receiver,
+            _gone: held,
+        };
+        (heard, held)
+    }
+
     pub(crate) fn method(&self) -> &str {
         self.head.split(' ').next().unwrap()
     }
@@ -49,42 +59,11 @@ impl Request {
         self.target().rsplit('/').next().unwrap()
     }
 
-    /// The headers, in their order.
-    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.head
-            .lines()
-            .skip(1)
-            .filter_map(|line| line.split_once(": "))
-    }
-
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.headers();
-        headers.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
-    }
-}
-
-impl Deref for Heard {
-    type Target = Request;
-
-    fn deref(&self) -> &Request {
-        &self.request
-    }
-}
-
-impl Heard {
-    pub(super) fn new(request: Request) -> (Self, Held) {
-        let (sender, receiver) = oneshot::channel();
-        let (held, gone) = oneshot::channel();
-        let heard = Self {
-            request,
-            answer: sender,
-            gone,
-        };
-        let held = Held {
-            answer: receiver,
-            _gone: held,
-        };
-        (heard, held)
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
     }
 
     /// Answers with a status and a body.

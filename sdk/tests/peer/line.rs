@@ -12,7 +12,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Request, Script, Step, heard::Answer};
+use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Script, Step, heard::Answer};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -36,8 +36,8 @@ pub(crate) struct Line {
     buffer: Vec<u8>,
     /// Whether the last request was a POST; true before there was one.
     post: bool,
-    /// HTTP/1.1: the last request.
-    request: Request,
+    /// HTTP/1.1: head and body of the last request.
+    request: (String, Vec<u8>),
     /// HTTP/2: the last request's stream; whether the preface was read; what the peer sends by itself.
     stream_id: u32,
     prefaced: bool,
@@ -68,7 +68,7 @@ impl Line {
             index,
             buffer: Vec::new(),
             post: true,
-            request: Request::default(),
+            request: Default::default(),
             stream_id: 1,
             prefaced: false,
             greeted: false,
@@ -143,7 +143,8 @@ impl Line {
 
     /// `false` when the connection has ended: by the client, by the response, or because there is none.
     async fn ask(&mut self) -> io::Result<bool> {
-        let (heard, mut held) = Heard::new(std::mem::take(&mut self.request));
+        let (head, body) = std::mem::take(&mut self.request);
+        let (heard, mut held) = Heard::new(head, body);
         if self.ask.send(heard).is_err() {
             return Ok(false);
         }
@@ -214,12 +215,7 @@ impl Line {
         let length = length.map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
         let body = self.read_exactly(length).await?;
         self.post = head.starts_with("post ");
-        self.request = Request {
-            head: as_sent,
-            body,
-        };
-        let arrived = self.request.clone();
-        self.counts.lock().unwrap().arrived.push(arrived);
+        self.request = (as_sent, body);
         Ok(())
     }
 

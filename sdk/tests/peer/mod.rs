@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, RetryPolicy};
+use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, RetryPolicy};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{mpsc, oneshot},
@@ -26,7 +26,7 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use heard::{Heard, Request};
+pub(crate) use heard::Heard;
 
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
@@ -105,8 +105,6 @@ pub(crate) struct Counts {
     pub(crate) bytes: usize,
     /// Everything read, connection by connection.
     pub(crate) heard: Vec<Vec<u8>>,
-    /// HTTP/1.1: the requests.
-    pub(crate) arrived: Vec<Request>,
 }
 
 pub(crate) struct Peer {
@@ -264,17 +262,6 @@ pub(crate) fn builder(url: &str) -> ClientBuilder {
 /// The default policy without its waits.
 pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
-}
-
-/// Display and Debug of the error and every cause, in all their forms.
-pub(crate) fn every_text(error: &Error) -> String {
-    let mut text = format!("{error} {error:?} {error:#?}");
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
-        source = cause.source();
-    }
-    text
 }
 
 /// A request that satisfies every rule.

@@ -251,7 +251,7 @@ fn timeouts_must_be_more_than_zero() {
 /// A call's own timeout is checked in the same way as the client's.
 #[tokio::test]
 async fn a_call_s_timeout_must_be_more_than_zero() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Service::answering(200, &[], DEAL).await;
     let call = service
         .client()
         .deals()
@@ -370,7 +370,7 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
 /// "It works on any Tokio runtime", even while another one on which it was used before is blocked.
 #[test]
 fn a_client_works_on_a_runtime_while_another_stands_still() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = service.client();
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
@@ -389,7 +389,7 @@ fn a_client_works_on_a_runtime_while_another_stands_still() {
 /// It blocks the thread, but it neither panics nor fails, not even when it is made or dropped there.
 #[test]
 fn the_blocking_client_works_inside_a_runtime() {
-    let service = Service::answering(200, &[], AGENT);
+    let service = Service::answering_blocking(200, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let inside = |client: blocking::Client| {
         client.deals().retrieve("d_1").send().unwrap();

@@ -5,13 +5,24 @@ use serde_json::{Value, json};
 
 use crate::{
     mock::{Service, builder},
-    peer::{KEY, Peer, ada, catalogue::outcome_of, every_text},
+    peer::{KEY, Peer, ada, catalogue::outcome_of},
     vectors::{bytes, name, vectors},
 };
 
+/// Display and Debug of the error and every cause, in all their forms.
+fn every_text(error: &Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
+        source = cause.source();
+    }
+    text
+}
+
 /// The error of a `create` that gets this response.
 async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
-    let service = Service::answering(status, headers, body);
+    let service = Service::answering(status, headers, body).await;
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
@@ -160,7 +171,7 @@ async fn each_status_has_its_predicate() {
 async fn an_error_reads_as_one_line() {
     let body = json!({"title": "Not found", "status": 404, "detail": "no such deal", "request_id": "in-body"});
     let headers = [("x-request-id", "in-header")];
-    let service = Service::answering(404, &headers, body.to_string());
+    let service = Service::answering(404, &headers, body.to_string()).await;
     let error = service
         .client()
         .deals()
@@ -335,7 +346,7 @@ async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
         ("request", "x", "x"),
     ] {
         let body = json!({ "detail": detail }).to_string();
-        let service = Service::answering(404, &[("x-request-id", "r-1")], body);
+        let service = Service::answering(404, &[("x-request-id", "r-1")], body).await;
         let client = builder(service.url()).service_key(key).build().unwrap();
         let error = client.deals().retrieve("d_1").await.unwrap_err();
         assert_eq!(
@@ -379,7 +390,7 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         &format!("{key}{key}"),
     ] {
         let body = json!({"title": "unknown key", "detail": format!("metadata[{written}]")});
-        let service = Service::answering(401, &[], body.to_string());
+        let service = Service::answering(401, &[], body.to_string()).await;
         let client = builder(service.url()).service_key(key).build().unwrap();
         let text = every_text(&client.agents().create(ada()).await.unwrap_err());
         assert!(!text.to_lowercase().contains("odd"), "{text}");
@@ -416,7 +427,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
 #[tokio::test]
 async fn the_body_of_a_success_is_no_problem() {
     let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;
-    let service = Service::answering(200, &[], body);
+    let service = Service::answering(200, &[], body).await;
     let client = service.client();
     let raw = client.request(Method::GET, ["deals", "d_1"]).await.unwrap();
     let errors = [
@@ -456,7 +467,7 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
         r#"{"name": "x" 5}"#,
         "{",
     ] {
-        let service = Service::answering(200, &[], body);
+        let service = Service::answering(200, &[], body).await;
         let request = service.client().request(Method::GET, ["listings"]);
         let error = request.await.unwrap().json::<Listing>().unwrap_err();
         told.push(error.decode_error().unwrap().to_string());

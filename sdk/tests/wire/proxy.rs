@@ -7,8 +7,9 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 
 use crate::{
     child::{CHILD, child},
+    mock::Service,
     peer::{
-        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder, every_text,
+        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder,
         proxy::{Manner, Proxy},
         refused,
         tls::{Authority, Front, Tls},
@@ -66,7 +67,12 @@ async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     ];
     let mut shown = format!("{builder:?} {client:?} {outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        shown += &every_text(error);
+        shown += &error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            shown += &format!("{error} {error:?}");
+            cause = error.source();
+        }
     }
     for secret in ["pa%20s", "pa s", "tr33", "YWRhOnBh", "CANARY"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -256,9 +262,8 @@ async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
 async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
     let told = "no secure connection to the proxy could be made";
     let (front, _) = secure(Http1);
-    let script = vec![Step::Glance, answer(400, ""), Step::End];
-    let plain = Peer::start(Http1, vec![script]);
-    for url in [front.url(), plain.url.replace("http:", "https:")] {
+    let plain = Service::answering(200, &[], FINE).await;
+    for url in [front.url(), plain.url().replace("http:", "https:")] {
         let url = url.replace("://", &format!("://{USER}@"));
         fail(&tls_client(&url), told, 1).await;
         fail(&plain_client(&url), told, 1).await;

@@ -294,7 +294,7 @@ async fn each_deal_has_its_own_time() {
 
 #[test]
 fn the_blocking_iterator_may_be_endless_and_be_left() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Service::answering_blocking(200, DEAL);
     let client = blocking::Client::new(service.client()).unwrap();
     let taken = AtomicUsize::new(0);
     let endless = (0..).map(|number| {

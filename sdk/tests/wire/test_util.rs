@@ -28,7 +28,7 @@ fn facts(error: &Error) -> String {
 }
 
 async fn created(status: u16, headers: &[(&str, &str)], body: &str) -> Error {
-    let service = Service::answering(status, headers, body);
+    let service = Service::answering(status, headers, body).await;
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
@@ -62,7 +62,7 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
         (made.kind(), made.outcome()),
         (ErrorKind::Decode, Outcome::Succeeded)
     );
-    let service = Service::answering(201, &[("x-request-id", "r-1")], AGENT);
+    let service = Service::answering(201, &[("x-request-id", "r-1")], AGENT).await;
     let client = builder(service.url()).max_response_bytes(5);
     let agents = client.build().unwrap().agents();
     let real = agents.create(ada()).await.unwrap_err();
@@ -108,12 +108,15 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
 #[cfg(feature = "ledger")]
 #[tokio::test]
 async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
-    use dealkit::{Creation, ledger::Ledger};
+    use dealkit::{
+        Creation,
+        ledger::{Ledger, LedgerError, LedgerErrorKind},
+    };
 
     let of_create = |made: ErrorBuilder| made.operation(Method::POST, "/v1/agents").build();
     let folder = tempfile::TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
-    let service = Service::answering(201, &[], AGENT);
+    let service = Service::answering(201, &[], AGENT).await;
     let run = async |ledger: &Ledger| {
         let rows = [("ada", ada()), ("ada", ada())];
         let job = service.client().agents().create_many(rows);
@@ -144,12 +147,26 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
     let real = failed.result.unwrap_err();
     let error = real.ledger_error().unwrap().clone();
     assert_eq!(facts(&of_create(ErrorBuilder::ledger(error))), facts(&real));
+    for kind in [
+        LedgerErrorKind::InUse,
+        LedgerErrorKind::OtherService,
+        LedgerErrorKind::OtherKeys,
+        LedgerErrorKind::NotALedger,
+        LedgerErrorKind::NewerFormat,
+        LedgerErrorKind::Broken,
+        LedgerErrorKind::Moved,
+        LedgerErrorKind::Refused,
+        LedgerErrorKind::Io,
+    ] {
+        let error = LedgerError::of_kind(kind, &lost);
+        assert_eq!((error.kind(), error.path()), (kind, Some(lost.as_path())));
+    }
 }
 
 #[tokio::test]
 async fn a_response_made_by_hand_is_a_real_one() {
     let headers = [("x-request-id", "r-1")];
-    let service = Service::answering(200, &headers, r#"{"id": 5}"#);
+    let service = Service::answering(200, &headers, r#"{"id": 5}"#).await;
     let call = service.client().request(Method::GET, ["deals", "d_1"]);
     let real = call.send().await.unwrap();
     let http = http::Response::builder().header("x-request-id", "r-1");
@@ -183,20 +200,29 @@ async fn a_stub_returns_what_its_functions_make() {
     }
     assert_eq!(format!("{stub:?}"), "Stub { .. }");
 
-    let service = Service::answering(201, &[], AGENT);
+    let service = Service::answering(201, &[], AGENT).await;
     let program: Arc<dyn Operations> = Arc::new(service.client());
     assert_eq!(program.create_agent(ada()).await.unwrap().id, "a_1");
-    assert_eq!(service.only().method(), "POST");
+    assert_eq!(service.only().method_str(), "POST");
     let error = program.retrieve_deal("..").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Validation);
 }
 
 #[test]
 fn what_a_test_says_counts() {
-    let error = ErrorBuilder::timeout(Duration::from_secs(1)).attempts(3);
-    let error: Error = error.outcome(Outcome::Rejected).into();
-    assert_eq!((error.outcome(), error.attempts()), (Outcome::Rejected, 3));
-    assert!(error.to_string().ends_with("(after 3 attempts)"), "{error}");
+    for outcome in [
+        Outcome::NotSent,
+        Outcome::Rejected,
+        Outcome::Unknown,
+        Outcome::Succeeded,
+    ] {
+        let error: Error = ErrorBuilder::timeout(Duration::from_secs(1))
+            .outcome(outcome)
+            .attempts(3)
+            .into();
+        assert_eq!((error.outcome(), error.attempts()), (outcome, 3));
+        assert!(error.to_string().ends_with("(after 3 attempts)"), "{error}");
+    }
     let read: Error = ErrorBuilder::timeout(Duration::from_secs(1))
         .operation(Method::GET, "/v1/deals/{id}")
         .into();

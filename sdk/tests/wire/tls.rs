@@ -14,9 +14,12 @@ use tokio_rustls::rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::peer::{
-    FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, builder,
-    tls::{Authority, Front, Leaf, Tls},
+use crate::{
+    mock::Service,
+    peer::{
+        FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, builder,
+        tls::{Authority, Front, Leaf, Tls},
+    },
 };
 
 const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
@@ -403,14 +406,14 @@ async fn what_a_service_says_against_a_handshake_is_told() {
 
 #[tokio::test]
 async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
-    let script = vec![Step::Glance, answer(400, ""), Step::End];
-    let peer = Peer::start(Http1, vec![script]);
-    let builder = builder(&peer.url.replace("http:", "https:"));
+    let service = Service::answering(200, &[], "").await;
+    let builder = builder(&service.url().replace("http:", "https:"));
     all_fail(
         &builder,
         "the port does not speak TLS; should its URL begin with http:// rather than https://?",
     )
     .await;
+    assert!(service.arrived().is_empty());
 }
 
 /// A body whose end nobody has confirmed may have been truncated by anyone on the way.

@@ -97,7 +97,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Service::answering_blocking(201, AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
     drop(job().open_ledger().unwrap());
