@@ -14,7 +14,6 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -28,27 +27,16 @@ from dealkit import (
     APIStatusError,
     AsyncClient,
     Client,
+    ConfigError,
     Deal,
     DealkitError,
     Headers,
     NotFoundError,
+    RateLimitError,
     Side,
     _native,
 )
 from dealkit.testing import CreatedAgent, Sandbox
-
-
-@pytest.fixture(params=["started", "attached"])
-def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A sandbox in this process, and a world on a server that could run elsewhere."""
-    key = "test-sesame"
-    if request.param == "started":
-        with Sandbox(service_key=key) as sandbox:
-            yield sandbox
-    else:
-        with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url, service_key=key) as sandbox:
-            yield sandbox
-            assert server.requests == [] == server.agents
 
 
 def test_deals_of_every_kind() -> None:
@@ -83,7 +71,7 @@ def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureF
     assert _native.run_server(["dealkit-server", "--help"]) == 0
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
     # These mean something only to a program, or to one that reads files.
-    of_the_program = {"log", "max_seed_bytes", "profile", "shutdown_timeout"}
+    of_the_program = {"log", "max_seed_bytes", "profile", "shutdown_timeout", "service_key_file", "admin_token_file"}
     settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
     assert flags - of_the_program == settings
 
@@ -97,8 +85,8 @@ def test_async_use() -> None:
     asyncio.run(main())
 
 
-def test_closed(any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
+def test_closed() -> None:
+    sandbox = Sandbox()
     sandbox.close()
     sandbox.close()
     for use in (
@@ -115,9 +103,8 @@ def test_closed(any_sandbox: Sandbox) -> None:
             use()
 
 
-def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
-    with of(sandbox) as client:
+def test_agents_show_what_was_sent() -> None:
+    with Sandbox() as sandbox, of(sandbox) as client:
         given: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
         given["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
         agent = client.agents.create(**given)
@@ -133,9 +120,8 @@ def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
         assert pickle.loads(pickle.dumps(created)) == created != CreatedAgent(agent, {})
 
 
-def test_requests_are_shown(any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
-    with of(sandbox) as client:
+def test_requests_are_shown() -> None:
+    with Sandbox(service_key="sesame") as sandbox, of(sandbox) as client:
         sandbox.insert_deal({"id": "personal"})
         before = datetime.now(UTC)
         agent = client.agents.create(**ADA, extra_headers={"x-request-id": "import-42", "x-tenant": "7"})
@@ -185,9 +171,8 @@ def vars_of(request: Any) -> dict[str, Any]:
         ({"act_then_reset": True}, APIConnectionError, "reset"),
     ],
 )
-def test_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
-    with of(sandbox) as client:
+def test_faults(fault: Any, error: type[Exception], text: str) -> None:
+    with Sandbox() as sandbox, of(sandbox) as client:
         sandbox.fail_next(**fault)
         with pytest.raises(error, match=text):
             client.deals.retrieve("d_1", timeout=1, max_retries=0)
@@ -195,10 +180,9 @@ def test_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sand
         assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
 
 
-def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
+def test_requests_are_waited_for() -> None:
     async def main() -> None:
-        sandbox = any_sandbox
-        async with of(sandbox, AsyncClient) as client:
+        async with Sandbox() as sandbox, AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
             # Each waits for the other, so neither may block.
             waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=60))
             for id in ("d_1", "secret", "secret"):
@@ -233,7 +217,7 @@ def test_waiting_for_what_makes_no_sense(given: Any, error: type[Exception], tex
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
-def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
+def test_a_signal_ends_the_waiting() -> None:
     class Stop(Exception):
         pass
 
@@ -242,9 +226,9 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
 
     before = signal.signal(signal.SIGUSR1, stop)
     try:
-        with pytest.raises(Stop):
+        with Sandbox() as sandbox, pytest.raises(Stop):
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            any_sandbox.wait_for(timeout=600)
+            sandbox.wait_for(timeout=600)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -252,22 +236,40 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage, act_then_reset or rate_limit"),
         ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
+        ({"rate_limit": "5/h"}, ValueError, "rate_limit: expected .* such as 50/s or 600/m"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "did you mean 'status'"),
     ],
 )
-def test_wrong_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sandbox) -> None:
-    with pytest.raises(error, match=text):
-        any_sandbox.fail_next(**fault)
-    assert any_sandbox.faults == []
-    with of(any_sandbox) as client:
-        assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
+def test_wrong_faults(fault: Any, error: type[Exception], text: str) -> None:
+    with Sandbox() as sandbox:
+        with pytest.raises(error, match=text):
+            sandbox.fail_next(**fault)
+        assert sandbox.faults == []
+        with of(sandbox) as client:
+            assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
 
 
-def test_pending_faults(any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
+def test_a_limit_from_the_start_and_one_for_a_time() -> None:
+    with Sandbox(rate_limit="2/m") as sandbox:
+        sandbox.fail_next(rate_limit="1/m", lasts=3600)
+        assert sandbox.faults[0].arguments == {"rate_limit": "1/m", "lasts": 3600}
+        for status, policy in [(200, "1"), (429, "1"), (429, "2")]:
+            with of(sandbox, max_retries=0) as client:  # One that was told to wait would do so.
+                try:
+                    headers = client.with_raw_response.deals.retrieve("d_1").headers
+                except RateLimitError as refused:
+                    headers = refused.headers
+                    assert refused.retry_after is not None and 0 < refused.retry_after <= 60
+            assert sandbox.requests[-1].status == status
+            assert headers["ratelimit-policy"] == f'"key";q={policy};w=60'
+    with pytest.raises(ConfigError, match="rate_limit: expected .* such as 50/s"):
+        Sandbox(rate_limit="fast")
+
+
+def test_pending_faults() -> None:
     arguments: dict[str, Any] = {
         "status": 503,
         "retry_after": "0.5",
@@ -275,7 +277,7 @@ def test_pending_faults(any_sandbox: Sandbox) -> None:
         "path": "/v1/deals/{id}",
         "times": 2,
     }
-    with of(sandbox) as client:
+    with Sandbox() as sandbox, of(sandbox) as client:
         sandbox.fail_next(**arguments)
         sandbox.fail_next(delay=0.5, method="POST", times=None)
         first, second = sandbox.faults
@@ -289,7 +291,6 @@ def test_pending_faults(any_sandbox: Sandbox) -> None:
         for fault in (first, second):
             sandbox.fail_next(**fault.arguments)
         assert [fault.arguments for fault in sandbox.faults] == [first.arguments, second.arguments]
-    sandbox.close()
     with pytest.raises(RuntimeError, match="closed"):
         _ = sandbox.faults
 

@@ -151,7 +151,7 @@ where
     let command = Arguments::command().mut_args(with_variable);
     let matches = command.try_get_matches_from(arguments);
     let arguments =
-        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.with_profile(&given)));
+        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.as_in_profile(&given)));
     let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -229,7 +229,7 @@ impl Profile {
 
 impl Arguments {
     /// With what the profile says of settings that were not given.
-    fn with_profile(mut self, given: &ArgMatches) -> Self {
+    fn as_in_profile(mut self, given: &ArgMatches) -> Self {
         let is_free = |name| {
             matches!(
                 given.value_source(name),
@@ -313,7 +313,7 @@ fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
     };
     runtime.block_on(async {
         // Set up before the first line is out: its reader may send a signal at once.
-        let mut signals = match Signals::new() {
+        let mut next_signal = match signals() {
             Ok(signals) => signals,
             Err(error) => return fail(&StartError::System(error)),
         };
@@ -322,7 +322,7 @@ fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
         let _ = io::stderr().write_all(hint.replace("URL", &sandbox.url()).as_bytes());
-        signals.next().await;
+        next_signal().await;
 
         let (stopped, has_stopped) = oneshot::channel();
         let stopping = std::thread::spawn(move || {
@@ -332,7 +332,7 @@ fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
         tokio::select! {
             _ = has_stopped => { let _ = stopping.join(); }
             // A second signal: do not wait for the requests in flight.
-            () = signals.next() => {}
+            () = next_signal() => {}
         }
         ExitCode::SUCCESS
     })
@@ -364,39 +364,21 @@ fn fail(error: &StartError) -> ExitCode {
     }
 }
 
-/// SIGINT (Ctrl-C) and SIGTERM; on Windows Ctrl-C.
-struct Signals {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
+/// What waits for the next SIGINT (Ctrl-C) or SIGTERM; on Windows, for Ctrl-C. From now on, none of them ends the process.
+#[cfg(unix)]
+fn signals() -> io::Result<impl AsyncFnMut()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move || {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
-impl Signals {
-    #[cfg(unix)]
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
-    }
+#[cfg(not(unix))]
+fn signals() -> io::Result<impl AsyncFnMut()> {
+    Ok(async || drop(tokio::signal::ctrl_c().await))
 }

@@ -13,7 +13,7 @@ use clap::{
 
 use crate::{
     contract::auth::{InvalidServiceKey, ServiceKey, WorldKeys},
-    sandbox::{Reading, access::Access},
+    sandbox::{RateLimit, Reading, access::Access},
     state::seed::SeedDeal,
 };
 
@@ -58,6 +58,9 @@ macro_rules! settings {
             /// Whether the server speaks TLS, and how.
             #[arg(skip)]
             pub tls: Option<Tls>,
+            /// Requests of each service key in a second or a minute, such as 50/s or 600/m; those beyond that get a 429
+            #[arg(long, value_name = "N/s")]
+            pub rate_limit: Option<RateLimit>,
             $( $(#[doc = $about])+ $(#[arg($($flag)+)])+ pub $name: $kind, )+
             $(
                 $(#[doc = $about_limit])+
@@ -82,6 +85,7 @@ macro_rules! settings {
                     readings: Vec::new(),
                     worlds: WorldKeys::default(),
                     tls: None,
+                    rate_limit: None,
                     $( $name: $default, )+
                     $( $limit: $most, )+
                     $( $time: Duration::from_secs($seconds), )+
@@ -299,6 +303,13 @@ impl SandboxBuilder {
     /// key. The methods of the server are about the world of its service key.
     pub fn worlds(mut self, keys: impl Into<String>) -> Self {
         self.worlds = Some(keys.into());
+        self
+    }
+
+    /// How many requests of each service key are let in. Those beyond that get a 429 with `Retry-After`, and every response
+    /// has the headers `RateLimit` and `RateLimit-Policy`.
+    pub fn rate_limit(mut self, limit: RateLimit) -> Self {
+        self.config.rate_limit = Some(limit);
         self
     }
 }

@@ -1,7 +1,7 @@
 //! `dealkit-server health`: asks the server that listens on an address whether it is up, as the health check of a container.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read as _, Write as _},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
     time::Duration,
 };
@@ -19,34 +19,27 @@ pub(crate) fn check(listen: SocketAddr) -> Result<(), String> {
             .to_owned());
     }
     let mut address = listen;
-    match listen {
-        SocketAddr::V4(all) if all.ip().is_unspecified() => {
-            address.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        SocketAddr::V6(all) if all.ip().is_unspecified() => {
-            address.set_ip(Ipv6Addr::LOCALHOST.into());
-        }
-        _ => {}
+    if address.ip().is_unspecified() {
+        address.set_ip(match listen {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
     }
-    let connect = || {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(stream)
-    };
-    let answered = connect().and_then(|stream| is_up(stream, address));
-    match answered {
+    match is_up(address) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!("what answers at {address} is not this server")),
         Err(error) => Err(format!("no answer at {address}: {error}")),
     }
 }
 
-/// Whether what is at the other end of the connection answers as a server does that is up. One that speaks TLS says so: that
-/// is enough, and whether its certificate is trusted, and it asks for one, makes no difference.
-fn is_up(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Result<bool> {
+/// Whether what listens there answers as a server does that is up. One that speaks TLS says so: that is enough, and whether
+/// its certificate is trusted, and it asks for one, makes no difference.
+fn is_up(address: SocketAddr) -> io::Result<bool> {
     const UP: &[u8] = b"HTTP/1.1 200 ";
     const MAX_ANSWER: u64 = 64 * 1024;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let request =
         format!("GET /__sandbox/health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;

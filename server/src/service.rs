@@ -23,6 +23,7 @@ use crate::{
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, Play},
+        rate_limit::Quota,
         reached::Reached,
         reading::READING_HEADER,
         rewrite,
@@ -145,6 +146,7 @@ impl Service {
                 strict: config.strict,
             },
             max_agents: config.max_agents,
+            rate_limit: config.rate_limit,
             room: Room::new(config.max_store_bytes),
         };
         let key = config.service_key.clone().unwrap_or_default();
@@ -358,13 +360,24 @@ impl Service {
         &self.0.worlds.first
     }
 
-    /// The fault that happens to a request: the one in its header, or one from the list.
-    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Play> {
+    /// The fault that happens to a request: the one in its header, or one from the list. If there is a limit for its key, `quota`
+    /// is what is left.
+    pub(crate) fn fault(
+        &self,
+        caller: &Caller,
+        head: &Parts,
+        quota: &mut Option<Quota>,
+    ) -> Option<Play> {
         if is_admin(head) {
             return None;
         }
         match self.asked_fault(head) {
-            Ok(None) => caller.world.faults.pick(&head.method, head.uri.path()),
+            Ok(None) => {
+                let key = head.headers.get(&auth::HEADER).map(HeaderValue::as_bytes);
+                let key = key.filter(|_| caller.refused.is_none());
+                let (method, path) = (&head.method, head.uri.path());
+                caller.world.faults.pick(method, path, key, quota)
+            }
             Ok(fault) => fault,
             // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
@@ -390,6 +403,13 @@ impl Service {
             headers.insert(header::RETRY_AFTER, retry_after);
         }
         finish(response, &form, None)
+    }
+
+    /// The response to a request that a rate limit does not let in.
+    pub(crate) fn limited(&self, caller: &Caller, head: &Parts, quota: &Quota) -> Response<Bytes> {
+        let own = caller.world.settings().readings.clone();
+        let form = Form::of(head, self.readings(&own, head).unwrap_or(own));
+        form.refuse(quota.refusal())
     }
 
     /// A header for the sandbox, which means nothing where the interface was turned off.
@@ -513,7 +533,7 @@ impl Service {
         admitted: &Admitted<'_>,
         error: BodyError,
     ) -> Response<Bytes> {
-        admitted.refuse(match error {
+        admitted.form.refuse(match error {
             BodyError::TooLarge => self.body_too_large(),
             BodyError::TimedOut => Refusal::new(
                 ProblemType::BODY_TIMEOUT,
@@ -559,14 +579,13 @@ impl Service {
                 .run(&self.0.worlds, self.reached(), body)
                 .map(|response| finish(response, &admitted.form, None)),
         };
-        responded.unwrap_or_else(|refusal| admitted.refuse(refusal))
+        responded.unwrap_or_else(|refusal| admitted.form.refuse(refusal))
     }
 }
 
-impl Admitted<'_> {
+impl Form {
     fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
-        let response = refusal.into_response(&self.form.request_id);
-        finish(response, &self.form, None)
+        finish(refusal.into_response(&self.request_id), self, None)
     }
 }
 

@@ -36,6 +36,7 @@ problem_types! {
     UNKNOWN_PATH NOT_FOUND "unknown-path" "There is no such path";
     METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method-not-allowed" "The path does not allow this method";
     SERVICE_KEY UNAUTHORIZED "service-key" "The service key is missing or unknown";
+    RATE_LIMIT TOO_MANY_REQUESTS "rate-limit" "The service key has sent too many requests";
     MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "media-type" "The body is not declared as JSON";
     CONTENT_CODING UNSUPPORTED_MEDIA_TYPE "content-coding" "The body is in a content coding";
     BODY_TOO_LARGE PAYLOAD_TOO_LARGE "body-too-large" "The body is too large";

@@ -52,6 +52,11 @@ impl Fate {
         let answer = |seen: &Reporter<'_>| service.answer(&seen.caller, &seen.head, &seen.body);
         let (lost, bytes, how) = match fault.effect {
             Effect::None => return Self::Response(answer(seen)),
+            Effect::Limit => {
+                let limited = |quota| service.limited(&seen.caller, &seen.head, quota);
+                let limited = seen.quota.as_ref().map(limited);
+                return Self::Response(limited.unwrap_or_else(|| answer(seen)));
+            }
             Effect::Respond(status) => {
                 return Self::Response(service.made_up(&seen.head, fault, status));
             }
@@ -65,8 +70,8 @@ impl Fate {
                     (Some(response), bytes, how)
                 }
                 Cut::AfterBytes(bytes) => {
-                    let response = answer(seen);
-                    seen.responded(&response);
+                    let mut response = answer(seen);
+                    seen.responded(&mut response);
                     return Self::Cut(response, bytes, how);
                 }
             },

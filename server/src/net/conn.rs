@@ -358,7 +358,7 @@ async fn exchange(
             let _ = connection.unread_until.set(deadline);
         }
     }
-    seen.responded(&response);
+    seen.responded(&mut response);
     Ok(ResponseBody::of(response))
 }
 

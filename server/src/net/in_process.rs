@@ -88,8 +88,8 @@ async fn respond(
             let how = if how == How::Stall { how } else { How::Reset };
             Ok(ResponseBody::cut(response, bytes, how, Arc::default()))
         }
-        Fate::Response(response) | Fate::Cut(response, ..) => {
-            seen.responded(&response);
+        Fate::Response(mut response) | Fate::Cut(mut response, ..) => {
+            seen.responded(&mut response);
             Ok(ResponseBody::of(response))
         }
         Fate::Lost(BreakOff {

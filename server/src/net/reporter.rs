@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{
     contract::request_id,
     net::access_log::AccessLog,
-    sandbox::{fault::Play, journal::RecordedRequest},
+    sandbox::{fault::Play, journal::RecordedRequest, rate_limit::Quota},
     service::{self, Caller, Service},
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Reporter<'s> {
     pub(crate) body: Bytes,
     /// The fault that happens to it.
     pub(crate) fault: Option<Play>,
+    /// What a rate limit leaves to its key.
+    pub(crate) quota: Option<Quota>,
     /// Its number in the journal, once it is there.
     number: Option<u64>,
     is_done: bool,
@@ -34,11 +36,13 @@ pub(crate) struct Reporter<'s> {
 impl<'s> Reporter<'s> {
     pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.caller(&head);
+        let mut quota = None;
         Self {
             service,
             log,
             began: Instant::now(),
-            fault: service.fault(&caller, &head),
+            fault: service.fault(&caller, &head, &mut quota),
+            quota,
             caller,
             head,
             body: Bytes::new(),
@@ -56,8 +60,11 @@ impl<'s> Reporter<'s> {
         }
     }
 
-    /// Records that this is the response.
-    pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
+    /// Records that this is the response, and completes it.
+    pub(crate) fn responded(&mut self, response: &mut Response<Bytes>) {
+        if let Some(quota) = &self.quota {
+            quota.add_to(response.headers_mut());
+        }
         let id = response.headers().get(&request_id::HEADER);
         self.record(Some(response.status()), id);
     }

@@ -7,7 +7,10 @@ use dealkit::{Json, wire};
 use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::contract::route::{self, fits, is_path};
+use crate::{
+    contract::route::{self, fits, is_path},
+    sandbox::rate_limit::RateLimit,
+};
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
@@ -34,7 +37,7 @@ const EFFECTS: [(&str, &str); 8] = [
 ];
 
 /// The same for those that say which requests it happens to.
-const MATCHING: [(&str, &str); 6] = [
+const MATCHING: [(&str, &str); 8] = [
     ("method", "a method, such as POST"),
     (
         "path",
@@ -44,6 +47,11 @@ const MATCHING: [(&str, &str); 6] = [
     ("times", "a whole number, 1 or more, or null for no limit"),
     ("probability", "a number from 0 to 1"),
     ("seed", "a whole number, 0 or more"),
+    (
+        "rate_limit",
+        "requests in a second or a minute, such as 50/s or 600/m",
+    ),
+    ("lasts", "a number of seconds"),
 ];
 
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
@@ -63,7 +71,7 @@ pub struct InvalidFault(pub(super) String);
 /// Fault::cut(Cut::AfterBytes(10)).how(How::Eof).forever().probability(0.1).seed(7);
 /// Fault::act_then_reset().method("POST").after(3);
 /// ```
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
 pub struct Fault(BTreeMap<&'static str, Json>);
@@ -165,6 +173,20 @@ impl Fault {
         Self::default().delayed(delay)
     }
 
+    /// A 429 with `Retry-After` for requests beyond this rate of their service key, and the headers `RateLimit` and
+    /// `RateLimit-Policy` for all others, until it is removed or its time is over.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use dealkit_server::Fault;
+    ///
+    /// Fault::rate_limit("5/s".parse()?).lasts(Duration::from_secs(10));
+    /// # Ok::<(), dealkit_server::InvalidRateLimit>(())
+    /// ```
+    pub fn rate_limit(limit: RateLimit) -> Self {
+        Self::default().with("rate_limit", limit.to_string())
+    }
+
     /// A response that breaks off.
     ///
     /// ```
@@ -230,7 +252,7 @@ impl Fault {
         self.with("after", requests)
     }
 
-    /// How many times it happens; without this, once.
+    /// How many times it happens; without this, once, or if it has a rate limit or lasts a while, without end.
     pub fn times(self, times: u64) -> Self {
         self.with("times", times)
     }
@@ -238,6 +260,11 @@ impl Fault {
     /// It happens until it is removed.
     pub fn forever(self) -> Self {
         self.with("times", None::<u64>)
+    }
+
+    /// It is removed this much later.
+    pub fn lasts(self, time: Duration) -> Self {
+        self.with("lasts", time.as_secs_f64())
     }
 
     /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
@@ -271,13 +298,15 @@ impl Fault {
             after: self.read("after", Some)?.unwrap_or_default(),
             times: self
                 .read("times", |times| (times != Some(0)).then_some(times))?
-                .flatten(),
+                .unwrap_or((!self.has("rate_limit") && !self.has("lasts")).then_some(1)),
             probability: self
                 .read("probability", |chance| {
                     (0.0..=1.0).contains(&chance).then_some(chance)
                 })?
                 .unwrap_or(1.0),
             seed: self.read("seed", Some)?.unwrap_or_default(),
+            rate_limit: self.read("rate_limit", |text: String| text.parse().ok())?,
+            lasts: self.read("lasts", |seconds| Duration::try_from_secs_f64(seconds).ok())?,
         };
         let method = matching.method.as_ref().map(Method::as_str);
         route::check_selection(method, matching.path.as_deref()).map_err(InvalidFault)?;
@@ -323,6 +352,10 @@ impl Fault {
         })
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     fn effect(&self) -> Result<Effect, InvalidFault> {
         let invalid = |text: &str| Err(InvalidFault(text.to_owned()));
         let status = self.read("status", |status| {
@@ -331,7 +364,7 @@ impl Fault {
         })?;
         let at = self.read("cut", |cut: String| Cut::parse(&cut))?;
         let how = self.read("how", Some)?;
-        let has = |name| self.0.contains_key(name);
+        let has = |name| self.has(name);
         if status.is_none() && (has("retry_after") || has("body")) {
             return invalid("retry_after and body need a status");
         }
@@ -350,21 +383,15 @@ impl Fault {
         match (effects.next(), effects.next()) {
             (Some(effect), None) => Ok(effect),
             (None, _) if has("delay") => Ok(Effect::None),
+            (None, _) if has("rate_limit") => Ok(Effect::Limit),
             (None, _) => invalid(
-                "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
+                "the fault has no effect: expected status, delay, cut, garbage, act_then_reset or rate_limit",
             ),
             (Some(_), Some(_)) => invalid(
                 "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each \
                  with or without a delay",
             ),
         }
-    }
-}
-
-/// It happens once unless it says otherwise.
-impl Default for Fault {
-    fn default() -> Self {
-        Self(BTreeMap::new()).times(1)
     }
 }
 
@@ -391,6 +418,8 @@ pub(crate) struct Matching {
     pub(super) times: Option<u64>,
     pub(super) probability: f64,
     pub(super) seed: u64,
+    pub(super) rate_limit: Option<RateLimit>,
+    pub(super) lasts: Option<Duration>,
 }
 
 impl Matching {
@@ -419,6 +448,8 @@ pub(crate) enum Effect {
     None,
     /// A response that is made up, with this status.
     Respond(StatusCode),
+    /// What the service responds to requests beyond a limit.
+    Limit,
     /// The response breaks off.
     Cut { at: Cut, how: How },
     /// Bytes that are not HTTP.
@@ -518,6 +549,7 @@ impl fmt::Display for Play {
                 let mut retry_after = retry_after.flatten();
                 retry_after.try_for_each(|value| write!(f, "; retry_after={value}"))
             }
+            Effect::Limit => write!(f, "{separator}status=429"),
             Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}"),
             Effect::Garbage => write!(f, "{separator}garbage"),
             Effect::ActThenReset => write!(f, "{separator}act_then_reset"),

@@ -4,9 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::Method;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::{
-    sandbox::fault::{Fault, InvalidFault, Matching, Play},
+    sandbox::{
+        fault::{Fault, InvalidFault, Matching, Play},
+        rate_limit::{Buckets, Quota, RateLimit},
+    },
     state::{room::Share, split_mix::SplitMix64},
 };
 
@@ -23,6 +27,8 @@ pub(crate) struct Faults(Mutex<List>);
 #[derive(Debug)]
 struct List {
     added: u64,
+    /// What the server was started with, `--rate-limit`: it is always the first, and nobody can remove it.
+    standing: Option<Entry>,
     entries: Vec<Entry>,
     /// What the texts of all of them take.
     share: Share,
@@ -33,6 +39,8 @@ struct Entry {
     pending: PendingFault,
     play: Play,
     matching: Matching,
+    buckets: Buckets,
+    until: Option<Instant>,
 }
 
 /// A fault that is still to happen: see [`Service::faults`](crate::Service::faults).
@@ -52,8 +60,31 @@ pub struct PendingFault {
 }
 
 impl Entry {
-    /// Whether it happens to the request.
-    fn happens_to(&mut self, method: &Method, path: &str) -> bool {
+    fn new(id: u64, fault: Fault) -> Result<Self, InvalidFault> {
+        let (play, matching) = fault.check()?;
+        let lasts = matching.lasts;
+        Ok(Self {
+            pending: PendingFault {
+                id,
+                fault,
+                matched: 0,
+                played: 0,
+            },
+            play,
+            matching,
+            buckets: Buckets::default(),
+            until: lasts.and_then(|lasts| Instant::now().checked_add(lasts)),
+        })
+    }
+
+    /// Whether it happens to the request. If it has a rate limit, `quota` is what that leaves.
+    fn happens_to(
+        &mut self,
+        method: &Method,
+        path: &str,
+        key: Option<&[u8]>,
+        quota: &mut Option<Quota>,
+    ) -> bool {
         let Matching {
             after,
             probability,
@@ -68,7 +99,13 @@ impl Entry {
         // What decides is the index of the request, not how often chance was asked before: the same seed hits the same
         // requests.
         let chance = SplitMix64::of(seed, index).unit();
-        let happens = index >= after && chance < probability;
+        let mut happens = index >= after && chance < probability;
+        if let Some(limit) = self.matching.rate_limit.filter(|_| happens) {
+            // Requests without a key that is accepted have no rate.
+            let left = key.map(|key| self.buckets.take(limit, key, Instant::now()));
+            happens = left.is_some_and(|left| left.wait.is_some());
+            *quota = left.or(*quota);
+        }
         self.pending.played += u64::from(happens);
         happens
     }
@@ -90,9 +127,11 @@ impl List {
 }
 
 impl Faults {
-    pub(crate) fn new(share: Share) -> Self {
+    pub(crate) fn new(limit: Option<RateLimit>, share: Share) -> Self {
+        let standing = limit.and_then(|limit| Entry::new(0, Fault::rate_limit(limit)).ok());
         Self(Mutex::new(List {
             added: 0,
+            standing,
             entries: Vec::new(),
             share,
         }))
@@ -100,14 +139,14 @@ impl Faults {
 
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
-        let (play, matching) = fault.check()?;
         let mut list = self.lock();
+        let entry = Entry::new(list.added + 1, fault)?;
         if list.entries.len() >= MAX_FAULTS {
             return Err(InvalidFault(
                 "there are 1000 faults already: remove some first".into(),
             ));
         }
-        let bytes = list.bytes() + fault.bytes();
+        let bytes = list.bytes() + entry.pending.fault.bytes();
         if bytes > MAX_BYTES || !list.share.resize(bytes as u64) {
             return Err(InvalidFault(
                 "all faults together may have bodies of 64 MiB, and no more than what max_store_bytes leaves: remove some \
@@ -116,29 +155,29 @@ impl Faults {
             ));
         }
         list.added += 1;
-        let id = list.added;
-        list.entries.push(Entry {
-            pending: PendingFault {
-                id,
-                fault,
-                matched: 0,
-                played: 0,
-            },
-            play,
-            matching,
-        });
-        Ok(id)
+        list.entries.push(entry);
+        Ok(list.added)
     }
 
     /// What happens to a request: the effect of the first fault that happens to it. A fault that has happened as often
-    /// as it should is gone.
-    pub(crate) fn pick(&self, method: &Method, path: &str) -> Option<Play> {
+    /// as it should is gone. `key` is that of the request, if it is accepted; if there is a limit for it, `quota` is what is
+    /// left.
+    pub(crate) fn pick(
+        &self,
+        method: &Method,
+        path: &str,
+        key: Option<&[u8]>,
+        quota: &mut Option<Quota>,
+    ) -> Option<Play> {
         let mut list = self.lock();
-        let at = list
-            .entries
-            .iter_mut()
-            .position(|entry| entry.happens_to(method, path))?;
-        let entry = list.entries.get(at)?;
+        let List {
+            standing, entries, ..
+        } = &mut *list;
+        let mut all = standing.iter_mut().chain(entries);
+        let entry = all.find_map(|entry| {
+            let happens = entry.happens_to(method, path, key, quota);
+            happens.then_some(entry)
+        })?;
         let (id, played, play) = (entry.pending.id, entry.pending.played, entry.play.clone());
         if entry.matching.times.is_some_and(|times| played >= times) {
             list.retain(|entry| entry.pending.id != id);
@@ -160,10 +199,18 @@ impl Faults {
 
     /// Removes all.
     pub(crate) fn clear(&self) {
-        self.lock().retain(|_| false);
+        let mut list = self.lock();
+        list.retain(|_| false);
+        if let Some(limit) = &mut list.standing {
+            limit.buckets = Buckets::default();
+        }
     }
 
+    /// The list, without those whose time is over.
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |until: Instant| until <= Instant::now();
+        list.retain(|entry| !entry.until.is_some_and(is_over));
+        list
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         auth::{AcceptedKeys, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
-    sandbox::{faults::Faults, journal::Journal, reading::Reading},
+    sandbox::{RateLimit, faults::Faults, journal::Journal, reading::Reading},
     state::{
         room::Room,
         store::{SeedDeals, Store},
@@ -48,6 +48,7 @@ pub(crate) struct Beginning {
     pub(crate) seed: SeedDeals,
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
+    pub(crate) rate_limit: Option<RateLimit>,
     /// All of them share it.
     pub(crate) room: Arc<Room>,
 }
@@ -58,7 +59,7 @@ impl World {
         Self {
             keys: AcceptedKeys::new(key),
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
-            faults: Faults::new(room.share()),
+            faults: Faults::new(beginning.rate_limit, room.share()),
             journal: Journal::new(room.share()),
             settings: Mutex::new(beginning.settings.clone()),
             used: Mutex::new(Instant::now()),

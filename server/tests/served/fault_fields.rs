@@ -11,7 +11,7 @@ use serde_json::Value;
 fn what_makes_no_sense_is_refused_with_what_is_allowed() {
     for (json, expected) in [
         ("[]", "expected a fault, as a JSON object"),
-        ("{}", "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        ("{}", "the fault has no effect: expected status, delay, cut, garbage, act_then_reset or rate_limit"),
         (r#"{"garbage": false}"#, "the fault has no effect: expected"),
         (r#"{"status": 503, "garbage": true}"#, "the fault has more than one effect: expected one of"),
         (r#"{"status": 101}"#, "status: expected a status from 200 to 599"),
@@ -35,6 +35,9 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"garbage": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
         (r#"{"garbage": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
         (r#"{"garbage": true, "path": "v1"}"#, "path: expected a path as it is sent"),
+        (r#"{"rate_limit": "5/h"}"#, "rate_limit: expected requests in a second or a minute, such as 50/s or 600/m"),
+        (r#"{"rate_limit": 5}"#, "rate_limit: expected requests in a second"),
+        (r#"{"garbage": true, "lasts": -1}"#, "lasts: expected a number of seconds"),
         (r#"{"garbage": true, "reason": ""}"#, "unknown field: expected status, retry_after,"),
     ] {
         let error = Fault::from_json(json).unwrap_err().to_string();

@@ -14,6 +14,7 @@ mod http2;
 mod in_process;
 mod json;
 mod process;
+mod rate_limit;
 mod raw;
 mod readings;
 mod readme;

@@ -14,6 +14,7 @@ from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedReques
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from types import EllipsisType
     from typing import Literal
 
     DealLike = Mapping[str, object] | str | bytes | Deal
@@ -51,11 +52,6 @@ def _start(given: dict[str, Any]) -> _native.NativeSandbox:
         raise TypeError(f"deals must be an iterable of deals, not {kind}")
     texts = None if deals is None else [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
     return unwrap(_native.start_sandbox(texts, given))
-
-
-@private
-def _attach(given: dict[str, Any]) -> _native.NativeSandbox:
-    return unwrap(_native.attach_sandbox(given))
 
 
 @private
@@ -100,6 +96,7 @@ class Sandbox:
         service_key: str | None = None,
         strict: bool = False,
         reading: str = "reference",
+        rate_limit: str | None = None,
         max_agents: int | None = None,
         max_store_bytes: int | None = None,
         worlds: str | None = None,
@@ -125,6 +122,8 @@ class Sandbox:
             strict: Whether undocumented fields are violations.
             reading: How the specification is interpreted where it leaves something open: one of ``READINGS``, or several,
                 separated by commas, each of which changes what the one before has written.
+            rate_limit: How many requests of each service key are let in, such as ``"50/s"``, or ``"600/m"`` in a minute; those
+                beyond that get a 429 with ``Retry-After``.
             max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
             max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
                 with, and in worlds for faults and requests too. Default: 1 GiB. A create beyond the limit gets a 507.
@@ -152,46 +151,6 @@ class Sandbox:
         del deals, service_key, admin_token, worlds
         del given["self"]
         self._native = _start(given)
-
-    @classmethod
-    @keywords
-    def attach(
-        cls,
-        url: str,
-        *,
-        admin_token: str | None = None,
-        service_key: str | None = None,
-        reading: str | None = None,
-        strict: bool | None = None,
-    ) -> Self:
-        """A world of its own on a server that runs elsewhere, started with ``dealkit-server --worlds 'test-*'``.
-
-        It has the methods of a sandbox, and sees and changes nothing of what other tests do on that server at the same time.
-        It ends when it is closed or when its ``with`` block is left.
-
-        >>> with Sandbox(worlds="test-*") as server:  # in place of: dealkit-server --worlds 'test-*'
-        ...     with Sandbox.attach(server.url) as one, Sandbox.attach(server.url) as other:
-        ...         one.insert_deal({"id": "mine"})
-        ...         one.fail_next(status=503)
-        ...         print(one.service_key != other.service_key, len(one.faults), len(other.faults))
-        True 1 0
-
-        Args:
-            url: The server, such as ``http://127.0.0.1:8080``.
-            admin_token: The server's ``--admin-token`` or, if it has none, the service key that was chosen for it.
-            service_key: The key of the world. Default: one that the server makes up.
-            reading: How the specification is interpreted in this world. Default: as the server does.
-            strict: Whether undocumented fields are violations in this world. Default: as the server does.
-
-        Raises:
-            ConfigError: The server cannot be reached, lets nobody in without the token, or has no such world or no room for
-                another one.
-        """
-        given = {**locals()}
-        del given["cls"], service_key, admin_token
-        sandbox = object.__new__(cls)
-        sandbox._native = _attach(given)
-        return sandbox
 
     @property
     def url(self) -> str:
@@ -284,7 +243,9 @@ class Sandbox:
         method: str | None = None,
         path: str | None = None,
         after: int | None = None,
-        times: int | None = 1,
+        times: int | EllipsisType | None = ...,
+        lasts: float | None = None,
+        rate_limit: str | None = None,
         probability: float | None = None,
         seed: int | None = None,
     ) -> None:
@@ -295,6 +256,7 @@ class Sandbox:
         ...     sandbox.fail_next(delay=0.5, path="/v1/deals/{id}")
         ...     sandbox.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
+        ...     sandbox.fail_next(rate_limit="5/s", lasts=10)
 
         If several faults apply to a request, the first one happens; a fault that has happened as often as it should
         is removed.
@@ -314,7 +276,10 @@ class Sandbox:
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
             after: Only after this many of those requests.
-            times: How often it happens; None for no limit.
+            times: How often it happens; None for no limit. Default: once, or with ``lasts`` or ``rate_limit`` without limit.
+            lasts: For how many seconds it is there.
+            rate_limit: Only requests beyond this rate of their service key, such as ``"5/s"`` or ``"60/m"``; by itself, they get
+                a 429 with ``Retry-After``.
             probability: How likely it is to happen, from 0 to 1. Default: it always happens.
             seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
@@ -325,7 +290,8 @@ class Sandbox:
         given = {**locals()}
         del given["self"]
         # For `times`, None means no limit; for the others, it means not given.
-        fault = {name: value for name, value in given.items() if value is not None or name == "times"}
+        absent = {name: ... if name == "times" else None for name in given}
+        fault = {name: value for name, value in given.items() if value is not absent[name]}
         unwrap(self._native.fail_next(unwrap(_native.json_text("the fault", plain(fault)))))
 
     @property
@@ -358,7 +324,7 @@ class Sandbox:
         unwrap(self._native.reset())
 
     def close(self) -> None:
-        """Stops the server at once, or ends the world that was attached to."""
+        """Stops the server at once."""
         self._native.close()
 
     def __enter__(self) -> Self:

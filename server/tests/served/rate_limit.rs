@@ -1,0 +1,208 @@
+//! A limit on the requests of each service key, from the start or as a fault, and clients that run into it. The clock is paused.
+
+use std::time::Duration;
+
+use crate::support::{
+    KEY, get_deal,
+    process::{Running, command},
+    send, service,
+};
+use bytes::Bytes;
+use dealkit::{Client, RetryPolicy};
+use dealkit_server::{Fault, Reading, SandboxBody, Service};
+use http::{Request, Response};
+use tokio::time::{Instant, advance};
+use tower_service::Service as _;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limited(limit: &str) -> Service {
+    service(|config| config.rate_limit = Some(limit.parse().unwrap()))
+}
+
+async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
+    let request = Request::get("http://localhost/v1/deals/d_1").header("x-service-key", key);
+    let request = request.body(Bytes::new()).unwrap();
+    service.clone().call(request).await.unwrap()
+}
+
+/// The status, `RateLimit` and `Retry-After` of a response.
+async fn told(service: &Service, key: &str) -> (u16, String, String) {
+    let response = get(service, key).await;
+    let header = |name| {
+        let mut all = response.headers().get_all(name).iter();
+        let first = all.next().map_or("", |value| value.to_str().unwrap());
+        assert!(all.next().is_none(), "{name} is there twice");
+        first.to_owned()
+    };
+    let policy = header("ratelimit-policy");
+    assert_eq!(policy.is_empty(), header("ratelimit").is_empty());
+    (
+        response.status().as_u16(),
+        header("ratelimit"),
+        header("retry-after"),
+    )
+}
+
+fn seen(status: u16, left: &str, retry_after: &str) -> (u16, String, String) {
+    (status, left.to_owned(), retry_after.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_key_has_a_bucket_that_fills_up_at_the_rate() {
+    let service = limited("6/m");
+    service.accept_keys([KEY, "other"]).unwrap();
+    for left in 0..6 {
+        let shown = format!("\"key\";r={};t={}", 5 - left, 10 * (left + 1));
+        assert_eq!(told(&service, KEY).await, seen(200, &shown, ""));
+    }
+    let refused = get(&service, KEY).await;
+    assert_eq!(refused.headers()["ratelimit-policy"], "\"key\";q=6;w=60");
+    assert_eq!(
+        refused.headers()["content-type"],
+        "application/problem+json"
+    );
+    assert_eq!(
+        told(&service, KEY).await,
+        seen(429, "\"key\";r=0;t=60", "10")
+    );
+    // A refusal costs nothing, and what comes back comes evenly.
+    advance(SECOND * 9).await;
+    assert_eq!(
+        told(&service, KEY).await,
+        seen(429, "\"key\";r=0;t=51", "1")
+    );
+    advance(SECOND).await;
+    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=60", ""));
+    assert_eq!(told(&service, KEY).await.0, 429);
+    // Another key is not affected, and one that is not accepted has no bucket.
+    assert_eq!(
+        told(&service, "other").await,
+        seen(200, "\"key\";r=5;t=10", "")
+    );
+    for _ in 0..10 {
+        assert_eq!(told(&service, "wrong").await, seen(401, "", ""));
+    }
+    let shown: Vec<_> = service
+        .requests()
+        .into_iter()
+        .filter_map(|request| request.fault)
+        .collect();
+    assert_eq!(shown.first().unwrap(), "status=429");
+    service.reset();
+    assert_eq!(told(&service, KEY).await.0, 200);
+    advance(SECOND * 60).await;
+    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=5;t=10", ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_sandbox_begins_to_limit_for_a_time() {
+    let service = service(|_| ());
+    assert_eq!(told(&service, KEY).await, seen(200, "", ""));
+    let fault = r#"{"rate_limit": "1/s", "lasts": 5}"#;
+    let fault = Fault::from_json(fault).unwrap();
+    assert_eq!(
+        fault,
+        Fault::rate_limit("1/s".parse().unwrap()).lasts(SECOND * 5)
+    );
+    service.fail_next(fault).unwrap();
+    for _ in 0..5 {
+        assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=1", ""));
+        assert_eq!(told(&service, KEY).await, seen(429, "\"key\";r=0;t=1", "1"));
+        advance(SECOND).await;
+    }
+    for _ in 0..5 {
+        assert_eq!(told(&service, KEY).await, seen(200, "", ""));
+    }
+    // Something else can happen beyond the rate, and any fault can last a while.
+    let slow = r#"{"rate_limit": "1/s", "delay": 3, "times": 1}"#;
+    service.fail_next(Fault::from_json(slow).unwrap()).unwrap();
+    service
+        .fail_next(Fault::status(503).lasts(SECOND * 4))
+        .unwrap();
+    let began = Instant::now();
+    assert_eq!(told(&service, KEY).await.0, 503);
+    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=1", ""));
+    assert!(began.elapsed() == 3 * SECOND, "{:?}", began.elapsed());
+    assert_eq!(told(&service, KEY).await.0, 503);
+    advance(SECOND).await;
+    assert_eq!(told(&service, KEY).await.0, 200);
+}
+
+/// The rate of the client, how many calls it makes, how many are refused, and how long all of them take at least and at most.
+#[tokio::test(start_paused = true)]
+async fn clients_keep_to_the_limit() {
+    for (limit, rate, calls, refused, least, most) in [
+        // One that paces itself is never refused.
+        ("50/s", Some(50.0), 200, 0..=0, 3.0, 4.1),
+        // One that does not is told to wait, and waits.
+        ("50/s", None, 60, 1..=20, 1.0, 5.0),
+        ("2/s", None, 6, 1..=8, 1.0, 20.0),
+    ] {
+        let service = limited(limit);
+        let client = Client::builder()
+            .base_url("http://localhost")
+            .service_key(KEY);
+        let client = client
+            .transport(service.clone())
+            .retry(RetryPolicy::new().max_retries(10));
+        let client = rate
+            .into_iter()
+            .fold(client, dealkit::ClientBuilder::rate_limit)
+            .build()
+            .unwrap();
+        let began = Instant::now();
+        let mut deals = client.deals().retrieve_many(vec!["d_1"; calls]).stream();
+        while let Some(deal) = deals.next().await {
+            deal.result.unwrap();
+        }
+        let took = began.elapsed().as_secs_f64();
+        let found = service
+            .requests()
+            .into_iter()
+            .filter(|request| request.status.unwrap() == 429)
+            .count();
+        assert!(refused.contains(&found), "{limit}: {found} were refused");
+        assert!((least..=most).contains(&took), "{limit}: {took} s");
+    }
+}
+
+/// A refusal is read as the service would write it.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_written_in_the_reading() {
+    let service = service(|config| {
+        config.rate_limit = "1/s".parse().ok();
+        config.readings = vec![Reading::ErrorsHtml];
+    });
+    assert_eq!(get(&service, KEY).await.status(), 200);
+    let refused = get(&service, KEY).await;
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (429, &"1".parse().unwrap())
+    );
+    assert_eq!(
+        refused.headers()["content-type"],
+        "text/html; charset=utf-8"
+    );
+}
+
+#[test]
+fn a_program_is_limited_too() {
+    let server = Running::quiet(&["--rate-limit", "1/m"]);
+    assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 200);
+    let refused = send(server.address, get_deal("d_1").as_bytes());
+    refused.check_invariants("beyond the limit", false);
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (429, Some("60"))
+    );
+    assert_eq!(refused.json()["type"], "urn:dealkit:problem:rate-limit");
+    for wrong in ["50", "0/s", "+/s", "1/h", "100001/s", "1.5/s"] {
+        let output = command(&["--rate-limit", wrong]).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && told.contains("such as 50/s or 600/m"),
+            "{wrong}: {told}"
+        );
+    }
+}
