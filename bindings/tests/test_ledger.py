@@ -181,9 +181,8 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
         with pytest.raises(TypeError, match=text):
             create_many(rows(1), **options)
     for key in ["emial", "", "E-mail", "profile.\ud800"]:
-        with pytest.raises(ValueError, match="key does not name a field of a row") as raised:
+        with pytest.raises(ValueError, match="key does not name a field of a row"):
             create_many(rows(1), ledger=ledger, key=key)
-        assert ("did you mean 'email'?" in str(raised.value)) is (key in ("emial", "E-mail"))
     assert not ledger.exists()
 
 

@@ -111,7 +111,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"validate": 1}, TypeError, "validate must be a bool"),
         ({"key": ""}, ConfigError, "not sent: the key is empty"),
         ({"email": "no"}, ValidationError, "invalid_email"),
-        ({"mail": "ada@example.com"}, TypeError, "did you mean 'email'"),
+        ({"mail": "ada@example.com"}, ValidationError, 'did you mean "email"'),
         ({"timeout": 0}, ConfigError, "timeout must be a number of seconds, more than zero"),
     ]
     for given, raised, text in wrong:

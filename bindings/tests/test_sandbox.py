@@ -205,7 +205,7 @@ def test_requests_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        ({"methd": "POST"}, TypeError, "did you mean 'method'"),
+        ({"methd": "POST"}, TypeError, "unexpected keyword argument 'methd'"),
         ({"count": "1"}, TypeError, "count must be a whole number, 0 or more, not str"),
         ({"path": 5}, TypeError, "path must be a str, not int"),
         ({"timeout": -1}, ValueError, "timeout must be a number of seconds, zero or more and finite"),
@@ -240,7 +240,7 @@ def test_a_signal_ends_the_waiting() -> None:
         ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
         ({"rate_limit": "5/h"}, ValueError, "rate_limit: expected .* such as 50/s or 600/m"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
-        ({"staus": 500}, TypeError, "did you mean 'status'"),
+        ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),
     ],
 )
 def test_wrong_faults(fault: Any, error: type[Exception], text: str) -> None:

@@ -78,7 +78,7 @@ def test_a_stub_returns_what_its_functions_make() -> None:
     with pytest.raises(dealkit.ConfigError, match="pass create="):
         Stub().agents.create(**ADA)
     wrong: dict[str, Any] = {"retrive": create}
-    with pytest.raises(TypeError, match="did you mean 'retrieve'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'retrive'"):
         Stub(**wrong)
 
 

@@ -9,6 +9,7 @@ reads Arrow. dealkit depends on none of them.
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.arguments import check_int, check_on_error, skips
@@ -16,8 +17,6 @@ from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterable, Iterator
     from typing import Any, Literal

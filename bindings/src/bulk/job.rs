@@ -4,7 +4,6 @@
 use std::{
     collections::VecDeque,
     future::{poll_fn, ready},
-    process,
     sync::Arc,
     task::Poll,
 };
@@ -18,7 +17,7 @@ use super::{
     questions::{Asked, Questions},
 };
 use crate::{
-    calls::awaited::Awaited,
+    calls::{awaited::Awaited, runtime::PerProcess},
     models::item::Item,
     python::failure::{Failure, Outcome},
 };
@@ -30,9 +29,8 @@ pub(super) struct Shared {
     /// Notified when there is something for the task.
     pub(super) changed: Notify,
     pub(super) job: dealkit::Job,
-    process: u32,
-    /// Ends the task.
-    task: AbortHandle,
+    /// Ends the task. The child of a fork must not end its parent's.
+    task: PerProcess<AbortHandle>,
 }
 
 pub(super) struct State {
@@ -72,8 +70,7 @@ impl Shared {
             state: Awaited::new(state, background),
             changed: Notify::new(),
             job,
-            process: process::id(),
-            task,
+            task: PerProcess::of(task),
         };
         (Arc::new(shared), registration)
     }
@@ -89,22 +86,17 @@ impl Shared {
 
     /// A failure in the child of a fork: everything here is its parent's.
     pub(super) fn check(&self) -> Outcome<()> {
-        if self.process == process::id() {
-            Ok(())
-        } else {
-            Err(Failure::Runtime(
+        self.task.with(|_| ()).ok_or_else(|| {
+            Failure::Runtime(
                 "the calls in flight here belong to another process, from which this one was forked"
                     .to_owned(),
-            ))
-        }
+            )
+        })
     }
 
-    /// Ends the task that makes the calls: nobody wants their results any more. The child of a fork must not end its
-    /// parent's.
+    /// Ends the task that makes the calls: nobody wants their results any more.
     pub(super) fn end(&self) {
-        if self.check().is_ok() {
-            self.task.abort();
-        }
+        self.task.with(AbortHandle::abort);
     }
 }
 

@@ -1,12 +1,17 @@
 //! Calls that are awaited: each runs on the background thread.
 
-use std::{process, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::{AbortHandle, abortable};
 use pyo3::prelude::*;
 
 use crate::{
-    calls::{awaited::Awaited, mailbox::Mailbox, runtime, watch::Sent},
+    calls::{
+        awaited::Awaited,
+        mailbox::Mailbox,
+        runtime::{self, PerProcess},
+        watch::Sent,
+    },
     models::{item::Reply, response::ReadAs},
     python::failure::{Failure, Outcome, entry},
 };
@@ -15,10 +20,10 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Pending {
     ended: Arc<Awaited<Ended>>,
-    call: AbortHandle,
+    /// After a fork, the child must not abort a call of the parent.
+    call: PerProcess<AbortHandle>,
     read_as: ReadAs,
     raw: bool,
-    process: u32,
 }
 
 /// Whether a call has ended, and its result, unless it was aborted or panicked.
@@ -40,10 +45,9 @@ impl Pending {
         });
         Ok(Self {
             ended,
-            call,
+            call: PerProcess::of(call),
             read_as,
             raw,
-            process: process::id(),
         })
     }
 }
@@ -80,9 +84,6 @@ impl Pending {
 
     /// Aborts the call, if it is still in flight.
     fn abort(&self) {
-        // After a fork, the child must not abort a call of the parent.
-        if self.process == process::id() {
-            self.call.abort();
-        }
+        self.call.with(AbortHandle::abort);
     }
 }

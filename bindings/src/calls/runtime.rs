@@ -6,7 +6,7 @@
 
 use std::{
     io, process,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -23,30 +23,21 @@ use crate::python::{
     gil,
 };
 
-/// A value that belongs to one process, and is made anew after a fork.
+/// A value that belongs to one process: after a fork, the child has none, or makes its own.
 ///
 /// Its lock is held only for moments, and never while waiting for the GIL.
 pub(crate) struct PerProcess<T>(Mutex<Option<(u32, T)>>);
 
 impl<T: Clone> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new(None))
-    }
-
     /// The value of this process.
     pub(crate) fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let process = process::id();
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*slot {
-            Some((of, value)) if *of == process => Ok(value.clone()),
-            _ => {
-                let value = make()?;
-                let inherited = slot.replace((process, value.clone()));
-                // Dropping it would use the parent's sockets and wait for threads that do not exist.
-                std::mem::forget(inherited);
-                Ok(value)
-            }
+        let mut slot = self.lock();
+        if let Some((_, value)) = &*slot {
+            return Ok(value.clone());
         }
+        let value = make()?;
+        *slot = Some((process::id(), value.clone()));
+        Ok(value)
     }
 
     /// The value of this process, if it has one.
@@ -56,25 +47,44 @@ impl<T: Clone> PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Takes the value of this process out.
-    pub(crate) fn take(&mut self) -> Option<T> {
-        let slot = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match slot.take() {
-            Some((of, value)) if of == process::id() => Some(value),
-            inherited => {
-                std::mem::forget(inherited);
-                None
-            }
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// A value of this process.
+    pub(crate) fn of(value: T) -> Self {
+        Self(Mutex::new(Some((process::id(), value))))
+    }
+
+    /// The slot, which is empty if its value was inherited.
+    fn lock(&self) -> MutexGuard<'_, Option<(u32, T)>> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_some_and(|(of, _)| *of != process::id()) {
+            // Dropping it would use the parent's sockets and wait for threads that do not exist.
+            std::mem::forget(slot.take());
         }
+        slot
+    }
+
+    /// Does something with the value of this process, if it has one.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
+        self.lock().as_ref().map(|(_, value)| work(value))
+    }
+
+    /// Takes the value of this process out, if it has one.
+    pub(crate) fn take(&self) -> Option<T> {
+        self.lock().take().map(|(_, value)| value)
+    }
+
+    /// Puts a value in.
+    pub(crate) fn put(&self, value: T) {
+        *self.lock() = Some((process::id(), value));
     }
 }
 
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
-        let slot = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_some_and(|(of, _)| *of != process::id()) {
-            std::mem::forget(slot.take());
-        }
+        drop(self.lock());
     }
 }
 

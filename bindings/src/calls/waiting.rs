@@ -1,16 +1,11 @@
 //! Calls that are waited for, on the calling thread.
 
-use std::{
-    process,
-    sync::{Mutex, PoisonError},
-};
-
 use pyo3::prelude::*;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 
 use crate::{
     calls::{
-        runtime::{self, SIGNAL_POLL_INTERVAL},
+        runtime::{self, PerProcess, SIGNAL_POLL_INTERVAL},
         watch::Sent,
     },
     models::{item::Reply, response::ReadAs},
@@ -24,10 +19,9 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
-    call: Mutex<Option<Sent>>,
+    call: PerProcess<Sent>,
     read_as: ReadAs,
     raw: bool,
-    process: u32,
 }
 
 impl Waiting {
@@ -51,38 +45,26 @@ impl Waiting {
             Ok(reply) => reply.value(py, read_as, raw),
             Err(call) => {
                 let waiting = Self {
-                    call: Mutex::new(Some(call)),
+                    call: PerProcess::of(call),
                     read_as,
                     raw,
-                    process: process::id(),
                 };
                 Ok(Bound::new(py, waiting)?.into_any())
             }
         })
     }
 
-    fn take(&self) -> Option<Sent> {
-        self.call
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
-
     /// Waits briefly; returns the result of the call, if it has ended.
     fn poll(&self, py: Python<'_>) -> Outcome<Option<Reply>> {
-        let call = match self.take() {
-            Some(call) if self.process == process::id() => call,
-            inherited => {
-                std::mem::forget(inherited);
-                return Err(Failure::Runtime(
-                    "this call was made by another thread or process".to_owned(),
-                ));
-            }
+        let Some(call) = self.call.take() else {
+            return Err(Failure::Runtime(
+                "this call was made by another thread or process".to_owned(),
+            ));
         };
         match drive(py, call, false)? {
             Ok(result) => Ok(Some(result)),
             Err(call) => {
-                *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+                self.call.put(call);
                 Ok(None)
             }
         }
@@ -124,9 +106,7 @@ impl Waiting {
 
     /// Aborts the call, if it is still in flight, and closes its connection.
     fn abort(&self) {
-        if self.process == process::id()
-            && let Some(call) = self.take()
-        {
+        if let Some(call) = self.call.take() {
             runtime::drop_for_callers(call);
         }
     }

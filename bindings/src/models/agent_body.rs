@@ -7,7 +7,7 @@ use dealkit::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDate, PyDateTime, PyDict, PyFloat, PyString, PyTuple},
+    types::{PyDate, PyDict, PyTuple},
 };
 
 use crate::{
@@ -91,28 +91,16 @@ struct Written {
     writer: Writer,
     /// The pointers of the undocumented fields that are sent on purpose.
     extra: HashSet<String>,
-    /// Where there was a missing value of a DataFrame, which is left out, and what that value was.
-    missing: Vec<(String, &'static str)>,
     refused: Vec<Violation>,
 }
 
 impl Written {
     fn argument(&mut self, name: &str, value: &Bound<'_, PyAny>) {
         let place = Place::Field(&Place::Whole, name);
-        if let Some(found) = missing_value(value) {
-            self.missing.push((place.pointer(), found));
-        } else if name == "date_of_birth" && value.is_instance_of::<PyDateTime>() {
-            self.refused.push(Violation::new(
-                place.pointer(),
-                ViolationCode::InvalidDate,
-                "must be a date, got a datetime; pass .date()",
-            ));
-            self.writer.field(name, Writer::null);
-        } else if let Some(date) = date_text(value) {
-            self.writer.field(name, |writer| writer.text(&date));
-        } else {
-            self.writer.field(name, |writer| writer.value(value, place));
-        }
+        self.writer.field(name, |writer| match date_text(value) {
+            Some(date) => writer.text(&date),
+            None => writer.value(value, place),
+        });
     }
 
     /// The profile, whose fields get their wire names.
@@ -128,7 +116,7 @@ impl Written {
         let mut twice = None;
         let place = Place::Field(&Place::Whole, PROFILE);
         writer.field(PROFILE, |writer| {
-            writer.container(profile, place, |writer| {
+            writer.container(place, |writer| {
                 writer.begin('{');
                 for Member {
                     name,
@@ -186,18 +174,7 @@ impl Written {
             let broken = error.violations().iter().filter(is_broken);
             violations.extend(broken.cloned().map(with_advice));
         }
-        let missing = self.missing.into_iter().map(|(pointer, found)| {
-            // The rules only miss what is required.
-            let is_required = violations.iter().any(|it| it.pointer == pointer);
-            let advice = if is_required {
-                ""
-            } else {
-                "; leave it out instead"
-            };
-            let detail = format!("must not be {found}{advice}");
-            Violation::new(pointer, ViolationCode::WrongType, detail)
-        });
-        let wrong: Vec<_> = missing.chain(self.refused).chain(wrong).collect();
+        let wrong = self.refused.into_iter().chain(wrong).collect();
         ValidationError::check(merged(violations, wrong))?;
         Ok(text)
     }
@@ -214,26 +191,6 @@ fn with_advice(mut violation: Violation) -> Violation {
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
     }
     violation
-}
-
-/// A missing value of a DataFrame, which cannot be sent: recognised by its type alone.
-fn missing_value(value: &Bound<'_, PyAny>) -> Option<&'static str> {
-    // The types that a request may hold come first: getting the name of a type is slow.
-    if value.is_none()
-        || value.is_instance_of::<PyString>()
-        || value.is_instance_of::<PyDict>()
-        || value.is_exact_instance_of::<PyDate>()
-    {
-        return None;
-    }
-    match &*builtin::type_name(value) {
-        "NAType" => Some("pandas.NA"),
-        "NaTType" => Some("pandas.NaT"),
-        _ => {
-            let float = value.cast::<PyFloat>().ok()?;
-            float.value().is_nan().then_some("a float NaN")
-        }
-    }
 }
 
 /// A date as text: the only field with a Python type of its own. A datetime is not a date.

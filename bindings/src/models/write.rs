@@ -188,8 +188,8 @@ impl Place<'_> {
 /// to convert mappings other than dicts, and the like.
 pub(crate) struct Writer {
     out: String,
-    /// The containers around the value that is being written.
-    containers: Vec<*mut pyo3::ffi::PyObject>,
+    /// How many values are around the one that is being written.
+    depth: usize,
     /// How many values were written.
     values: usize,
     /// Whether the limits of what may be written are exceeded.
@@ -205,7 +205,7 @@ impl Default for Writer {
         Self {
             // An agent needs no more.
             out: String::with_capacity(512),
-            containers: Vec::with_capacity(8),
+            depth: 0,
             values: 0,
             is_full: false,
             is_foreign: false,
@@ -316,25 +316,15 @@ impl Writer {
 
     /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
-        self.container(value, place, |writer| writer.value_here(value, place));
+        self.container(place, |writer| writer.value_here(value, place));
     }
 
     /// Writes a value that may hold others, if there is room for it.
-    pub(crate) fn container(
-        &mut self,
-        value: &Bound<'_, PyAny>,
-        place: Place<'_>,
-        write: impl FnOnce(&mut Self),
-    ) {
-        if !self.has_room(place) {
-            return;
-        }
-        if self.containers.contains(&value.as_ptr()) {
-            self.refuse(place, "must not contain itself".to_owned());
-        } else {
-            self.containers.push(value.as_ptr());
+    pub(crate) fn container(&mut self, place: Place<'_>, write: impl FnOnce(&mut Self)) {
+        if self.has_room(place) {
+            self.depth += 1;
             write(self);
-            self.containers.pop();
+            self.depth -= 1;
         }
     }
 
@@ -355,7 +345,7 @@ impl Writer {
                 place,
                 format!("must not hold more than {MAX_VALUES} values"),
             );
-        } else if self.containers.len() == DEEPEST {
+        } else if self.depth == DEEPEST {
             self.refuse(
                 place,
                 format!("must not be nested deeper than {DEEPEST} levels"),
@@ -403,7 +393,7 @@ impl Writer {
         } else {
             self.is_foreign = true;
             let found = builtin::type_name(value);
-            let hint = if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
+            let hint = if value.is_instance_of::<PyDate>() {
                 "; write it as text with isoformat()"
             } else {
                 ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 
-from dealkit import AsyncClient, AsyncOperations, Client, CreateAgentParams, Deal, Offer, Operations, Timeout
+from dealkit import AsyncClient, AsyncOperations, Client, CreateAgentParams, Deal, Offer, Operations
 from dealkit.testing import Stub
 
 
@@ -19,7 +19,6 @@ def sync(client: Client) -> None:
     Client("https://deals.example.com")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Client(timeout="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Client(retries=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    Timeout(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.with_options(max_retries="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.deals.retrieve(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.deals.retrieve_many([5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]

@@ -16,7 +16,7 @@ from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_argument
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import exception, unwrap
-from dealkit._core.private import clear_frames, private
+from dealkit._core.private import clear_frames, sealed
 from dealkit._models.agent_request import agent_row
 from dealkit._native import Failure
 from dealkit.exceptions import (
@@ -61,7 +61,8 @@ class _Creations(Window[Creation[T]]):
     def __init__(
         self,
         service: Service,
-        given: dict[str, Any],
+        rows: Any,
+        ledger: Any,
         concurrency: int,
         ordered: bool,
         on_error: str,
@@ -77,16 +78,15 @@ class _Creations(Window[Creation[T]]):
     ) -> None:
         when_in_doubt = "resend" if resend_unknown else "report" if resolve is None else "ask"
 
-        def begin(path: str | None) -> _native.Many:
-            check_arguments(concurrency, ordered, on_error)
-            check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
-            self._key, self._key_name = named(key)
-            # Whether the ledger is open, if there is one.
-            self._is_open = path is None
-            opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
-            return unwrap(service.open().create_many(ordered, native_options(options), opening))
-
-        source, total, many = _begun(given, begin, key, resend_unknown, resolve, wait_in_flight)
+        source, total = _checked_rows(rows)
+        path = _checked_path(ledger, key, resend_unknown, resolve, wait_in_flight)
+        check_arguments(concurrency, ordered, on_error)
+        check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+        self._key, self._key_name = named(key)
+        # Whether the ledger is open, if there is one.
+        self._is_open = path is None
+        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
+        many = unwrap(service.open().create_many(ordered, native_options(options), opening))
         call: Any = agent_row({}, False)
         super().__init__(source, many, service.describe(call), concurrency, on_error, raw)
         self._validate = validate
@@ -106,25 +106,18 @@ class _Creations(Window[Creation[T]]):
         self._show(progress, total, "agent")
 
     def _input(self, index: int, given: Any) -> Any:
-        call: Any = None
-        key: Any = None
-        try:
-            call = _call(given, self._validate)
-            if self._key is not None:
-                key = key_of(self._key, self._key_name, given)
-            # An error of the row itself takes precedence.
-            if isinstance(key, DealkitError):
-                call = call if isinstance(call, DealkitError) else key
-                key = None
-            if isinstance(call, DealkitError):
-                self._refused[index] = call
-                return None, key
-            if self._resolve is not None:
-                self._rows.setdefault(key, (index, given))
-            return call, key
-        finally:
-            # No frame may hold them when an exception leaves.
-            given = call = key = None
+        call: Any = _call(given, self._validate)
+        key: Any = None if self._key is None else key_of(self._key, self._key_name, given)
+        # An error of the row itself takes precedence.
+        if isinstance(key, DealkitError):
+            call = call if isinstance(call, DealkitError) else key
+            key = None
+        if isinstance(call, DealkitError):
+            self._refused[index] = call
+            return None, key
+        if self._resolve is not None:
+            self._rows.setdefault(key, (index, given))
+        return call, key
 
     def _goes_out(self, input: Any) -> bool:
         return input[0] is not None
@@ -160,6 +153,7 @@ class _Creations(Window[Creation[T]]):
         """Takes no further rows. Those in flight still finish: go on iterating. A signal handler may call it."""
         self._source = None
 
+    @sealed
     def cancel(self) -> list[Creation[T]]:
         """Gives up the rows in flight, ends the iterator, and returns the rows taken but not handed over, by index.
 
@@ -212,13 +206,9 @@ class _Creations(Window[Creation[T]]):
             del self._unanswered[creation.index]
         if creation.key in self._rows and self._rows[creation.key][0] == creation.index:
             del self._rows[creation.key]
-        if not is_raised:
-            return creation
-        try:
+        if is_raised:
             raise creation.error  # type: ignore[misc]
-        finally:
-            # The exception holds a reference to this frame, which must not hold one to the exception.
-            del creation
+        return creation
 
     def _begin(self, many: _native.Many) -> bool:
         if not self._is_open:
@@ -243,9 +233,6 @@ class _Creations(Window[Creation[T]]):
             self._answer(many, number, self._resolve(doubt))  # type: ignore[misc]
         except Exception as error:
             self._fail(many, number, index, error)
-        finally:
-            # No frame may hold it when an exception leaves.
-            del doubt
 
     def _answer(self, many: _native.Many, number: int, answer: object) -> None:
         unwrap(many.answer(number, *said(answer)))
@@ -260,11 +247,7 @@ class _Creations(Window[Creation[T]]):
         """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
         error, self._unrecorded = self._unrecorded, None
         if error is not None and not self._returns_errors:
-            try:
-                raise error
-            finally:
-                # The exception holds a reference to this frame, which must not hold one to the exception.
-                del error
+            raise error
 
     def _close(self) -> None:
         many = self._many
@@ -336,22 +319,17 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
             unwrap(many.answer(number, "failed"))
             raise
         finally:
-            del self._asking[number], doubt
+            del self._asking[number]
 
 
-@private
-def _begun(
-    given: dict[str, Any], begin: Callable[[str | None], _native.Many], *checked: Any
-) -> tuple[Iterator[Any], int | None, _native.Many]:
-    """The iterator of the rows, their number, if it is known, and the job, with a ledger whose URL may have a password."""
-    rows = given["rows"]
+def _checked_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
+    """The iterator of the rows, and their number, if it is known."""
     kind = type(rows).__name__
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
         raise TypeError(f"rows must be an iterable of mappings, not {kind}")
-    path = _checked_path(given["ledger"], *checked)
-    return iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None, begin(path)
+    return iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
@@ -375,22 +353,16 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait
 
 def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
     """The call that creates the agent of a row, or why the row cannot be sent."""
-    given: dict[str, Any] = {}
+    # The same condition as for `create(**row)`.
+    if not hasattr(type(row), "keys"):
+        return _invalid(f"must be a mapping, not {type(row).__name__}")
     try:
-        # The same condition as for `create(**row)`.
-        if not hasattr(type(row), "keys"):
-            return _invalid(f"must be a mapping, not {type(row).__name__}")
-        try:
-            given = {**row}
-        except Exception as error:
-            if type(row) is dict:
-                raise  # A dict runs no code of its own: a signal handler has raised this.
-            return _unreadable(error)
-        call = agent_row(given, validate)
-    finally:
-        # No frame may hold it when an exception leaves.
-        given.clear()
-        del row
+        given = {**row}
+    except Exception as error:
+        if type(row) is dict:
+            raise  # A dict runs no code of its own: a signal handler has raised this.
+        return _unreadable(error)
+    call = agent_row(given, validate)
     if isinstance(call, Failure):
         refusal = exception(call)
         return refusal if isinstance(refusal, ValidationError) else _invalid(str(refusal))

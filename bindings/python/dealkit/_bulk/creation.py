@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from dealkit._core.failure import exception
-from dealkit._core.keywords import keywords
 
 if TYPE_CHECKING:
     from dealkit.exceptions import DealkitError, LedgerError, Outcome
@@ -34,7 +33,6 @@ class Creation(Generic[T]):
 
     __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded", "sent_at")
 
-    @keywords
     def __init__(
         self,
         *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dealkit._core.keywords import close_match
 from dealkit._core.private import clear_frames
 from dealkit.exceptions import ConfigError, DealkitError
 from dealkit.params import CreateAgentParams
@@ -44,28 +43,21 @@ def named(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], ob
         return key, None
     field, *path = key.split(".")
     if field not in FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
-        close = close_match(field, FIELDS - {field})
-        hint = f"; did you mean {close!r}?" if close else ""
-        raise ValueError(f"key does not name a field of a row: {key!r}{hint}")
+        raise ValueError(f"key does not name a field of a row: {key!r}")
 
     def value(row: Any) -> object:
-        try:
-            found = row[field]
-            for name in path:
-                found = found[name]
-            return found
-        finally:
-            # No frame may hold them when an exception leaves.
-            row = found = None
+        found = row[field]
+        for name in path:
+            found = found[name]
+        return found
 
     return value, str.__str__(key)
 
 
 def key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | DealkitError:
     """The key of a row, or why there is none."""
-    found: Any = None
     try:
-        found = key(row)
+        found: Any = key(row)
         if isinstance(found, str):
             found = str.__str__(found)
             found.encode()
@@ -81,6 +73,3 @@ def key_of(key: Callable[[Any], object], name: str | None, row: Any) -> str | De
         refusal = ConfigError(f"not sent: {what}: {type(error).__name__}")
         refusal.__cause__ = error
         return refusal
-    finally:
-        # No frame may hold it when an exception leaves.
-        del row, found

@@ -9,7 +9,6 @@ from dealkit._bulk.creation import Creation, creation_of
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions
-from dealkit._core.private import private
 from dealkit._models.agent_request import create_agent
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ async def _awaited(call: Coroutine[Any, Any, Any]) -> Creation[Any]:
     return _creation(await call)
 
 
-@private
 def _keyed(given: dict[str, Any]) -> tuple[_native.Call[Any], CallOptions]:
     """The call, and its options."""
     options: Any = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
@@ -47,7 +45,7 @@ def _keyed(given: dict[str, Any]) -> tuple[_native.Call[Any], CallOptions]:
         raise TypeError(f"keys must be a str, what the keys are called, or None, not {type(keys).__name__}")
     path = file_path("ledger", ledger)
     keys = None if keys is None else str.__str__(keys)
-    call = create_agent(given)
+    call = create_agent(given, given.pop("validate"))
     return unwrap(_native.create_once(call, str.__str__(key), path, keys, *flags.values())), options
 
 

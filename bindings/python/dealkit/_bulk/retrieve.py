@@ -71,11 +71,7 @@ class _Deals(Window[T], Generic[T, A]):
         """Hands over the next deal, or raises the error instead."""
         result = self._handing.pop(get_ident())
         if isinstance(result, Exception) and not self._returns_errors:
-            try:
-                raise result
-            finally:
-                # The exception holds a reference to this frame, which must not hold one to the exception.
-                del result
+            raise result
         return result
 
     def to_arrow(

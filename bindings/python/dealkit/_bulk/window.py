@@ -13,6 +13,7 @@ from dealkit._bulk.progress import begin
 from dealkit._core.arguments import check_bools, check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
+from dealkit._core.private import clear
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
@@ -185,7 +186,6 @@ class Window(Generic[R]):
 
     def _take(self, source: Iterator[Any]) -> None:
         count = 0
-        given = None
         outer, self._is_taking = self._is_taking, True
         try:
             for given in islice(source, self._at_a_time):
@@ -193,8 +193,6 @@ class Window(Generic[R]):
                 count += 1
         finally:
             self._is_taking = outer
-            # No frame may hold on to it when an exception leaves.
-            given = None
         if count < self._at_a_time:
             self._source = None
 
@@ -209,14 +207,9 @@ class Window(Generic[R]):
             self._forget_pushed(many)
             first = self._first
             inputs = []
-            given = None
-            try:
-                for index, given in enumerate(self._taken[:], first):
-                    input = self._input(index, given)
-                    inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
-            finally:
-                # No frame may hold on to it when an exception leaves.
-                given = None
+            for index, given in enumerate(self._taken[:], first):
+                input = self._input(index, given)
+                inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
             # Reading an input may run the caller's code, which may itself have come here.
             if many.pushed == first:
                 return inputs
@@ -285,8 +278,9 @@ class SyncWindow(Window[R], Closing):
             if get_ident() in self._handing:
                 return self._hand_over()
             self._finish()
-        except BaseException:
+        except BaseException as error:
             self._break_off()
+            clear(error)
             raise
         raise StopIteration
 
@@ -306,8 +300,9 @@ class AsyncWindow(Window[R], AsyncClosing):
             if get_ident() in self._handing:
                 return self._hand_over()
             self._finish()
-        except BaseException:
+        except BaseException as error:
             self._break_off()
+            clear(error)
             raise
         raise StopAsyncIteration
 

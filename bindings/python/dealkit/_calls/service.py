@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from os import environ
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dealkit import _native
 from dealkit._calls.key_provider import KeyProvider
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
-from dealkit._core.private import private
+from dealkit._core.private import sealed
 from dealkit._native import Waiting
 from dealkit._observe import watch
 
-# For type checkers only.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -42,8 +40,7 @@ class Service:
         self.awaits: bool = awaits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the options, since they are cleared once they are used.
-        return (restored_service, ({**self.given}, self.engine is None, self.awaits))
+        return (restored_service, (self.given, self.engine is None, self.awaits))
 
     def open(self) -> _native.Engine:
         """The connections. Raises ConfigError once the client is closed."""
@@ -59,7 +56,6 @@ class Service:
         """Makes a call and waits for its end. Returns its value, or the whole response."""
         settings = native_options(options)
         with watch.begin(self.describe, call) as watched:
-            # No variable may hold the connections: an exception would keep it alive longer than the client.
             outcome = self.open().send(call, settings, raw, watched.native)
             if isinstance(outcome, Waiting):
                 outcome = _wait(outcome, watched.flush)
@@ -74,7 +70,6 @@ class Service:
         from dealkit._calls.event_loop import news
 
         with watch.begin(self.describe, call) as watched:
-            # No variable may hold the connections: an exception would keep it alive longer than the client.
             pending = unwrap(self.open().start(call, settings, raw, watched.native), call)
             try:
                 await news(pending.tell, watched.flush)
@@ -88,7 +83,6 @@ class Service:
         return self.open().describe(call)
 
 
-@private
 def open_service(given: dict[str, Any], shared: Service | None, awaits: bool) -> Service:
     """The service of a client with these options, sharing another client's connections where possible."""
     if given.get("headers") is not None:
@@ -126,6 +120,7 @@ def _source(given: Any, shared: Service | None, awaits: bool) -> tuple[KeyProvid
     return provider, unwrap(_native.key_source(provider))
 
 
+@sealed
 def restored_service(given: dict[str, Any], is_closed: bool, awaits: bool) -> Service:
     """The service of an unpickled client."""
     service: Service = open_service(given, None, awaits)
@@ -136,14 +131,7 @@ def restored_service(given: dict[str, Any], is_closed: bool, awaits: bool) -> Se
 
 def native_options(options: CallOptions) -> _native.Options | None:
     """The options of a call, checked."""
-    given: Any = options
-    if not given:
-        return None
-    try:
-        return unwrap(_native.call_options(call_settings(given)))
-    finally:
-        # A header may be a secret, and the caller's frame holds the same dict.
-        given.clear()
+    return unwrap(_native.call_options(call_settings(options))) if options else None
 
 
 def _wait(waiting: _native.Waiting, flush: Callable[[], None] | None) -> Any:

@@ -155,6 +155,8 @@ def _left(part: Part, options: Namespace) -> str:
     """What a stopped export leaves behind, and how to resume it."""
     with suppress(sqlite3.Error):
         part.save()
+        # An interrupt may have come between a row and its count.
+        part.kept = part.count()
     done, failed = part.kept
     if not done:
         part.discard()

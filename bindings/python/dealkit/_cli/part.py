@@ -88,7 +88,7 @@ class Part:
         if was_there and not restart:
             if one("SELECT job FROM job").fetchone() != (job,):
                 return False
-            self.done, self.failed = one("SELECT count(*), count(failure) FROM come").fetchone()
+            self.done, self.failed = self.count()
             return True
         for table in ("job", "come"):
             one(f"DROP TABLE IF EXISTS {table}")
@@ -96,6 +96,11 @@ class Part:
         one("CREATE TABLE come (at INTEGER PRIMARY KEY, deal BLOB, failure TEXT)")
         one("CREATE TABLE job AS SELECT ? AS job", [job])
         return True
+
+    def count(self) -> tuple[int, int]:
+        """How many ids have come, and how many of them failed."""
+        done, failed = self._file.execute("SELECT count(*), count(failure) FROM come").fetchone()
+        return done, failed
 
     def add(self, deal: str | None, failure: list[str] | None = None) -> None:
         """Adds the deal of the next id, as JSON, or why there is none."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, S
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
-from dealkit._calls.requests import raw_request
 from dealkit._calls.service import Service, open_service
 from dealkit._client.resources import (
     Agents,
@@ -21,9 +20,10 @@ from dealkit._client.resources import (
     RawAgents,
     RawDeals,
 )
-from dealkit._core.keywords import awaited, keywords
+from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Key, Pairs, Path, Retry, Timeout, pairs
-from dealkit._core.private import private
+from dealkit._core.plain import plain
+from dealkit._core.private import awaited, sealed
 
 # What `request` returns: the response, or its coroutine.
 Requested = TypeVar("Requested")
@@ -35,7 +35,7 @@ class _Requests(Generic[Requested]):
     _service: Service
     _send: ClassVar[Any]
 
-    @keywords
+    @sealed
     def request(
         self,
         method: str,
@@ -50,9 +50,10 @@ class _Requests(Generic[Requested]):
         The segments follow ``/v1`` and are escaped as identifiers are:
         ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
         """
-        given = {**locals()}
-        del method, segments, json, query, headers
-        return self._send(self._service, raw_request(given), options, raw=True)  # type: ignore[no-any-return]
+        body = None if json is OMITTED else (plain(json),)
+        named = pairs("query", query), pairs("headers", headers)
+        call = unwrap(_native.raw_request(method, segments, body, *named))
+        return self._send(self._service, call, options, raw=True)  # type: ignore[no-any-return]
 
 
 class BaseClient:
@@ -61,7 +62,7 @@ class BaseClient:
     _service: Service
     _awaits: ClassVar[bool]
 
-    @keywords
+    @sealed
     def __init__(
         self,
         *,
@@ -120,11 +121,10 @@ class BaseClient:
             ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
         """
         given = {name: value for name, value in locals().items() if value is not None and name != "self"}
-        del service_key, headers, proxy
         self._service = open_service(given, None, self._awaits)
 
     @classmethod
-    @keywords
+    @sealed
     def shared(cls, **options: Unpack[ClientOptions]) -> Self:
         """The one client of this process with these options: made when it is first requested, and kept.
 
@@ -139,7 +139,17 @@ class BaseClient:
         It takes the same options as the constructor. Once the client is closed, or the environment names another
         address or key, the next call makes a new client.
         """
-        return _shared(options, cls)  # type: ignore[return-value, arg-type]
+        given: dict[str, Any] = {**options}
+        if given.get("headers") is not None:
+            given["headers"] = pairs("headers", given["headers"])
+        environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
+        wanted = {"class": cls, "environment": environment, **given}
+        client = _find(wanted)
+        if client is None:
+            _SHARED.append((wanted, cls(**given)))
+            # Another thread may have been faster: all of them use the first client.
+            client = _find(wanted)
+        return client  # type: ignore[return-value]
 
     @property
     def base_url(self) -> str:
@@ -162,7 +172,7 @@ class BaseClient:
         """Whether the client is closed."""
         return self._service.engine is None
 
-    @keywords
+    @sealed
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
         """Another client with the options of this one, except for those given here; None is the default.
 
@@ -172,7 +182,13 @@ class BaseClient:
         ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit`` they
         also share that limit, the pauses that the service asks for, and the retry quota.
         """
-        return _with_options(options, self)  # type: ignore[return-value, arg-type]
+        service = self._service
+        other = copy(self)  # A subclass may have attributes of its own.
+        # What is given replaces what says the same in another way.
+        replaced = {_REPLACED[name] for name in options.keys() & _REPLACED.keys() if options[name] is not None}  # type: ignore[literal-required]
+        kept = {name: value for name, value in service.given.items() if name not in replaced}
+        other._service = open_service({**kept, **options}, service, self._awaits)
+        return other
 
     def __repr__(self) -> str:
         # Works also for a client that could not be set up: an error tracker may want to show it.
@@ -184,34 +200,8 @@ class BaseClient:
 
 _REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
 
-
-@private
-def _with_options(given: dict[str, Any], client: BaseClient) -> BaseClient:
-    service = client._service
-    other = copy(client)  # A subclass may have attributes of its own.
-    # What is given replaces what says the same in another way.
-    replaced = {_REPLACED[name] for name in given.keys() & _REPLACED.keys() if given[name] is not None}
-    kept = {name: value for name, value in service.given.items() if name not in replaced}
-    other._service = open_service({**kept, **given}, service, client._awaits)
-    return other
-
-
 # The shared clients of this process, and the options of each. No lock guards them: a fork could copy it locked.
 _SHARED: list[tuple[dict[str, Any], BaseClient]] = []
-
-
-@private
-def _shared(given: dict[str, Any], of_class: type[BaseClient]) -> BaseClient:
-    if given.get("headers") is not None:
-        given["headers"] = pairs("headers", given["headers"])
-    environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
-    wanted = {"class": of_class, "environment": environment, **given}
-    client = _find(wanted)
-    if client is None:
-        _SHARED.append((wanted, of_class(**given)))
-        # Another thread may have been faster: all of them use the first client.
-        client = _find(wanted)
-    return client  # type: ignore[return-value]
 
 
 def _find(wanted: dict[str, Any]) -> BaseClient | None:

@@ -21,8 +21,8 @@ from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.service import Service
 from dealkit._core.failure import unwrap
-from dealkit._core.keywords import awaited, keywords
 from dealkit._core.options import OMITTED, CallOptions, Omitted
+from dealkit._core.private import awaited, sealed
 from dealkit._models.agent_request import agent_violations, create_agent
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
@@ -74,7 +74,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
     __slots__ = ()
 
-    @keywords
+    @sealed
     def create(
         self,
         *,
@@ -135,11 +135,10 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             DealkitError: See its subclasses.
         """
         given = {**locals()}
-        del email, first_name, last_name, profile, role, phone, image_url, date_of_birth
-        del brokerage_id, office_id, collective_id, given["self"], given["options"]
-        return self._form.send(self._service, create_agent(given), options, self._form.is_raw)  # type: ignore[no-any-return]
+        del given["self"], given["options"], given["validate"]
+        return self._form.send(self._service, create_agent(given, validate), options, self._form.is_raw)  # type: ignore[no-any-return]
 
-    @keywords
+    @sealed
     def create_once(
         self,
         *,
@@ -192,10 +191,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         """
         given: dict[str, Any] = {**arguments, "key": key, "ledger": ledger, "keys": keys, "validate": validate}
         given |= {"resend_unknown": resend_unknown, "wait_in_flight": wait_in_flight}
-        del arguments, key
         return self._form.create_once(self._service, given, self._form.is_raw)  # type: ignore[no-any-return]
 
-    @keywords
+    @sealed
     def create_many(
         self,
         rows: Iterable[CreateAgentParams] | Frame,
@@ -280,11 +278,10 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 most ``timeout``, instead of returning it at once as ``in_flight``.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
-        given: dict[str, object] = {"rows": rows, "ledger": ledger}
-        del rows, ledger
         return self._form.creations(  # type: ignore[no-any-return]
             self._service,
-            given,
+            rows,
+            ledger,
             concurrency,
             ordered,
             on_error,
@@ -298,7 +295,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             raw=self._form.is_raw,
         )
 
-    @keywords
+    @sealed
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Every way in which an agent's arguments break the rules, without sending anything.
 
@@ -311,9 +308,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         Args:
             arguments: ``CreateAgentParams`` lists them all. Leaving out a required one is a violation too.
         """
-        given: dict[str, Any] = {**arguments}
-        del arguments
-        return agent_violations(given)
+        return agent_violations({**arguments})
 
 
 class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
@@ -321,7 +316,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
 
     __slots__ = ()
 
-    @keywords
+    @sealed
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Retrieved:
         """Retrieves a deal by its identifier.
 
@@ -362,7 +357,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
         **options: Unpack[CallOptions],
     ) -> RetrievalsOrErrors: ...
 
-    @keywords
+    @sealed
     def retrieve_many(
         self,
         ids: Iterable[str],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from os import PathLike
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from dealkit._core.arguments import file_path
-from dealkit._core.keywords import keywords
 
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
 """Names and values: a mapping, or pairs where a name comes more than once."""
@@ -19,57 +18,19 @@ Key = str | tuple[str, float]
 """A service key, and perhaps for how many seconds it is good."""
 
 
-class _Values:
-    """Values with names: equal if all of them are, and shown by its repr."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            self._key() == other._key() if isinstance(other, _Values) and type(other) is type(self) else NotImplemented
-        )
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (type(self), dict(zip(self.__slots__, self._key(), strict=True))))
-
-    def __repr__(self) -> str:
-        shown = (f"{name}={value}" for name, value in zip(self.__slots__, self._key(), strict=True))
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def _restored(of_class: type[_Values], values: dict[str, Any]) -> _Values:
-    return of_class(**values)
-
-
-class Timeout(_Values):
+class Timeout(NamedTuple):
     """The time limits, in seconds. A limit that is not given keeps its default.
 
-    ``connect`` bounds making a connection (5), ``attempt`` one attempt, connecting included (30), and
-    ``total`` the whole call, all attempts included (60).
+    ``total`` bounds the whole call, all attempts included (60), ``attempt`` one attempt, connecting included (30), and
+    ``connect`` making a connection (5).
     """
 
-    __slots__ = ("connect", "attempt", "total")  # noqa: RUF023 - as the constructor has them
-
-    @keywords
-    def __init__(
-        self,
-        *,
-        connect: float | None = None,
-        attempt: float | None = None,
-        total: float | None = None,
-    ) -> None:
-        self.connect: Final = connect
-        self.attempt: Final = attempt
-        self.total: Final = total
+    total: float | None = None
+    attempt: float | None = None
+    connect: float | None = None
 
 
-class Retry(_Values):
+class Retry(NamedTuple):
     """What is retried, and when. ``max_retries=`` of a client or a call is short for one with that number.
 
     Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds; that bound then doubles with
@@ -77,26 +38,10 @@ class Retry(_Values):
     service may have acted on: a create that is retried this way can make a second agent.
     """
 
-    __slots__ = (  # noqa: RUF023 - as the constructor has them
-        "max_retries",
-        "initial_backoff",
-        "max_backoff",
-        "retry_non_idempotent",
-    )
-
-    @keywords
-    def __init__(
-        self,
-        *,
-        max_retries: int = 2,
-        initial_backoff: float = 0.2,
-        max_backoff: float = 5.0,
-        retry_non_idempotent: bool = False,
-    ) -> None:
-        self.max_retries: Final = max_retries
-        self.initial_backoff: Final = initial_backoff
-        self.max_backoff: Final = max_backoff
-        self.retry_non_idempotent: Final = retry_non_idempotent
+    max_retries: int = 2
+    initial_backoff: float = 0.2
+    max_backoff: float = 5.0
+    retry_non_idempotent: bool = False
 
 
 class ClientOptions(TypedDict, total=False):
@@ -154,7 +99,7 @@ OMITTED: Final = Omitted()
 
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a client as the native half takes them."""
-    settings = {name: value for name, value in options.items() if value is not None}
+    settings = _given(options, ClientOptions)
     timeout = settings.pop("timeout", None)
     if isinstance(timeout, Timeout):
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
@@ -181,13 +126,21 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def call_settings(options: CallOptions) -> dict[str, Any]:
     """The options of a call as the native half takes them."""
-    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    settings = _given(options, CallOptions)
     _take_retry(settings)
     if "timeout" in settings:
         settings["timeout"] = _float(settings["timeout"])
     if "extra_headers" in settings:
         settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
     return settings
+
+
+def _given(options: Any, known: Any) -> dict[str, Any]:
+    """The options that are not None."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _take_retry(settings: dict[str, Any]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

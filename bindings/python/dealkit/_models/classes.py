@@ -7,18 +7,16 @@ import gc
 import sys
 from decimal import Context, Decimal, Inexact
 from types import GenericAlias
+from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.failure import unwrap
-from dealkit._core.keywords import keywords
-from dealkit._core.private import private
+from dealkit._core.private import sealed
 from dealkit._models.methods import ModelMethods, arguments
 from dealkit._models.types import NAMES, given_type
 from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -31,8 +29,8 @@ _BY_NAME = {model.__name__: model for model in MODELS}
 def _constructor(model: Any) -> Callable[..., Any]:
     """A constructor with the model's fields as its arguments: required ones have no default."""
 
-    @private
     def build(given: dict[str, Any]) -> Any:
+        del given["cls"]
         return unwrap(model._build(arguments(model, given)))
 
     fields = [
@@ -40,12 +38,9 @@ def _constructor(model: Any) -> Callable[..., Any]:
         for name, _, kind, need, _, _ in model.__dealkit_fields__
     ]
     # As namedtuple does: there is no other way to make a function whose arguments are data.
-    names = ", ".join(name for name, *_ in model.__dealkit_fields__)
     source = (
         f"def __new__(cls, *, {', '.join(fields)}, extra: Mapping[str, object] | None = None):\n"
-        f"    given = {{**locals()}}\n"
-        f"    del given['cls'], extra, {names}\n"
-        f"    return build(given)\n"
+        f"    return build({{**locals()}})\n"
     )
     namespace: dict[str, Any] = {**_BY_NAME, **NAMES, "build": build, "__name__": "dealkit"}
     # Not inherited, so that the annotations are types rather than strings.
@@ -108,7 +103,7 @@ def _complete_all() -> None:
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
         model.__match_args__ = tuple(name for name, *_ in model.__dealkit_fields__)  # type: ignore[misc]
-        model.__new__ = staticmethod(keywords(_constructor(model)))
+        model.__new__ = staticmethod(sealed(_constructor(model)))
         for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
             if kind == "object":
                 setattr(model, name, _object(at, doc))

@@ -7,15 +7,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.arguments import skips
 from dealkit._core.failure import unwrap
 from dealkit._core.plain import plain
-from dealkit._core.private import private
+from dealkit._core.private import sealed
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, ClassVar, Literal, Self
@@ -145,6 +144,7 @@ class ModelMethods:
         return self._get(name)
 
     @classmethod
+    @sealed
     def from_dict(cls, attributes: Mapping[str, Any], /, *, on_unreadable: Literal["raise", "none"] = "raise") -> Self:
         """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
 
@@ -153,9 +153,7 @@ class ModelMethods:
         """
         if not hasattr(attributes, "keys"):
             raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
-        given = dict(attributes)
-        del attributes
-        return _from_dict(given, cls, skips(on_unreadable))  # type: ignore[no-any-return]
+        return _from_dict(dict(attributes), cls, skips(on_unreadable))  # type: ignore[no-any-return]
 
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
@@ -168,7 +166,10 @@ class ModelMethods:
 
     def replace(self, /, **changes: Any) -> Self:
         """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-        return _replaced(changes, self)  # type: ignore[no-any-return]
+        return unwrap(self._replace(arguments(type(self), changes)))  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:
+        replace = sealed(replace)
 
     __replace__ = replace
 
@@ -201,8 +202,8 @@ class ModelMethods:
 
     if not TYPE_CHECKING:
         # Type checkers would allow what is refused here.
+        @sealed
         def __setattr__(self, name: str, value: Any) -> None:
-            del value
             raise _frozen(self, name, "set")
 
         def __delattr__(self, name: str) -> None:
@@ -222,12 +223,6 @@ def _frozen(model: Any, name: str, done: str) -> AttributeError:
     return AttributeError(f"{label} is frozen: {name} cannot be {done}; use replace({name}=…)", name=name)
 
 
-@private
-def _replaced(given: dict[str, Any], model: Any) -> Any:
-    return unwrap(model._replace(arguments(type(model), given)))
-
-
-@private
 def _from_dict(given: dict[str, Any], model: Any, skips: bool) -> Any:
     for name, _, kind, *_ in model.__dealkit_fields__:
         value = given.get(name)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from dealkit.enums import Role
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

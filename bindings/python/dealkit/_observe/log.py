@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from functools import wraps
 from os import environ
+from typing import TYPE_CHECKING
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable

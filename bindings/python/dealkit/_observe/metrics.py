@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dealkit import __version__
 from dealkit._observe.log import guarded
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

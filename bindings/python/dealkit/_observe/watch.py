@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import sys
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.failure import unwrap
 from dealkit._observe import log, metrics, trace
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dealkit import Deal, _native
 from dealkit._core.failure import unwrap
-from dealkit._core.keywords import keywords
 from dealkit._core.plain import plain
-from dealkit._core.private import private
+from dealkit._core.private import sealed
 from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest, pending, recorded
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def _text(name: str, deal: DealLike) -> str:
     return unwrap(_native.json_text(name, plain(deal)))
 
 
-@private
 def _start(given: dict[str, Any]) -> _native.NativeSandbox:
     deals = given.pop("deals")
     kind = type(deals).__name__
@@ -54,17 +52,6 @@ def _start(given: dict[str, Any]) -> _native.NativeSandbox:
     return unwrap(_native.start_sandbox(texts, given))
 
 
-@private
-def _insert(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
-    unwrap(sandbox.insert_deal(_text("deal", given["deal"])))
-
-
-@private
-def _accept(given: dict[str, Any], sandbox: _native.NativeSandbox) -> None:
-    unwrap(sandbox.accept_keys([*given["keys"]]))
-
-
-@private
 def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
     deadline = monotonic() + given["timeout"]
     # Between two short waits, signals are handled.
@@ -86,7 +73,7 @@ class Sandbox:
 
     __slots__ = ("_native",)
 
-    @keywords
+    @sealed
     def __init__(
         self,
         deals: Iterable[DealLike] | None = None,
@@ -148,7 +135,6 @@ class Sandbox:
             ConfigError: A deal or a setting is wrong, or the port is taken.
         """
         given = {**locals()}
-        del deals, service_key, admin_token, worlds
         del given["self"]
         self._native = _start(given)
 
@@ -162,6 +148,7 @@ class Sandbox:
         """The key that requests must carry, unless ``accept_keys`` has replaced it."""
         return self._native.service_key
 
+    @sealed
     def accept_keys(self, *keys: str) -> None:
         """Accepts these service keys from now on, and no others, as a service does whose keys are rotated: first the old one
         and the new one, and then only the new one.
@@ -170,9 +157,7 @@ class Sandbox:
         ...     sandbox.accept_keys("sandbox-key", "next-key")
         ...     sandbox.accept_keys("next-key")
         """
-        given = {"keys": keys}
-        del keys
-        _accept(given, self._native)
+        unwrap(self._native.accept_keys([*keys]))
 
     @property
     def agents(self) -> list[CreatedAgent]:
@@ -187,7 +172,7 @@ class Sandbox:
         """
         return [recorded(fields) for fields in unwrap(self._native.requests())]
 
-    @keywords
+    @sealed
     def wait_for(
         self,
         *,
@@ -221,14 +206,14 @@ class Sandbox:
             TimeoutError: There were fewer. The text says what came.
         """
         given = {**locals()}
-        del given["self"], path
+        del given["self"]
         return _wait(given, self._native)
 
     def clear_requests(self) -> None:
         """Forgets the requests so far."""
         unwrap(self._native.clear_requests())
 
-    @keywords
+    @sealed
     def fail_next(
         self,
         *,
@@ -309,11 +294,10 @@ class Sandbox:
         """Removes every fault that has not happened as often as it should."""
         unwrap(self._native.clear_faults())
 
+    @sealed
     def insert_deal(self, deal: DealLike) -> None:
         """Adds a deal; one with the same id is replaced."""
-        given: dict[str, Any] = {"deal": deal}
-        del deal
-        _insert(given, self._native)
+        unwrap(self._native.insert_deal(_text("deal", deal)))
 
     def reset(self) -> None:
         """Drops all agents, faults and recorded requests, and all deals except those that the server started with, and accepts

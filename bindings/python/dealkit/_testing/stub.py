@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dealkit import Agent, ConfigError, CreateAgentParams, Creation, Deal, DealkitError
-from dealkit._core.keywords import keywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +86,6 @@ class _Stub(Generic[Agents, Deals]):
     deals: Deals
     """Calls on deals."""
 
-    @keywords
     def __init__(
         self,
         *,
