@@ -179,8 +179,9 @@ def test_a_create_that_is_accepted_is_the_last(dealkit_sandbox: Sandbox, peer: A
 
 def test_a_service_that_asks_for_fewer_requests_gets_none(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     dealkit_sandbox.fail_next(status=429, after=5, times=None)
-    done = check(dealkit_sandbox.url, *ALL)
+    done = check(dealkit_sandbox.url, *ALL, "--profile-out", tmp_path / "service.toml")
     assert done.code == 3 and "it answered 429" in done.told and len(dealkit_sandbox.requests) == 6
+    assert "no profile was written" in done.told and [*tmp_path.iterdir()] == []
     assert json.loads(done.shown)["counts"]["asked"] == 4
 
 
@@ -194,5 +195,7 @@ def test_what_keeps_it_from_asking(dealkit_sandbox: Sandbox, tmp_path: Path) -> 
     done = check(dealkit_sandbox.url, key="hunter2")
     assert done.code == 3 and "does not accept the key" in done.told and "hunter2" not in done.told
     assert len(dealkit_sandbox.requests) == 1
+    done = check(f"{dealkit_sandbox.url}/wrong")
+    assert "as at another server, or at a wrong path" in done.shown
     done = check("http://127.0.0.1:9")
     assert done.code == 3 and "nothing listens" in done.told

@@ -243,7 +243,7 @@ def _look_at(model: Any, found: Mapping[str, Any], seen: Counter[str]) -> None:
             seen["null" if name in found else "missing"] += not field.required
         elif isinstance(value, dict | list) and kind is not str:
             for item in value if isinstance(value, list) else [value]:
-                _look_at(kind, item, seen)
+                _look_at(kind, item or {}, seen)
         else:
             seen["there"] += not field.required
             if kind is int:
@@ -312,6 +312,8 @@ class Findings:
         )
         if self.known is None:
             yield "how deals are written, and whether keys guard them: name one with --deal ID"
+        if (refused := self.answer("a made-up key")) and refused.status == 404:
+            yield "whether keys are looked at: a made-up key got a 404, as at another server, or at a wrong path of the service"
         if not options.creates:
             yield "how an invalid create is refused, and whether undocumented fields are: --creates sends invalid creates"
         forms = Counter(a.kind for _, a in self.answers.values() if a and a.status >= 400 and a.kind != "no body")
@@ -339,11 +341,13 @@ def run(options: Namespace) -> int:
         if isinstance(first, APIConnectionError | AuthenticationError | RateLimitError | ThrottledError):
             raise first
     findings = _ask(_Sender(options), questions, options.deal)
-    if out:
-        _write(out, findings, options)
     _report(findings, options)
     if findings.stopped:
-        raise Failed(findings.stopped, INCOMPLETE if findings.breaches else NO_SERVICE)
+        # Half of the answers would make a profile that claims too much.
+        why = f"{findings.stopped}{'; no profile was written' * bool(out)}"
+        raise Failed(why, INCOMPLETE if findings.breaches else NO_SERVICE)
+    if out:
+        _write(out, findings, options)
     return INCOMPLETE if findings.breaches else DONE
 
 
