@@ -35,7 +35,7 @@ LAYERS = {
         state
         contract
         sandbox
-        config
+        config attached
         service
         net
         server health

@@ -83,7 +83,7 @@ mod _native {
         python::failure::NativeFailure,
         testing::{
             cli::run_server,
-            sandbox::{NativeSandbox, start_sandbox},
+            sandbox::{NativeSandbox, attach_sandbox, start_sandbox},
         },
     };
 

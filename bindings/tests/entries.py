@@ -222,6 +222,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._native
     native_server: Any = server
+    shared = native.start_sandbox([], {"worlds": "test-*"})
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
@@ -319,6 +320,11 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(native_server.accept_keys, [5]),
         ],
         "NativeSandbox.close": [native.start_sandbox([], {}).close],
+        "attach_sandbox": [
+            partial(native.attach_sandbox, {"url": shared.url, "reading": "sparse", "strict": True}),
+            partial(native.attach_sandbox, {"url": server.url}),
+            partial(native.attach_sandbox, {"url": "ftp://localhost"}),
+        ],
         "start_sandbox": [
             partial(native.start_sandbox, ['{"id": "x"}'], {}),
             partial(native.start_sandbox, ["{}"], {}),

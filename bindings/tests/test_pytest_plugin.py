@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from dealkit.testing import Sandbox
+
 pytest_plugins = "pytester"
 
 ADA = """
@@ -43,6 +45,24 @@ def test_the_next(dealkit_sandbox, dealkit_client):
     assert [request.path for request in dealkit_sandbox.requests] == ["/v1/deals/d_1"]
 """
     ran(pytester, test, passed=3)
+
+
+def test_all_processes_share_a_server(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = """
+import pytest
+
+@pytest.mark.parametrize("run", range(12))
+def test_create(run, dealkit_client, dealkit_sandbox, dealkit_sandbox_session):
+    agent = dealkit_client.agents.create(**ADA)
+    assert agent.id == "a_1" and dealkit_sandbox.agents == [agent]
+    assert dealkit_sandbox.url == dealkit_sandbox_session.url and dealkit_sandbox_session.agents == []
+    dealkit_sandbox.fail_next(status=500, times=None)
+"""
+    with Sandbox(worlds="test-*", admin_token="token") as server:
+        monkeypatch.setenv("DEALKIT_SANDBOX_URL", server.url)
+        monkeypatch.setenv("DEALKIT_SANDBOX_TOKEN", "token")
+        ran(pytester, test, plugins=NO_PLUGINS.replace("\n", " -n 3\n"), passed=12)
+        assert server.requests == []
 
 
 def test_one_sandbox_for_all_tests(pytester: pytest.Pytester) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,19 @@ from dealkit import (
     _native,
 )
 from dealkit.testing import CreatedAgent, Sandbox
+
+
+@pytest.fixture(params=["started", "attached"])
+def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox in this process, and a world on a server that could run elsewhere."""
+    key = "test-sesame"
+    if request.param == "started":
+        with Sandbox(service_key=key) as sandbox:
+            yield sandbox
+    else:
+        with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url, service_key=key) as sandbox:
+            yield sandbox
+            assert server.requests == [] == server.agents
 
 
 def test_deals_of_every_kind() -> None:
@@ -85,8 +99,8 @@ def test_async_use() -> None:
     asyncio.run(main())
 
 
-def test_closed() -> None:
-    sandbox = Sandbox()
+def test_closed(any_sandbox: Sandbox) -> None:
+    sandbox = any_sandbox
     sandbox.close()
     sandbox.close()
     for use in (
@@ -103,8 +117,9 @@ def test_closed() -> None:
             use()
 
 
-def test_agents_show_what_was_sent() -> None:
-    with Sandbox() as sandbox, of(sandbox) as client:
+def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
+    sandbox = any_sandbox
+    with of(sandbox) as client:
         given: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
         given["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
         agent = client.agents.create(**given)
@@ -120,8 +135,9 @@ def test_agents_show_what_was_sent() -> None:
         assert pickle.loads(pickle.dumps(created)) == created != CreatedAgent(agent, {})
 
 
-def test_requests_are_shown() -> None:
-    with Sandbox(service_key="sesame") as sandbox, of(sandbox) as client:
+def test_requests_are_shown(any_sandbox: Sandbox) -> None:
+    sandbox = any_sandbox
+    with of(sandbox) as client:
         sandbox.insert_deal({"id": "personal"})
         before = datetime.now(UTC)
         agent = client.agents.create(**ADA, extra_headers={"x-request-id": "import-42", "x-tenant": "7"})
@@ -171,8 +187,9 @@ def vars_of(request: Any) -> dict[str, Any]:
         ({"act_then_reset": True}, APIConnectionError, "reset"),
     ],
 )
-def test_faults(fault: Any, error: type[Exception], text: str) -> None:
-    with Sandbox() as sandbox, of(sandbox) as client:
+def test_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sandbox) -> None:
+    sandbox = any_sandbox
+    with of(sandbox) as client:
         sandbox.fail_next(**fault)
         with pytest.raises(error, match=text):
             client.deals.retrieve("d_1", timeout=1, max_retries=0)
@@ -180,9 +197,10 @@ def test_faults(fault: Any, error: type[Exception], text: str) -> None:
         assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
 
 
-def test_requests_are_waited_for() -> None:
+def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
     async def main() -> None:
-        async with Sandbox() as sandbox, AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+        sandbox = any_sandbox
+        async with of(sandbox, AsyncClient) as client:
             # Each waits for the other, so neither may block.
             waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=60))
             for id in ("d_1", "secret", "secret"):
@@ -217,7 +235,7 @@ def test_waiting_for_what_makes_no_sense(given: Any, error: type[Exception], tex
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
-def test_a_signal_ends_the_waiting() -> None:
+def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
     class Stop(Exception):
         pass
 
@@ -226,9 +244,9 @@ def test_a_signal_ends_the_waiting() -> None:
 
     before = signal.signal(signal.SIGUSR1, stop)
     try:
-        with Sandbox() as sandbox, pytest.raises(Stop):
+        with pytest.raises(Stop):
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            sandbox.wait_for(timeout=600)
+            any_sandbox.wait_for(timeout=600)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -243,13 +261,12 @@ def test_a_signal_ends_the_waiting() -> None:
         ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),
     ],
 )
-def test_wrong_faults(fault: Any, error: type[Exception], text: str) -> None:
-    with Sandbox() as sandbox:
-        with pytest.raises(error, match=text):
-            sandbox.fail_next(**fault)
-        assert sandbox.faults == []
-        with of(sandbox) as client:
-            assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
+def test_wrong_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sandbox) -> None:
+    with pytest.raises(error, match=text):
+        any_sandbox.fail_next(**fault)
+    assert any_sandbox.faults == []
+    with of(any_sandbox) as client:
+        assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
 
 
 def test_a_limit_from_the_start_and_one_for_a_time() -> None:
@@ -269,7 +286,8 @@ def test_a_limit_from_the_start_and_one_for_a_time() -> None:
         Sandbox(rate_limit="fast")
 
 
-def test_pending_faults() -> None:
+def test_pending_faults(any_sandbox: Sandbox) -> None:
+    sandbox = any_sandbox
     arguments: dict[str, Any] = {
         "status": 503,
         "retry_after": "0.5",
@@ -277,7 +295,7 @@ def test_pending_faults() -> None:
         "path": "/v1/deals/{id}",
         "times": 2,
     }
-    with Sandbox() as sandbox, of(sandbox) as client:
+    with of(sandbox) as client:
         sandbox.fail_next(**arguments)
         sandbox.fail_next(delay=0.5, method="POST", times=None)
         first, second = sandbox.faults
@@ -291,6 +309,7 @@ def test_pending_faults() -> None:
         for fault in (first, second):
             sandbox.fail_next(**fault.arguments)
         assert [fault.arguments for fault in sandbox.faults] == [first.arguments, second.arguments]
+    sandbox.close()
     with pytest.raises(RuntimeError, match="closed"):
         _ = sandbox.faults
 

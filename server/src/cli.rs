@@ -151,7 +151,7 @@ where
     let command = Arguments::command().mut_args(with_variable);
     let matches = command.try_get_matches_from(arguments);
     let arguments =
-        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.as_in_profile(&given)));
+        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.with_profile(&given)));
     let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -229,7 +229,7 @@ impl Profile {
 
 impl Arguments {
     /// With what the profile says of settings that were not given.
-    fn as_in_profile(mut self, given: &ArgMatches) -> Self {
+    fn with_profile(mut self, given: &ArgMatches) -> Self {
         let is_free = |name| {
             matches!(
                 given.value_source(name),

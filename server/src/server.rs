@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use crate::{
+    attached::Attach,
     config::{Config, SandboxBuilder},
     contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
     net::{
@@ -77,6 +78,25 @@ impl Sandbox {
             listen,
             ..Config::default()
         })
+    }
+
+    /// A world of its own on a server that runs elsewhere, at `url`, and was started with `--worlds`. It has the methods of a
+    /// sandbox, and ends when it is dropped.
+    ///
+    /// ```
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let server = Sandbox::builder().worlds("test-*").start()?; // dealkit-server --worlds 'test-*'
+    /// let one = Sandbox::attach(server.url()).start()?;
+    /// let other = Sandbox::attach(server.url()).start()?;
+    /// one.insert_deal(r#"{"id": "mine"}"#)?;
+    /// one.fail_next(Fault::status(503))?;
+    /// assert_ne!(one.service_key(), other.service_key());
+    /// assert_eq!((one.faults()?.len(), other.faults()?.len()), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attach(url: impl Into<String>) -> Attach {
+        Attach::new(url)
     }
 
     /// The address that it listens on.

@@ -3,10 +3,14 @@
 The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test, and
 ``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration the
 sandboxes refuse undocumented fields.
+
+If ``DEALKIT_SANDBOX_URL`` is set, they are worlds of their own on the server there, with ``DEALKIT_SANDBOX_TOKEN`` as its
+token if it has one, instead of servers in this process.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,19 +35,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _start(config: pytest.Config) -> Sandbox:
     from dealkit.testing import Sandbox
 
+    if url := os.environ.get("DEALKIT_SANDBOX_URL"):
+        token = os.environ.get("DEALKIT_SANDBOX_TOKEN")
+        return Sandbox.attach(url, admin_token=token, strict=config.getini("dealkit_strict"))
     return Sandbox(strict=config.getini("dealkit_strict"))
 
 
 @pytest.fixture
 def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """A running sandbox server with the sample deals d_1, d_2 and d_3; every test has its own."""
+    """A sandbox with the sample deals d_1, d_2 and d_3; every test has its own."""
     with _start(pytestconfig) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="session")
 def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """One sandbox server for all tests, with the sample deals; what one test leaves in it, the next test sees."""
+    """One sandbox for all tests, with the sample deals; what one test leaves in it, the next test sees."""
     with _start(pytestconfig) as sandbox:
         yield sandbox
 

@@ -2,13 +2,14 @@
 
 use std::{
     process,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::UNIX_EPOCH,
 };
 
 use dealkit::{Json, Unreadable};
 use dealkit_server::{
-    CreatedAgent, Fault, RateLimit, Reading, RecordedRequest, Sandbox, Service, Wanted,
+    AttachError, AttachedSandbox, CreatedAgent, Fault, RateLimit, Reading, RecordedRequest,
+    Sandbox, Service, Wanted,
 };
 use pyo3::{
     prelude::*,
@@ -33,13 +34,18 @@ pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, Reading::ALL.iter().map(|reading| reading.name()))
 }
 
-/// A running server.
+/// A running server, or a world on one.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct NativeSandbox {
-    sandbox: Mutex<Option<Sandbox>>,
+    sandbox: Mutex<Option<Kind>>,
     url: String,
     service_key: String,
     process: u32,
+}
+
+enum Kind {
+    Started(Sandbox),
+    Attached(Arc<AttachedSandbox>),
 }
 
 /// Starts a server with these deals, each a JSON text.
@@ -56,9 +62,6 @@ pub(crate) fn start_sandbox<'py>(
         let texts = deals.map(|deals| {
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
             texts.collect::<Outcome<Vec<_>>>()
-        });
-        let readings = settings.text("reading")?.map(|names| {
-            Reading::list(&names).map_err(|error| Failure::Config(format!("reading: {error}")))
         });
         let rate_limit = settings.text("rate_limit")?.map(|limit| {
             let limit = limit.parse::<RateLimit>();
@@ -84,7 +87,7 @@ pub(crate) fn start_sandbox<'py>(
             worlds: settings.text("worlds")?,
             max_worlds: settings.number("max_worlds", Expected::Count)?,
         );
-        for reading in readings.transpose()?.unwrap_or_default() {
+        for reading in readings_of(&settings)? {
             builder = builder.reading(reading);
         }
         let seed = settings.number("seed", Expected::Count)?;
@@ -103,10 +106,52 @@ pub(crate) fn start_sandbox<'py>(
         Ok(NativeSandbox {
             url: sandbox.url(),
             service_key: sandbox.service_key().to_owned(),
-            sandbox: Mutex::new(Some(sandbox)),
+            sandbox: Mutex::new(Some(Kind::Started(sandbox))),
             process: process::id(),
         })
     })
+}
+
+/// Begins a world on a server that runs elsewhere.
+#[pyfunction]
+pub(crate) fn attach_sandbox<'py>(
+    py: Python<'py>,
+    settings: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let configure = || {
+        let settings = Settings(settings);
+        let url = settings.text("url")?.unwrap_or_default();
+        let mut attach = set!(Sandbox::attach(url),
+            admin_token: settings.text("admin_token")?,
+            service_key: settings.text("service_key")?,
+            strict: settings.number("strict", Expected::Bool)?,
+        );
+        for reading in readings_of(&settings)? {
+            attach = attach.reading(reading);
+        }
+        Ok(attach)
+    };
+    let configured = gil::uncollected(py, || Ok(configure()))?;
+    let attached = configured.and_then(|attach| {
+        let attached = gil::release(py, || attach.start());
+        attached.map_err(|error| Failure::Config(error.to_string()))
+    });
+    entry(py, || {
+        let sandbox = attached?;
+        Ok(NativeSandbox {
+            url: sandbox.url(),
+            service_key: sandbox.service_key().to_owned(),
+            sandbox: Mutex::new(Some(Kind::Attached(Arc::new(sandbox)))),
+            process: process::id(),
+        })
+    })
+}
+
+fn readings_of(settings: &Settings<'_, '_>) -> Outcome<Vec<Reading>> {
+    let names = settings.text("reading")?;
+    let readings = names.map(|names| Reading::list(&names)).transpose();
+    let readings = readings.map_err(|error| Failure::Config(format!("reading: {error}")))?;
+    Ok(readings.unwrap_or_default())
 }
 
 #[pymethods]
@@ -125,8 +170,9 @@ impl NativeSandbox {
 
     /// The agents created so far, in the order of creation: each as the response showed it, and what was sent.
     fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let agents = self.with(py, |here| Ok(here.agents()), AttachedSandbox::agents);
         entry(py, || {
-            let agents = self.with(|sandbox| sandbox.agents())?;
+            let agents = agents?;
             let agents = agents.iter().map(|agent| created(py, agent));
             Ok(PyList::new(py, agents.collect::<Outcome<Vec<_>>>()?)?)
         })
@@ -135,10 +181,8 @@ impl NativeSandbox {
     /// The latest requests to /v1, in the order in which they were responded to, each by attribute; `at` in seconds
     /// since 1970.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            let requests = self.with(|sandbox| sandbox.requests())?;
-            Ok(all_recorded(py, &requests)?)
-        })
+        let requests = self.with(py, |here| Ok(here.requests()), AttachedSandbox::requests);
+        entry(py, || Ok(all_recorded(py, &requests?)?))
     }
 
     /// Waits briefly for requests. Returns them, or a text that says which came, if there are not enough yet.
@@ -156,15 +200,26 @@ impl NativeSandbox {
                 status: settings.number("status", Expected::Count)?,
             );
             let within = settings.delay("timeout")?.unwrap_or_default();
-            let service = self.with(|sandbox| Service::clone(sandbox))?;
-            Ok((service, wanted, within.min(SIGNAL_POLL_INTERVAL)))
+            Ok((wanted, within.min(SIGNAL_POLL_INTERVAL)))
         };
         let asked = gil::uncollected(py, || Ok(asked()))?;
-        let waited = asked.and_then(|(service, wanted, within)| {
+        let waited = asked.and_then(|(wanted, within)| {
             let runtime = runtime::for_callers()?;
-            Ok(gil::release(py, || {
-                runtime.block_on(service.wait_for(&wanted, within))
-            }))
+            let waited = |waited| match waited {
+                Err(AttachError::NotSeen(too_few)) => Ok(Err(too_few)),
+                waited => waited.map(Ok),
+            };
+            self.with(
+                py,
+                |here| {
+                    waited(
+                        runtime
+                            .block_on(here.wait_for(&wanted, within))
+                            .map_err(AttachError::from),
+                    )
+                },
+                |there| waited(there.wait_for(&wanted, within)),
+            )
         });
         entry(py, || match waited? {
             Ok(requests) => Ok(all_recorded(py, &requests)?.into_any()),
@@ -174,36 +229,54 @@ impl NativeSandbox {
 
     /// Forgets the requests so far.
     fn clear_requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(|sandbox| sandbox.clear_requests()))
+        let done = self.with(
+            py,
+            |here| {
+                here.clear_requests();
+                Ok(())
+            },
+            AttachedSandbox::clear_requests,
+        );
+        entry(py, || done)
     }
 
     /// Makes something go wrong with future requests: a fault, as JSON.
     fn fail_next<'py>(&self, py: Python<'py>, fault: &str) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            self.with(|sandbox| Fault::from_json(fault).and_then(|fault| sandbox.fail_next(fault)))?
-                .map_err(|error| Failure::Value(error.to_string()))
-        })
+        let added = self.with(
+            py,
+            |here| Ok(here.fail_next(Fault::from_json(fault)?)?),
+            |there| there.fail_next(Fault::from_json(fault)?),
+        );
+        entry(py, || added)
     }
 
     /// The faults that are still to happen, each as the object that the interface over HTTP shows.
     fn faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            let faults = self.with(|sandbox| sandbox.faults())?;
-            Ok(json::value(py, &json_of(&faults)?)?)
-        })
+        let faults = self.with(py, |here| Ok(here.faults()), AttachedSandbox::faults);
+        entry(py, || Ok(json::value(py, &json_of(&faults?)?)?))
     }
 
     /// Removes every fault that has not happened as often as it should.
     fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(|sandbox| sandbox.clear_faults()))
+        let done = self.with(
+            py,
+            |here| {
+                here.clear_faults();
+                Ok(())
+            },
+            AttachedSandbox::clear_faults,
+        );
+        entry(py, || done)
     }
 
     /// Adds a deal, a JSON text; one with the same id is replaced.
-    fn insert_deal<'py>(&self, py: Python<'py>, json: String) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || {
-            self.with(|sandbox| sandbox.insert_deal(json))?
-                .map_err(|error| Failure::Config(error.to_string()))
-        })
+    fn insert_deal<'py>(&self, py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+        let inserted = self.with(
+            py,
+            |here| Ok(here.insert_deal(json)?),
+            |there| there.insert_deal(json),
+        );
+        entry(py, || inserted)
     }
 
     /// Accepts these service keys from now on, and no others.
@@ -215,14 +288,28 @@ impl NativeSandbox {
         entry(py, || {
             let keys = keys.iter().map(|key| text("a service key", &key));
             let keys = keys.collect::<Outcome<Vec<_>>>()?;
-            self.with(|sandbox| sandbox.accept_keys(keys))?
-                .map_err(|error| Failure::Config(error.to_string()))
+            match self.reached()? {
+                Reached::Here(service) => service
+                    .accept_keys(keys)
+                    .map_err(|error| Failure::Config(error.to_string())),
+                Reached::There(_) => Err(Failure::Config(
+                    "a server finds an attached sandbox by its key, which cannot change".to_owned(),
+                )),
+            }
         })
     }
 
     /// Restores the initial state: no agents, the deals that the server started with, no faults and no requests.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        entry(py, || self.with(|sandbox| sandbox.reset()))
+        let done = self.with(
+            py,
+            |here| {
+                here.reset();
+                Ok(())
+            },
+            AttachedSandbox::reset,
+        );
+        entry(py, || done)
     }
 
     /// Stops the server at once.
@@ -235,21 +322,44 @@ impl NativeSandbox {
 }
 
 impl NativeSandbox {
-    fn lock(&self) -> MutexGuard<'_, Option<Sandbox>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Kind>> {
         self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&Sandbox) -> T) -> Outcome<T> {
-        if self.process != process::id() {
-            return Err(Failure::Runtime(
-                "this sandbox runs in another process, which this one was forked from".to_owned(),
-            ));
-        }
+    /// What calls go to, which nobody has to wait for meanwhile.
+    fn reached(&self) -> Outcome<Reached> {
         match &*self.lock() {
-            Some(sandbox) => Ok(look(sandbox)),
+            Some(Kind::Started(_)) if self.process != process::id() => Err(Failure::Runtime(
+                "this sandbox runs in another process, which this one was forked from".to_owned(),
+            )),
+            Some(Kind::Started(sandbox)) => Ok(Reached::Here(Service::clone(sandbox))),
+            Some(Kind::Attached(sandbox)) => Ok(Reached::There(Arc::clone(sandbox))),
             None => Err(Failure::Runtime("this sandbox is closed".to_owned())),
         }
     }
+
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        here: impl FnOnce(&Service) -> Result<T, AttachError> + Send,
+        there: impl FnOnce(&AttachedSandbox) -> Result<T, AttachError> + Send,
+    ) -> Outcome<T> {
+        let reached = self.reached()?;
+        let done = gil::release(py, move || match reached {
+            Reached::Here(service) => here(&service),
+            Reached::There(sandbox) => there(&sandbox),
+        });
+        done.map_err(|error| match error {
+            AttachError::Fault(_) => Failure::Value(error.to_string()),
+            AttachError::Deal(_) => Failure::Config(error.to_string()),
+            _ => Failure::Runtime(error.to_string()),
+        })
+    }
+}
+
+enum Reached {
+    Here(Service),
+    There(Arc<AttachedSandbox>),
 }
 
 /// What the sandbox reports can always be written.

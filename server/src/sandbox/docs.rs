@@ -30,13 +30,12 @@ files! {
     "style.css" CSS;
     "icon.svg" SVG;
     "main.js" SCRIPT;
-    "operations.js" SCRIPT;
     "journal.js" SCRIPT;
     "faults.js" SCRIPT;
-    "presets.js" SCRIPT;
-    "schema.js" SCRIPT;
     "json.js" SCRIPT;
     "sandbox.js" SCRIPT;
+    "send.js" SCRIPT;
+    "store.js" SCRIPT;
     "element.js" SCRIPT;
 }
 

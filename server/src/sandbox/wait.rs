@@ -65,6 +65,63 @@ impl Wanted {
             && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
             && self.status.is_none_or(|only| status == Some(only))
     }
+
+    /// Whether the request is one of them, and was dealt with.
+    fn counts(&self, request: &RecordedRequest) -> bool {
+        request.is_done && self.selects(request)
+    }
+
+    /// Those of these requests, if there are enough.
+    pub(crate) fn find(
+        &self,
+        requests: Vec<RecordedRequest>,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        let found: Vec<_> = requests
+            .iter()
+            .filter(|request| self.counts(request))
+            .cloned()
+            .collect();
+        if found.len() >= self.count {
+            return Ok(found);
+        }
+        let mut seen = BTreeMap::<String, usize>::new();
+        for request in &requests {
+            let status = (request.status.as_ref()).map_or("without a response", StatusCode::as_str);
+            let what = format!("{} {} {status}", request.method, request.path_template());
+            *seen.entry(what).or_default() += 1;
+        }
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(what, count)| format!("{count} × {what}"))
+            .collect();
+        Err(NotSeen(format!(
+            "{} of {} requests came in time; the sandbox has seen {}",
+            found.len(),
+            self.count,
+            if seen.is_empty() {
+                "none".to_owned()
+            } else {
+                seen.join(", ")
+            },
+        )))
+    }
+
+    /// The query that has the interface wait for them.
+    pub(crate) fn query(&self, within: Duration) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("wait", &within.as_secs_f64().to_string());
+        query.append_pair("count", &self.count.to_string());
+        let status = self.status.map(|status| status.to_string());
+        let only = [
+            ("method", &self.method),
+            ("path", &self.path),
+            ("status", &status),
+        ];
+        for (name, value) in only {
+            query.append_pair(name, value.as_deref().unwrap_or_default());
+        }
+        query.finish()
+    }
 }
 
 /// Fewer requests came than a test waited for. It says which did, by their methods, the templates of their paths, and their
@@ -79,7 +136,7 @@ impl Journal {
         loop {
             // From here on, nothing that comes is missed.
             let changed = self.changed.notified();
-            if self.dealt_with(wanted).len() >= wanted.count {
+            if self.filtered(|request| wanted.counts(request)).len() >= wanted.count {
                 return;
             }
             changed.await;
@@ -94,33 +151,6 @@ impl Journal {
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
         // What came at the last moment has come.
         let _ = timeout(within, self.wait(wanted)).await;
-        let found = self.dealt_with(wanted);
-        if found.len() >= wanted.count {
-            return Ok(found);
-        }
-        let mut seen = BTreeMap::<String, usize>::new();
-        for request in self.requests() {
-            let status = (request.status.as_ref()).map_or("without a response", StatusCode::as_str);
-            let what = format!("{} {} {status}", request.method, request.path_template());
-            *seen.entry(what).or_default() += 1;
-        }
-        let seen: Vec<_> = seen
-            .iter()
-            .map(|(what, count)| format!("{count} × {what}"))
-            .collect();
-        Err(NotSeen(format!(
-            "{} of {} requests came in time; the sandbox has seen {}",
-            found.len(),
-            wanted.count,
-            if seen.is_empty() {
-                "none".to_owned()
-            } else {
-                seen.join(", ")
-            },
-        )))
-    }
-
-    fn dealt_with(&self, wanted: &Wanted) -> Vec<RecordedRequest> {
-        self.filtered(|request| request.is_done && wanted.selects(request))
+        wanted.find(self.requests())
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import urllib.request
@@ -52,7 +53,7 @@ class Sandbox:
 class Visit:
     """A page that is watched: everything it writes to the console or requests from another host is recorded."""
 
-    def __init__(self, page: Page, sandbox: Sandbox) -> None:
+    def __init__(self, page: Page, sandbox: Sandbox, query: str) -> None:
         self.page = page
         self.sandbox = sandbox
         self.complaints: list[str] = []
@@ -61,17 +62,23 @@ class Visit:
         page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
         page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
         page.on("request", self._on_request)
-        page.goto(f"{sandbox.url}/__sandbox/docs")
+        page.goto(f"{sandbox.url}/__sandbox/docs{query}")
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        # If a request of /v1 failed or got no response, that is what a test asked for.
-        provoked = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
+        # If a request of /v1 failed or got no response, or a deal was refused, that is what a test asked for.
+        provoked = message.text.startswith("Failed to load resource") and re.search(
+            "/v1/|/deals/", message.location["url"]
+        )
         if message.type in ("error", "warning") and not provoked:
             self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith(self.sandbox.url):
             self.elsewhere.append(request.url)
+
+    def panel(self, name: str) -> None:
+        """Shows a panel."""
+        self.page.get_by_role("navigation").get_by_role("link", name=name).click()
 
     def options(self, operation: str) -> None:
         """Unfolds the options of a form."""
@@ -122,15 +129,15 @@ def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """Opens the page of a sandbox. By the end of the test, no page may have complained or called another host."""
+def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Callable[..., Visit]]:
+    """Opens the page of a sandbox, which outlives it. By the end of the test, no page may have complained or called another host."""
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
-    def open_page(sandbox: Sandbox, **options: Any) -> Visit:
+    def open_page(sandbox: Sandbox, query: str = "", **options: Any) -> Visit:
         options = {"viewport": {"width": 1280, "height": 900}, **options}
         contexts.append(browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options))
-        visits.append(Visit(contexts[-1].new_page(), sandbox))
+        visits.append(Visit(contexts[-1].new_page(), sandbox, query))
         return visits[-1]
 
     yield open_page

@@ -16,20 +16,21 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 
 def rows(page: Page) -> list[str]:
     """What the journal shows, with each request on one line."""
-    return [" ".join(row.split()) for row in page.locator("#requests summary").all_inner_texts()]
+    return [" ".join(row.split()) for row in page.locator("#journal summary").all_inner_texts()]
 
 
 def test_it_shows_what_openapi_json_says(page: Page) -> None:
     expect(page.get_by_role("heading", name="POST /v1/agents")).to_be_visible()
     expect(page.get_by_role("heading", name="GET /v1/deals/{id}")).to_be_visible()
     create = page.locator("#createAgent")
+    create.get_by_text("Description").click()
     create.get_by_text("Fields of the body").click()
     schema = create.get_by_label("JSON Schema")
     for text in ('"first_name": {', '"maxLength": 255', '"COLLECTIVE_ADMIN"', '"onboardingComplete": {'):
         expect(schema).to_contain_text(text)
 
     retrieve = page.locator("#retrieveDeal")
-    retrieve.get_by_text("Responses", exact=True).click()
+    retrieve.get_by_text("Description").click()
     retrieve.locator("summary", has_text="200").click()
     expect(retrieve.get_by_label("JSON Schema")).to_contain_text('"percent_of_commission": {')
     for status in ("400", "401", "404"):
@@ -41,8 +42,8 @@ def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
     page.locator("#createAgent-sample").select_option("With a role and its scope")
     assert visit.send("createAgent").startswith("201 Created, ")
     expect(page.get_by_label("Body of the response")).to_contain_text('"id": "a_1"')
-    expect(page.locator("#requests summary")).to_have_count(1)
-    assert rows(page)[0].startswith("POST /v1/agents 201 ")
+    expect(page.locator("#journal summary")).to_have_count(1)
+    assert rows(page)[0].split(" ", 1)[1].startswith("POST /v1/agents 201 ")
     [agent] = sandbox.call("GET", "/__sandbox/agents")["agents"]
     assert (agent["agent"]["id"], agent["sent"]["email"]) == ("a_1", "grace@example.com")
 
@@ -62,9 +63,9 @@ def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> No
     sandbox.call("PUT", "/__sandbox/deals/a%2Fb%20%C3%A9", deal)
     page.locator("#retrieveDeal-id").fill("a/b é")
     assert visit.send("retrieveDeal").startswith(f"200 OK, {len(deal.encode())} bytes, ")
-    assert page.get_by_label("Body of the response").inner_text() == (
-        '{\n  "id": "a/b é",\n  "application": {\n    "requested_amount": 10.10\n  },\n  "quotes": [],\n'
-        '  "x": 123456789012345678901234567.0,\n  "y": "\\u00e9{[,"\n}'
+    assert page.get_by_label("Body of the response").text_content() == (
+        '{\n  "id": "a/b é",\n  "application": {"requested_amount": 10.10},\n  "quotes": [],\n'
+        '  "x": 123456789012345678901234567.0,\n  "y": "\\u00e9{[,"\n}\n'
     )
 
     visit.options("retrieveDeal")
@@ -84,13 +85,13 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     visit.send("retrieveDeal")
     # What another program does shows up without any action.
     sandbox.call("GET", "/v1/deals/d_2?from=elsewhere", x_service_key="sandbox-key", x_tenant="7")
-    expect(page.locator("#requests summary")).to_have_count(3)
-    assert [row.rsplit(" ", 2)[0] for row in rows(page)] == [
+    expect(page.locator("#journal summary")).to_have_count(3)
+    assert [row.split(" ", 1)[1].rsplit(" ", 2)[0] for row in rows(page)] == [
         "GET /v1/deals/d_2?from=elsewhere 200",
         "GET /v1/deals/d_1 200",
         "POST /v1/agents 201",
     ]
-    opened = page.locator("#requests li").first
+    opened = page.locator("#journal li").first
     opened.locator("summary").click()
     command = opened.get_by_label("Command that repeats it")
     expect(command).to_contain_text(f"'{sandbox.url}/v1/deals/d_2?from=elsewhere'")
@@ -100,25 +101,25 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     assert page.evaluate("navigator.clipboard.readText()") == command.inner_text()
     expect(opened.locator(".pairs > div", has_text="x-service-key")).to_contain_text("<redacted>")
 
-    filter = page.get_by_label("Filter")
+    filter = page.get_by_label("Filter", exact=True)
     filter.fill("POST 201")
     expect(page.get_by_text("1 of 3 requests")).to_be_visible()
-    assert rows(page)[0].startswith("POST /v1/agents 201")
+    assert rows(page)[0].split(" ", 1)[1].startswith("POST /v1/agents 201")
     visit.send("createAgent")
     expect(page.get_by_text("2 of 4 requests")).to_be_visible()
     filter.fill("d_2 elsewhere")
-    expect(page.locator("#requests summary")).to_have_count(1)
+    expect(page.locator("#journal summary")).to_have_count(1)
     filter.fill("")
-    expect(page.locator("#requests summary")).to_have_count(4)
+    expect(page.locator("#journal summary")).to_have_count(4)
 
     page.get_by_role("button", name="Clear").click()
-    expect(page.locator("#requests summary")).to_have_count(0)
+    expect(page.locator("#journal summary")).to_have_count(0)
     assert sandbox.call("GET", "/__sandbox/requests")["requests"] == []
     # Another program can clear it, too.
     visit.send("retrieveDeal")
-    expect(page.locator("#requests summary")).to_have_count(1)
+    expect(page.locator("#journal summary")).to_have_count(1)
     sandbox.call("POST", "/__sandbox/reset", "{}")
-    expect(page.locator("#requests summary")).to_have_count(0)
+    expect(page.locator("#journal summary")).to_have_count(0)
 
 
 def test_of_many_requests_the_newest_are_shown(visit: Visit, sandbox: Sandbox) -> None:
@@ -126,9 +127,9 @@ def test_of_many_requests_the_newest_are_shown(visit: Visit, sandbox: Sandbox) -
     for number in range(105):
         sandbox.call("GET", f"/v1/deals/d_1?number={number}", x_service_key="sandbox-key")
     expect(page.get_by_text("105 requests, the newest 100 shown")).to_be_visible()
-    expect(page.locator("#requests summary")).to_have_count(100)
+    expect(page.locator("#journal summary")).to_have_count(100)
     assert "number=104 " in rows(page)[0]
-    page.get_by_label("Filter").fill("number=0")
+    page.get_by_label("Filter", exact=True).fill("number=0")
     expect(page.get_by_text("1 of 105 requests")).to_be_visible()
     assert "number=0 " in rows(page)[0]
 
@@ -139,13 +140,13 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
     faults.get_by_label("What goes wrong").select_option("503, Retry-After 1")
     faults.get_by_label("For").select_option("POST /v1/agents")
     faults.get_by_label("Times").fill("2")
-    faults.get_by_role("button", name="Add fault").click()
+    faults.get_by_role("button", name="Add", exact=True).click()
     listed = faults.get_by_role("listitem")
     for text in ("status=503", "method=POST", "path=/v1/agents", "times=2", "played 0"):
         expect(listed).to_contain_text(text)
     assert visit.send("retrieveDeal").startswith("200 OK")
     assert visit.send("createAgent").startswith("503 Service Unavailable")
-    expect(page.locator("#requests summary").first).to_contain_text("status=503; retry_after=1")
+    expect(page.locator("#journal summary").first).to_contain_text("status=503; retry_after=1")
     expect(listed).to_contain_text("played 1")
     listed.get_by_role("button", name="Remove").click()
     expect(listed).to_have_count(0)
@@ -153,7 +154,7 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
     assert sandbox.call("GET", "/__sandbox/faults")["faults"] == []
 
     faults.get_by_label("Times").fill("")
-    faults.get_by_role("button", name="Add fault").click()
+    faults.get_by_role("button", name="Add", exact=True).click()
     expect(listed).to_contain_text("times without end")
     # A seed that does not fit in a JavaScript number.
     sandbox.call("POST", "/__sandbox/faults", '{"garbage": true, "probability": 0.5, "seed": 18446744073709551615}')
@@ -165,50 +166,166 @@ def test_what_becomes_of_a_delayed_request_is_shown(visit: Visit, sandbox: Sandb
     # With enough delay for the page, which reads the journal every other second, to see it in flight.
     sandbox.call("POST", "/__sandbox/faults", '{"delay": 8, "method": "GET", "path": "/v1/deals/{id}"}')
     page.locator("#retrieveDeal").get_by_role("button", name="Send").click()
-    expect(page.locator("#requests summary")).to_contain_text(["no response"])
+    expect(page.locator("#journal summary")).to_contain_text(["no response"])
     visit.send("createAgent")
     assert "200" in visit.outcome("retrieveDeal")
-    expect(page.locator("#requests summary").last).to_contain_text("200")
-    assert [row.split()[2] for row in rows(page)] == ["201", "200"]
+    expect(page.locator("#journal summary").last).to_contain_text("200")
+    assert [row.split()[3] for row in rows(page)] == ["201", "200"]
 
 
-def test_every_fault_of_the_page_is_one(visit: Visit, sandbox: Sandbox) -> None:
+def add_fault(page: Page, preset: str) -> None:
+    page.get_by_label("What goes wrong").select_option(preset)
+    # Without end, because a browser repeats a request whose connection broke.
+    page.get_by_label("Times").fill("")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator("#fault-status")).to_have_text("Added.")
+
+
+def remove_fault(page: Page) -> None:
+    page.get_by_role("button", name="Remove").click()
+    expect(page.locator("#fault-list li")).to_have_count(0)
+
+
+def test_every_fault_of_the_page_is_one(visit: Visit) -> None:
     page = visit.page
     presets = page.locator("#fault-preset option").all_inner_texts()
+    assert len(presets) == 10
     for preset in presets:
-        page.get_by_label("What goes wrong").select_option(preset)
-        page.get_by_role("button", name="Add fault").click()
-    expect(page.locator("#fault-list li")).to_have_count(len(presets))
-    sandbox.call("DELETE", "/__sandbox/faults")
-    visit.options("retrieveDeal")
-    options = page.locator("#retrieveDeal-fault option").evaluate_all("all => all.map(option => option.value)")
-    for fault in filter(None, options):
-        if "stall" not in fault and "delay" not in fault:  # they have tests of their own
-            page.locator("#retrieveDeal-fault").select_option(fault)
-            assert not visit.send("retrieveDeal").startswith(("200", "400")) or "after-bytes" in fault, fault
+        add_fault(page, preset)
+        if "stall" not in preset and "late" not in preset:  # they have tests of their own
+            assert not visit.send("retrieveDeal").startswith(("200", "400")) or "10 bytes" in preset, preset
+        remove_fault(page)
 
 
 def test_a_response_that_breaks_off_shows_what_came(visit: Visit) -> None:
     page = visit.page
     retrieve = page.locator("#retrieveDeal")
-    visit.options("retrieveDeal")
-    fault = page.locator("#retrieveDeal-fault")
-    fault.select_option("connection reset after 10 bytes of the body")
+    add_fault(page, "connection reset after 10 bytes of the body")
     outcome = visit.send("retrieveDeal")
     assert outcome.startswith("200 OK, broke off after 10 bytes. The browser says: "), outcome
     assert len(retrieve.get_by_label("Body of the response").inner_text()) == 10
+    remove_fault(page)
 
-    fault.select_option("stalls after 10 bytes of the body")
+    add_fault(page, "stalls after 10 bytes of the body")
     retrieve.get_by_role("button", name="Send").click()
     expect(retrieve.get_by_text("Waiting for the response")).to_be_visible()
     # It is in the journal once the response has started.
-    expect(page.locator("#requests summary").first).to_contain_text("stall")
+    expect(page.locator("#journal summary").first).to_contain_text("stall")
     retrieve.get_by_role("button", name="Cancel").click()
     assert "Cancelled" in visit.outcome("retrieveDeal")
     expect(retrieve.get_by_role("button", name="Cancel")).to_be_hidden()
+    remove_fault(page)
 
-    fault.select_option("bytes that are no HTTP")
+    add_fault(page, "bytes that are no HTTP")
     assert visit.send("retrieveDeal").startswith("No response The browser says: ")
+
+
+def test_deals_are_looked_at_added_edited_and_removed(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    visit.panel("Deals")
+    deals = page.locator("#deals")
+    expect(deals.locator("li")).to_have_count(3)
+    deals.locator("summary", has_text="d_1").first.click()
+    expect(deals.locator(".tree").first).to_contain_text('"sale_price": 450000')
+    part = deals.locator(".tree summary", has_text="listing_contract")
+    expect(deals.get_by_text('"side_split"')).to_be_visible()
+    part.click()
+    expect(deals.get_by_text('"side_split"')).to_be_hidden()
+
+    page.get_by_role("button", name="Add …").click()
+    editor = page.get_by_role("dialog", name="A deal")
+    text = editor.get_by_label("The deal as JSON")
+    for wrong, said in (
+        ("{", "the deal: is not strict JSON"),
+        ("{}", "the deal: /id: "),
+        ('{"id": "n/1", "expiry_date": "2024-02-30"}', "the deal: /expiry_date: expected a date YYYY-MM-DD"),
+    ):
+        text.fill(wrong)
+        text.press("Control+Enter")
+        expect(editor.get_by_role("alert")).to_contain_text(said)
+    editor.get_by_text("Fields of a deal").click()
+    expect(editor.get_by_label("JSON Schema")).to_contain_text('"percent_of_commission": {')
+    text.fill('{"id": "n/1", "application": {"requested_amount": 10.10}}')
+    editor.get_by_role("button", name="Save").click()
+    expect(editor).to_be_hidden()
+    found = deals.locator("#found")
+    expect(found.locator(".tree")).to_have_text('{"id": "n/1", "application": {"requested_amount": 10.10}}')
+    expect(deals.locator("li")).to_have_count(4)
+
+    found.get_by_role("button", name="Edit …").click()
+    text.fill(text.input_value().replace("10.10", "10.20"))
+    editor.get_by_role("button", name="Save").click()
+    expect(found.locator(".tree")).to_contain_text("10.20")
+    assert sandbox.call("GET", "/__sandbox/deals/n%2F1")["application"]["requested_amount"] == 10.2
+    found.get_by_role("button", name="Remove").click()
+    expect(deals.locator("li")).to_have_count(3)
+    deals.get_by_label("Id of a deal").fill("n/1")
+    deals.get_by_role("button", name="Find").click()
+    expect(page.get_by_text("This server has no deal with the id in the path.")).to_be_visible()
+
+
+def test_many_deals_are_shown_page_by_page(open_page: Callable[..., Visit], start: Callable[..., Sandbox]) -> None:
+    visit = open_page(start("--generate", "150"))
+    page = visit.page
+    visit.panel("Deals")
+    deals = page.locator("#deals")
+    expect(deals.get_by_text("100 shown, more on the next page")).to_be_visible()
+    deals.get_by_role("button", name="Next page").click()
+    expect(deals.get_by_text("50 shown")).to_be_visible()
+    deals.get_by_role("button", name="First page").click()
+    expect(deals.locator("li")).to_have_count(100)
+    deals.get_by_label("Id of a deal").fill("g_149")
+    deals.get_by_label("Id of a deal").press("Enter")
+    expect(deals.locator("#found .tree")).to_contain_text('"id": "g_149"')
+
+
+def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> None:
+    page = visit.page
+    visit.send("createAgent")
+    visit.panel("Agents")
+    agents = page.locator("#agents")
+    agents.locator("summary", has_text="a_1").click()
+    expect(agents.locator(".tree")).to_contain_text('"sent": {')
+    # What is open stays open when another agent comes.
+    sent = sandbox.call("GET", "/__sandbox/agents")["agents"][0]["sent"]
+    sandbox.call("POST", "/v1/agents", json.dumps(sent), x_service_key="sandbox-key")
+    expect(agents.locator("li")).to_have_count(2)
+    expect(agents.locator(".tree")).to_be_visible()
+
+    page.get_by_role("button", name="Reset …").click()
+    page.keyboard.press("Escape")
+    expect(page.locator("#journal li")).to_have_count(2)
+    page.get_by_role("button", name="Reset …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(page.locator("#journal li")).to_have_count(0)
+    expect(agents.get_by_text("None.")).to_be_visible()
+    assert sandbox.call("GET", "/__sandbox/agents")["agents"] == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_comes_waits_while_somebody_has_scrolled(
+    open_page: Callable[..., Visit], sandbox: Sandbox, width: int
+) -> None:
+    page = open_page(sandbox, viewport={"width": width, "height": 700}).page
+    for number in range(60):
+        sandbox.call("GET", f"/v1/deals/d_1?number={number}", x_service_key="sandbox-key")
+    expect(page.get_by_text("60 requests")).to_be_visible()
+    page.locator("#journal li").nth(50).scroll_into_view_if_needed()
+    sandbox.call("GET", "/v1/deals/d_1?number=60&long=" + "x" * 500, x_service_key="sandbox-key")
+    expect(page.get_by_text("61 requests")).to_be_visible()
+    assert "number=59 " in rows(page)[0]
+    page.get_by_role("button", name="Paused: show 1 new").click()
+    expect(page.locator("#journal li")).to_have_count(61)
+    first, second = (page.locator("#journal .target").nth(at).bounding_box() for at in (0, 1))
+    assert first and second and first["height"] == second["height"], "however long, it is one line"
+    assert rows(page)[0][:12].count(":") == 2, "it begins with the time"
+
+
+def test_a_world_is_that_of_the_address(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
+    visit = open_page(sandbox, query="?world=sandbox-key")
+    with visit.page.expect_request("**/__sandbox/requests?*world=sandbox-key*"):
+        assert visit.send("retrieveDeal").startswith("200 OK")
+    visit.complaints.clear()
 
 
 def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screenshots: Path) -> None:
@@ -227,11 +344,11 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     expect(response).to_contain_text('"last_name": "\\u202e</pre><script>alert(2)</script>"')
     hostile = {"x-service-key": "sandbox-key", "x-tenant": HOSTILE, "x-request-id": "<b>id</b>"}
     sandbox.call("GET", "/v1/deals/d_1?'onload=alert(3)&long=" + "x" * 3_000, **hostile)
-    expect(page.locator("#requests summary")).to_have_count(2)
-    for row in page.locator("#requests summary").all():
+    expect(page.locator("#journal summary")).to_have_count(2)
+    for row in page.locator("#journal summary").all():
         row.click()
     expect(page.get_by_label("Command that repeats it").last).to_contain_text("\\u202e</pre>")
-    expect(page.locator("#requests .pairs > div", has_text="x-tenant")).to_contain_text(HOSTILE)
+    expect(page.locator("#journal .pairs > div", has_text="x-tenant")).to_contain_text(HOSTILE)
     expect(page.get_by_label("Body of the request")).to_contain_text("<script>alert(2)</script>")
     sandbox.call(
         "POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "retry_after": "<b>bold</b>"})
@@ -262,12 +379,12 @@ def test_the_policy_forbids_markup_and_other_hosts(
 def test_the_keyboard_is_enough(visit: Visit) -> None:
     page = visit.page
 
-    def tab_to(name: str, key: str = "Tab") -> None:
+    def tab_to(name: str, key: str = "Tab", selector: str = "*") -> None:
         """Presses `key` until the element with this name has focus. Wherever the focus is, it must be visible."""
-        for _ in range(60):
+        for _ in range(90):
             page.keyboard.press(key)
             focused = page.evaluate(
-                """() => {
+                """selector => {
                     const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
                     const { width, top, bottom } = document.activeElement.getBoundingClientRect();
                     const element = document.activeElement;
@@ -275,70 +392,112 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
                         name: element.getAttribute("aria-label") ?? element.labels?.[0]?.innerText ?? element.innerText,
                         outline: outlineStyle !== "none" && outlineWidth !== "0px",
                         inView: width > 0 && bottom > 0 && top < innerHeight,
+                        fits: element.matches(selector),
                     };
-                }"""
+                }""",
+                selector,
             )
             assert focused["outline"] and focused["inView"], focused
-            if focused["name"].startswith(name):
+            if focused["name"].startswith(name) and focused["fits"]:
                 return
         raise AssertionError(f"the keyboard does not reach {name}")
 
     page.locator("#retrieveDeal").wait_for()
     tab_to("Service key")
+    tab_to("id")
+    page.keyboard.type("d_2")
+    page.keyboard.press("Enter")
+    assert visit.outcome("retrieveDeal").startswith("200")
+    tab_to("Headers")
+    page.keyboard.press("Enter")
+    expect(page.locator("#retrieveDeal .response dd").first).to_be_visible()
     tab_to("Sample")
     page.keyboard.press("ArrowDown")
     tab_to("Body")
     page.keyboard.press("Control+a")
     page.keyboard.type('{"email": "kay@example.com", "first_name": "Kay", "last_name": "Board", "profile": {}}')
-    tab_to("Send")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     assert visit.outcome("createAgent").startswith("201")
-    tab_to("Headers")
-    page.keyboard.press("Enter")
-    expect(page.locator("#createAgent .response dd").first).to_be_visible()
-    tab_to("Body of the response")
-    tab_to("id")
-    page.keyboard.type("d_2")
-    page.keyboard.press("Enter")
-    assert visit.outcome("retrieveDeal").startswith("200")
-    tab_to("Filter")
-    page.keyboard.type("post")
-    expect(page.locator("#requests summary")).to_have_count(1)
-    tab_to("POST")
-    page.keyboard.press("Space")
-    expect(page.get_by_label("Body of the request")).to_contain_text("Kay")
     tab_to("What goes wrong")
-    tab_to("Add fault")
+    tab_to("Add")
     page.keyboard.press("Enter")
     expect(page.locator("#fault-list li")).to_have_count(1)
-    tab_to("Remove", "Shift+Tab")
+    tab_to("Remove")
     page.keyboard.press("Enter")
     expect(page.locator("#fault-list li")).to_have_count(0)
     expect(page.locator("#faults-heading")).to_be_focused()
+    tab_to("Filter")
+    page.keyboard.type("post")
+    expect(page.locator("#journal summary")).to_have_count(1)
+    tab_to("", "Tab", "#journal summary")
+    page.keyboard.press("Space")
+    expect(page.get_by_label("Body of the request")).to_contain_text("Kay")
+    tab_to("Deals", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#deals li")).to_have_count(3)
+    tab_to("Add …")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("The deal as JSON")).to_be_focused()
+    page.keyboard.press("Control+a")
+    page.keyboard.type('{"id": "typed"}')
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#deals li")).to_have_count(4)
+    page.keyboard.press("Escape")
+    tab_to("Agents", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#agents li")).to_have_count(1)
+    tab_to("Reset …", "Shift+Tab")
+    page.keyboard.press("Enter")
+    tab_to("Cancel")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("width", [1440, 768, 390])
 def test_it_reads_well(
     open_page: Callable[..., Visit], sandbox: Sandbox, screenshots: Path, scheme: str, width: int
 ) -> None:
-    visit = open_page(sandbox, viewport={"width": width, "height": 900 if width > 360 else 740}, color_scheme=scheme)
+    visit = open_page(sandbox, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = visit.page
-    visit.send("createAgent")
+    sandbox.call(
+        "POST", "/__sandbox/faults", '{"status": 503, "retry_after": 1, "times": 2, "method": "POST", "after": 9}'
+    )
+    for number in range(20):
+        sandbox.call("GET", f"/v1/deals/d_1?number={number}&long={'x' * 20 * number}", x_service_key="sandbox-key")
+
+    def look(name: str, unfold: str = "details") -> None:
+        page.evaluate(f"for (const one of [...document.querySelectorAll('{unfold}')].slice(0, 9)) one.open = true")
+        screenshot(page, screenshots, f"{scheme}-{width}-{name}")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width, name
+        findings = Axe().run(page)
+        assert findings.violations_count == 0, f"{name}: {findings.generate_report()}"
+
+    expect(page.locator("#journal li")).to_have_count(20)
+    look("requests", "#journal li:first-child details")
+    visit.panel("Send")
     page.locator("#retrieveDeal-id").fill("d_404")
     visit.send("retrieveDeal")
-    page.get_by_role("button", name="Add fault").click()
-    expect(page.locator("#fault-list li")).to_have_count(1)
-    page.locator("#requests summary").first.click()
-    screenshot(page, screenshots, f"{scheme}-{width}")
-    # Everything is unfolded, but only the successes among the many responses: the others all look alike.
-    page.evaluate(
-        "for (const it of document.querySelectorAll('details')) it.open = !it.querySelector(':scope > summary > .s4, :scope > summary > .s5')"
-    )
-    screenshot(page, screenshots, f"{scheme}-{width}-open")
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
-    findings = Axe().run(page)
-    assert findings.violations_count == 0, findings.generate_report()
+    visit.send("createAgent")
+    look("send", "#send details")
+    for panel in ("Deals", "Agents"):
+        visit.panel(panel)
+        page.locator(f"#{panel.lower()} li").first.wait_for()
+        look(panel.lower(), f"#{panel.lower()} details")
+    visit.panel("Deals")
+    page.get_by_role("button", name="Edit …").first.click()
+    page.get_by_label("The deal as JSON").fill("{}")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("/id")
+    look("editor")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Reset …").click()
+    look("reset", "dialog[open] details")
+    page.keyboard.press("Escape")
+    if width < 1024:
+        visit.panel("Faults")
+        expect(page.locator("#fault-list li")).to_be_visible()
+        look("faults")
 
 
 def test_a_chosen_key_is_never_in_the_page(
@@ -356,7 +515,7 @@ def test_a_chosen_key_is_never_in_the_page(
     page.get_by_label("Service key").fill("chosen-key")
     page.get_by_label("Sandbox token").fill("chosen-key")
     page.get_by_label("Sandbox token").press("Enter")
-    expect(page.locator("#requests summary")).to_have_count(1)
+    expect(page.locator("#journal summary")).to_have_count(1)
     assert visit.send("retrieveDeal").startswith("200 OK")
     # These are expected: the sandbox refused twice, once for the page and once after the request that failed.
     assert all("401 (Unauthorized)" in text and "/__sandbox/requests" in text for text in visit.complaints)
@@ -367,14 +526,14 @@ def test_it_finds_a_sandbox_that_started_anew(visit: Visit, start: Callable[...,
     page = visit.page
     for _ in range(3):
         visit.send("retrieveDeal")
-    expect(page.locator("#requests summary")).to_have_count(3)
+    expect(page.locator("#journal summary")).to_have_count(3)
     port = int(visit.sandbox.url.rsplit(":", 1)[1])
     visit.sandbox.stop()
     expect(page.get_by_text("The sandbox does not respond.")).to_be_visible()
     again = start(port=port)
     again.call("GET", "/v1/deals/d_2", x_service_key="sandbox-key")
-    expect(page.locator("#requests summary")).to_have_count(1)
-    assert rows(page)[0].startswith("GET /v1/deals/d_2 200")
+    expect(page.locator("#journal summary")).to_have_count(1)
+    assert rows(page)[0].split(" ", 1)[1].startswith("GET /v1/deals/d_2 200")
     visit.complaints = [text for text in visit.complaints if "ERR_CONNECTION_REFUSED" not in text]
 
 
@@ -384,7 +543,7 @@ def test_it_works_whatever_the_reading(
 ) -> None:
     visit = open_page(start("--reading", reading))
     assert visit.send("retrieveDeal").startswith("200 OK")
-    expect(visit.page.locator("#requests summary")).to_have_count(1)
+    expect(visit.page.locator("#journal summary")).to_have_count(1)
 
 
 def screenshot(page: Page, folder: Path, name: str) -> None:

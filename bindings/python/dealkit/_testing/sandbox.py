@@ -138,6 +138,46 @@ class Sandbox:
         del given["self"]
         self._native = _start(given)
 
+    @classmethod
+    @sealed
+    def attach(
+        cls,
+        url: str,
+        *,
+        admin_token: str | None = None,
+        service_key: str | None = None,
+        reading: str | None = None,
+        strict: bool | None = None,
+    ) -> Self:
+        """A world of its own on a server that runs elsewhere, started with ``dealkit-server --worlds 'test-*'``.
+
+        It has the methods of a sandbox, and sees and changes nothing of what other tests do on that server at the same time.
+        It ends when it is closed or when its ``with`` block is left.
+
+        >>> with Sandbox(worlds="test-*") as server:  # in place of: dealkit-server --worlds 'test-*'
+        ...     with Sandbox.attach(server.url) as one, Sandbox.attach(server.url) as other:
+        ...         one.insert_deal({"id": "mine"})
+        ...         one.fail_next(status=503)
+        ...         print(one.service_key != other.service_key, len(one.faults), len(other.faults))
+        True 1 0
+
+        Args:
+            url: The server, such as ``http://127.0.0.1:8080``.
+            admin_token: The server's ``--admin-token`` or, if it has none, the service key that was chosen for it.
+            service_key: The key of the world. Default: one that the server makes up.
+            reading: How the specification is interpreted in this world. Default: as the server does.
+            strict: Whether undocumented fields are violations in this world. Default: as the server does.
+
+        Raises:
+            ConfigError: The server cannot be reached, lets nobody in without the token, or has no such world or no room for
+                another one.
+        """
+        given = {**locals()}
+        del given["cls"]
+        sandbox = object.__new__(cls)
+        sandbox._native = unwrap(_native.attach_sandbox(given))
+        return sandbox
+
     @property
     def url(self) -> str:
         """The base URL for a client, such as ``http://127.0.0.1:40123``."""
@@ -308,7 +348,7 @@ class Sandbox:
         unwrap(self._native.reset())
 
     def close(self) -> None:
-        """Stops the server at once."""
+        """Stops the server at once, or ends the world that was attached to."""
         self._native.close()
 
     def __enter__(self) -> Self:

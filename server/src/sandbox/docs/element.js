@@ -25,15 +25,12 @@ export function field(label, control, hint) {
 
 /** Paragraphs of text with `code` and **bold**: as much of Markdown as openapi.json has. */
 export function prose(text = "") {
-  return text.split("\n\n").map((paragraph) => element("p", {}, ...inline(paragraph)));
-}
-
-/** The same within a line. */
-export function inline(text) {
-  return text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
-    if (part.startsWith("`")) return element("code", {}, part.slice(1, -1));
-    if (part.startsWith("**")) return element("strong", {}, part.slice(2, -2));
-    return part;
+  return text.split("\n\n").map((paragraph) => {
+    const parts = paragraph.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+      if (part.startsWith("`")) return element("code", {}, part.slice(1, -1));
+      return part.startsWith("**") ? element("strong", {}, part.slice(2, -2)) : part;
+    });
+    return element("p", {}, ...parts);
   });
 }
 
@@ -50,20 +47,21 @@ export function folded(summary, contents) {
   return made;
 }
 
-/** A button that copies what `text()` returns; nothing where the browser has no clipboard (plain http elsewhere). */
+/** A button that does something. */
+export function button(label, onClick, attributes = {}) {
+  const made = element("button", { type: "button", ...attributes }, label);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+/** A button that copies a text; nothing where the browser has no clipboard (plain http elsewhere). */
 export function copyButton(label, text) {
   if (!navigator.clipboard) return "";
-  const button = element("button", { type: "button" }, label);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text());
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Not allowed";
-    }
+  const made = button(label, async () => {
+    await navigator.clipboard.writeText(text).then(() => (made.textContent = "Copied"), () => (made.textContent = "Not allowed"));
   });
-  button.addEventListener("blur", () => (button.textContent = label));
-  return button;
+  made.addEventListener("blur", () => (made.textContent = label));
+  return made;
 }
 
 /** Names and values, such as headers. */

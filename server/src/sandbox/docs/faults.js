@@ -1,16 +1,26 @@
 // The faults that are to happen: a list, and a form that adds one.
 
-import { element, plain } from "./element.js";
-import { PRESETS } from "./presets.js";
+import { button, element, plain } from "./element.js";
+import { get, line, parse } from "./json.js";
 import { call } from "./sandbox.js";
 
-const form = document.getElementById("add-fault");
-const list = document.getElementById("fault-list");
-const heading = document.getElementById("faults-heading");
-const preset = document.getElementById("fault-preset");
-const operation = document.getElementById("fault-operation");
-const times = document.getElementById("fault-times");
-const status = document.getElementById("fault-status");
+/** Each as POST /__sandbox/faults takes it. */
+const PRESETS = [
+  ["503, Retry-After 1", { status: 503, retry_after: 1 }],
+  ["429, Retry-After 1", { status: 429, retry_after: 1 }],
+  ["500", { status: 500 }],
+  ["2 seconds late", { delay: 2 }],
+  ["connection reset before the response", { cut: "before-head" }],
+  ["connection reset within the head", { cut: "in-head" }],
+  ["connection reset after 10 bytes of the body", { cut: "after-bytes:10" }],
+  ["stalls after 10 bytes of the body", { cut: "after-bytes:10", how: "stall" }],
+  ["bytes that are no HTTP", { garbage: true }],
+  ["acted on, but the response is lost", { act_then_reset: true }],
+];
+
+const [form, list, heading, preset, operation, times, status] = [
+  "add-fault", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
+].map((id) => document.getElementById(id));
 
 /** The list as it was read last. */
 let shown = "";
@@ -18,13 +28,12 @@ let shown = "";
 /** Makes the form, which adds faults for these operations. */
 export function startFaults(operations) {
   preset.append(...PRESETS.map(([label], index) => element("option", { value: index }, label)));
-  const targets = operations.map(({ method, path }, index) => element("option", { value: index }, `${method} ${path}`));
-  operation.append(...targets);
+  operation.append(...operations.map(({ method, path }, index) => element("option", { value: index }, `${method} ${path}`)));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const [, fault] = PRESETS[preset.value];
     const { method, path } = operations[operation.value] ?? {};
-    change({ method: "POST", body: { ...fault, method, path, times: times.value ? Number(times.value) : null } }, "", "Added.");
+    const fault = { ...PRESETS[preset.value][1], method, path, times: times.value ? Number(times.value) : null };
+    change("faults", { method: "POST", body: JSON.stringify(fault) }, "Added.");
   });
 }
 
@@ -33,29 +42,33 @@ export async function refreshFaults() {
   const text = await call("faults");
   if (text === shown) return;
   shown = text;
-  // Numbers stay as they are written: a seed may have more digits than a JavaScript number.
-  const { faults } = JSON.parse(text, (_, value, { source } = {}) => (typeof value === "number" ? (source ?? value) : value));
-  list.replaceChildren(...faults.map(row));
+  list.replaceChildren(...get(parse(text), "faults").items.map(([, fault]) => row(fault)));
 }
 
-function row({ id, matched, played, ...fault }) {
-  const words = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-  const text = Object.entries(fault)
-    .map(([name, value]) => (value === null ? `${name} without end` : `${name}=${words(value)}`))
+function row(fault) {
+  const own = ["id", "matched", "played"];
+  const text = fault.items
+    .map(([key, value]) => [JSON.parse(key), value])
+    .filter(([name]) => !own.includes(name))
+    .map(([name, value]) => (value === "null" ? `${name} without end` : `${name}=${words(value)}`))
     .join("; ");
-  const remove = element("button", { type: "button", "aria-label": `Remove ${text}` }, "Remove");
-  remove.addEventListener("click", async () => {
-    await change({ method: "DELETE" }, `/${id}`, "Removed.");
+  const [id, matched, played] = own.map((name) => get(fault, name));
+  const remove = button("Remove", async () => {
+    await change(`faults/${id}`, { method: "DELETE" }, "Removed.");
     // The button is gone: the keyboard goes on from here.
     heading.focus();
-  });
+  }, { "aria-label": `Remove ${text}` });
   const counts = element("span", { class: "quiet" }, `played ${played}, matched ${matched}`);
   return element("li", {}, element("code", {}, plain(text)), counts, remove);
 }
 
-async function change(options, path, done) {
+function words(value) {
+  return value.open || !value.startsWith('"') ? line(value) : JSON.parse(value);
+}
+
+async function change(path, options, done) {
   try {
-    await call(`faults${path}`, options);
+    await call(path, options);
     await refreshFaults();
     status.textContent = done;
   } catch (error) {

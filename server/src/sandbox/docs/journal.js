@@ -10,18 +10,20 @@ const MAX_SHOWN = 100;
 
 const NO_RESPONSE = "no response";
 
-const list = document.getElementById("requests");
-const filter = document.getElementById("filter");
-const status = document.getElementById("journal-status");
+const [list, scroll, newest, filter, status, newer] = ["journal", "scroll", "newest", "filter", "journal-status", "newer"].map(
+  (id) => document.getElementById(id),
+);
 
 /** The newest first: each as it was read, the text that the filter looks at, and its row once it was shown. */
 let entries = [];
+/** Above which number requests wait until somebody who has scrolled down comes back; none do while the top is in view. */
+let paused = Infinity;
 
 /** Reads what is new. */
 export async function refreshJournal() {
   // The last request that is known is asked for again, or an earlier one that had no response yet. When it is not
   // there, the journal was cleared or the sandbox started anew, and everything is read from the beginning.
-  const known = (entries.findLast(isDelayed) ?? entries[0])?.request;
+  const known = (entries.findLast(({ request }) => !request.done) ?? entries[0])?.request;
   let page = await requestsAfter(known ? known.number - 1 : 0);
   if (known && (page[0]?.number !== known.number || page[0].at !== known.at)) {
     entries = [];
@@ -32,19 +34,18 @@ export async function refreshJournal() {
   update();
 }
 
-/** Whether a request waits for its response because a fault delays it. */
-function isDelayed({ request: { status, fault, duration } }) {
-  const [, delay] = /^delay=([\d.]+)/.exec(fault ?? "") ?? [];
-  return status === null && duration < Number(delay);
-}
-
 /** Adds a request, or what became of one. */
 function keep(request) {
-  const entry = { request, text: textOf(request), row: null };
-  const newest = entries[0]?.request.number ?? 0;
-  const index = newest - request.number;
+  const { method, status, fault } = request;
+  const text = `${method} ${targetOf(request)} ${status ?? NO_RESPONSE} ${fault ?? ""}`.toLowerCase();
+  const entry = { request, text, row: null };
+  const index = (entries[0]?.request.number ?? 0) - request.number;
   if (index < 0) entries.unshift(entry);
-  else if (entries[index] && entries[index].request.duration !== request.duration) entries[index] = entry;
+  else if (entries[index] && !entries[index].request.done) entries[index] = entry;
+}
+
+async function requestsAfter(number) {
+  return JSON.parse(await call(`requests?after=${number}&limit=${MAX_KEPT}`)).requests;
 }
 
 /** Forgets every request, here and in the sandbox. */
@@ -55,24 +56,33 @@ export async function clearJournal() {
 }
 
 filter.addEventListener("input", update);
-
-async function requestsAfter(number) {
-  return JSON.parse(await call(`requests?after=${number}&limit=${MAX_KEPT}`)).requests;
-}
+newer.addEventListener("click", () => {
+  scroll.scrollTop = 0;
+  newest.scrollIntoView({ block: "center" });
+  list.querySelector("summary")?.focus({ preventScroll: true });
+});
+new IntersectionObserver(([{ isIntersecting }]) => {
+  paused = isIntersecting ? Infinity : (entries[0]?.request.number ?? 0);
+  update();
+}).observe(newest);
 
 /** Shows the newest of those that pass the filter. */
 function update() {
   const words = filter.value.toLowerCase().split(/\s+/);
   const passing = entries.filter(({ text }) => words.every((word) => text.includes(word)));
+  const before = passing.findIndex(({ request }) => request.number <= paused);
+  const waiting = before < 0 ? 0 : before;
   // Rows that stay are not touched: what is open stays open, and focus stays where it is.
-  const before = new Set(list.children);
-  const after = passing.slice(0, MAX_SHOWN).map((entry) => (entry.row ??= rowOf(entry.request)));
-  for (const row of before) if (!after.includes(row)) row.remove();
+  const rows = passing.slice(waiting, waiting + MAX_SHOWN).map((entry) => (entry.row ??= rowOf(entry.request)));
+  const known = new Set(list.children);
+  for (const row of known) if (!rows.includes(row)) row.remove();
   let next = null;
-  for (const row of after.toReversed()) {
-    if (!before.has(row)) list.insertBefore(row, next);
+  for (const row of rows.toReversed()) {
+    if (!known.has(row)) list.insertBefore(row, next);
     next = row;
   }
+  newer.hidden = waiting === 0;
+  newer.textContent = `Paused: show ${waiting} new`;
   // What is set is read out, even when it is the same.
   const text = summary(passing.length);
   if (status.textContent !== text) status.textContent = text;
@@ -89,28 +99,26 @@ function targetOf({ path, query }) {
   return query == null ? path : `${path}?${query}`;
 }
 
-function textOf(request) {
-  const { method, status, fault } = request;
-  return `${method} ${targetOf(request)} ${status ?? NO_RESPONSE} ${fault ?? ""}`.toLowerCase();
-}
-
 function rowOf(request) {
+  const at = new Date(request.at);
+  const time = `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`;
   const heading = [
+    element("time", { class: "quiet", datetime: request.at }, time),
     element("span", { class: `method ${request.method}` }, request.method),
     element("code", { class: "target" }, targetOf(request)),
     element("span", { class: statusClass(request.status) }, request.status ?? NO_RESPONSE),
-    element("span", { class: "quiet" }, duration(request.duration)),
+    element("span", { class: "duration quiet" }, duration(request.duration)),
     request.fault ? element("span", { class: "fault" }, request.fault) : "",
   ];
   return element("li", { value: request.number }, folded(heading, () => contents(request)));
 }
 
 function* contents(request) {
-  const at = new Date(request.at).toLocaleTimeString();
-  yield element("p", { class: "quiet" }, `Number ${request.number}, at ${at}, request id ${request.request_id}`);
-  if (request.curl) {
+  yield element("p", { class: "quiet" }, `Number ${request.number}, request id ${request.request_id}`);
+  if (request.curl === null) yield element("p", {}, element("code", {}, targetOf(request)));
+  else {
     yield textBlock("Command that repeats it", request.curl);
-    yield copyButton("Copy curl command", () => request.curl);
+    yield copyButton("Copy curl command", request.curl);
   }
   yield pairs(request.headers);
   if (request.body) yield textBlock("Body of the request", request.body);

@@ -1,60 +1,95 @@
-// JSON as text, indented and coloured without being read: a number keeps every digit that was sent.
+// JSON as a tree that folds. It is taken apart here and not by JSON.parse: a number keeps every digit that was sent.
 
 import { element, plain } from "./element.js";
 
 /** More than this is slow to show. */
 const MAX_SHOWN = 100_000;
 const MAX_INDENT = 40;
+/** What is no longer than this is written on one line. */
+const MAX_LINE = 72;
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** A block with the text in it: as JSON if it is some, else as it is. */
+/** A scalar as its text, an object or array as its brackets and its items: pairs of key and value. */
+export function parse(text) {
+  const tokens = text.match(TOKEN);
+  let at = 0;
+  const value = () => {
+    const open = tokens[at++];
+    if (open !== "{" && open !== "[") return open;
+    const node = { open, close: open === "{" ? "}" : "]", items: [], length: 2 };
+    while (tokens[at] !== node.close) {
+      const key = open === "{" ? tokens[at] : null;
+      at += key === null ? 0 : 2;
+      const item = [key, value()];
+      node.items.push(item);
+      node.length += (key?.length ?? 0) + item[1].length + 4;
+      at += tokens[at] === "," ? 1 : 0;
+    }
+    at += 1;
+    return node;
+  };
+  return value();
+}
+
+/** The value of a field. */
+export function get(node, name) {
+  return node.items.find(([key]) => key === `"${name}"`)?.[1];
+}
+
+/** The value on one line, in coloured pieces. */
+function* pieces(node) {
+  if (!node.open) {
+    const kind = node.startsWith('"') ? "string" : /^[tfn]/.test(node) ? "word" : "number";
+    yield element("span", { class: kind }, plain(node));
+    return;
+  }
+  yield node.open;
+  for (const [index, [key, value]] of node.items.entries()) {
+    if (index > 0) yield ", ";
+    yield* name(key);
+    yield* pieces(value);
+  }
+  yield node.close;
+}
+
+/** The value as one line of text. */
+export function line(node) {
+  return element("span", {}, ...pieces(node)).textContent;
+}
+
+function* name(key) {
+  if (key !== null) yield* [element("span", { class: "key" }, plain(key)), ": "];
+}
+
+function* lines([key, node], depth, end) {
+  const indent = "  ".repeat(depth);
+  if (!node.open || node.length <= MAX_LINE || depth > MAX_INDENT) {
+    yield element("div", {}, indent, ...name(key), ...pieces(node), `${end}\n`);
+    return;
+  }
+  const items = node.items.flatMap((item, index) => [...lines(item, depth + 1, index < node.items.length - 1 ? "," : "")]);
+  yield element("details", { open: true }, element("summary", {}, indent, ...name(key), `${node.open}\n`), ...items);
+  yield element("div", {}, `${indent}${node.close}${end}\n`);
+}
+
+/** The tree. Its text is the JSON, indented. */
+export function tree(node) {
+  return element("div", { class: "tree" }, ...lines([null, node], 0, ""));
+}
+
+/** A block with the text in it: as a tree if it is JSON, else as it is. */
 export function textBlock(label, text) {
   const block = element("pre", { tabindex: "0", role: "group", "aria-label": label });
   if (text.length > MAX_SHOWN) {
     block.append(plain(text.slice(0, MAX_SHOWN)), `\n… (${MAX_SHOWN} of ${text.length} characters)`);
-  } else if (isJson(text)) {
-    block.append(...coloured(plain(text)));
-  } else {
-    block.append(plain(text));
+    return block;
   }
-  return block;
-}
-
-function isJson(text) {
   try {
     JSON.parse(text);
-    return true;
+    return element("div", { role: "group", "aria-label": label }, tree(parse(text)));
   } catch {
-    return false;
+    block.append(plain(text));
+    return block;
   }
-}
-
-function* coloured(text) {
-  const tokens = text.match(TOKEN);
-  let depth = 0;
-  const newLine = () => "\n" + " ".repeat(2 * Math.min(depth, MAX_INDENT));
-  for (const [index, token] of tokens.entries()) {
-    const next = tokens[index + 1];
-    if (token === "{" || token === "[") {
-      const isEmpty = next === "}" || next === "]";
-      depth += 1;
-      yield isEmpty ? token : token + newLine();
-    } else if (token === "}" || token === "]") {
-      const before = tokens[index - 1];
-      depth -= 1;
-      yield before === "{" || before === "[" ? token : newLine() + token;
-    } else if (token === ",") {
-      yield token + newLine();
-    } else if (token === ":") {
-      yield ": ";
-    } else {
-      yield element("span", { class: kind(token, next) }, token);
-    }
-  }
-}
-
-function kind(token, next) {
-  if (token.startsWith('"')) return next === ":" ? "key" : "string";
-  return /^[tfn]/.test(token) ? "word" : "number";
 }

@@ -1,70 +1,84 @@
-// Starts the page: the operations from openapi.json, and the journal and the faults, read again and again.
+// Starts the page: its panels, what they show from openapi.json, and what they read from the sandbox again and again.
 
-import { startFaults, refreshFaults } from "./faults.js";
-import { clearJournal, refreshJournal } from "./journal.js";
-import { operationArticle, operationsOf } from "./operations.js";
-import { resolved } from "./schema.js";
-import { Refused, call, onToken } from "./sandbox.js";
 import { element, prose } from "./element.js";
+import { refreshFaults, startFaults } from "./faults.js";
+import { clearJournal, refreshJournal } from "./journal.js";
+import { Refused, attempt, call, world } from "./sandbox.js";
+import { operationArticle, operationsOf, resolved } from "./send.js";
+import { lists, startDeals } from "./store.js";
 
 /** How long after a reading the next one begins, in milliseconds. */
 const INTERVAL = 2_000;
 
 const live = document.getElementById("live");
-const journalStatus = document.getElementById("journal-status");
+const resetting = document.getElementById("resetting");
+const key = document.getElementById("service-key");
+/** There is room for the requests and the faults beside another panel. */
+const wide = matchMedia("(min-width: 64rem)");
+
+let panel = "requests";
 let timer;
-/** What is being read or cleared: one thing after the other. */
+/** What is being read or changed: one thing after the other. */
 let doing = Promise.resolve();
 
 function inTurn(work) {
-  doing = doing.then(work);
+  doing = doing.then(() => attempt(work));
   return doing;
 }
 
-/** Reads journal and faults now, and again after a while if the page is looked at. */
-function refresh() {
-  return inTurn(async () => {
-    clearTimeout(timer);
-    let goesOn = true;
-    try {
-      await refreshJournal();
-      await refreshFaults();
-    } catch (error) {
-      // What the sandbox refuses once it refuses again. If it cannot be reached, it may be starting.
-      goesOn = !(error instanceof Refused);
-      journalStatus.textContent = goesOn ? "The sandbox does not respond." : error.message;
-    }
-    if (goesOn && live.checked && !document.hidden) timer = setTimeout(refresh, INTERVAL);
+/** Reads what is shown now, and again after a while if the page is looked at. */
+async function refresh() {
+  clearTimeout(timer);
+  const error = await inTurn(async () => {
+    await refreshJournal();
+    await refreshFaults();
+    await lists[panel]?.refresh();
   });
+  clearTimeout(timer);
+  // What the sandbox refuses once it refuses again.
+  if (!(error instanceof Refused) && live.checked && !document.hidden) timer = setTimeout(refresh, INTERVAL);
 }
 
-function clear() {
-  return inTurn(async () => {
-    try {
-      await clearJournal();
-    } catch (error) {
-      journalStatus.textContent = error.message;
-    }
-  });
+/** Shows the panel that the address names. */
+function showPanel() {
+  const asked = document.getElementById(location.hash.slice(1))?.closest(".panel") ?? document.getElementById("requests");
+  panel = wide.matches && asked.closest(".aside") ? "send" : asked.id;
+  for (const each of document.querySelectorAll(".panel")) each.classList.toggle("current", each.id === panel);
+  for (const link of document.querySelectorAll("nav a")) link.ariaCurrent = link.hash === `#${panel}` ? "true" : null;
+  refresh();
 }
 
 async function start() {
+  if (world !== null) key.value = world;
   const spec = resolved(JSON.parse(await call("openapi.json")));
   const operations = operationsOf(spec);
-  document.getElementById("about").append(
-    `${spec.info.title} ${spec.info.version}. ${spec.info.summary} `,
-    element("a", { href: "openapi.json" }, "openapi.json"),
-  );
-  document.getElementById("operations").append(
+  document.getElementById("send").append(
     ...operations.map((operation) => operationArticle(spec, operation, refresh)),
-    element("details", { class: "card" }, element("summary", {}, "How the sandbox reads the specification"), ...prose(spec.info.description)),
+    element("details", { class: "card" }, element("summary", {}, "How the sandbox reads the specification"),
+      ...prose(spec.info.description), element("p", {}, element("a", { href: "openapi.json" }, "openapi.json"))),
   );
   startFaults(operations);
-  document.getElementById("clear").addEventListener("click", clear);
+  startDeals(spec.components.schemas.Deal);
+  document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
+  document.getElementById("reset").addEventListener("click", () => resetting.showModal());
+  resetting.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    resetting.close();
+    await inTurn(() => call("reset", { method: "POST" }));
+    await refresh();
+  });
+  for (const close of document.querySelectorAll("dialog .close")) {
+    close.addEventListener("click", () => close.closest("dialog").close());
+  }
+  addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {
+    if (key === "Enter" && (ctrlKey || metaKey)) target.form?.requestSubmit();
+  });
   live.addEventListener("change", refresh);
+  document.getElementById("token").addEventListener("change", refresh);
   document.addEventListener("visibilitychange", refresh);
-  onToken(refresh);
-  await refresh();
+  wide.addEventListener("change", showPanel);
+  addEventListener("hashchange", showPanel);
+  showPanel();
 }
 
 start();

@@ -1,42 +1,43 @@
 // Calls to the sandbox's own interface, under /__sandbox/.
 
-const tokenField = document.getElementById("token-field");
 const token = document.getElementById("token");
 
-/** What the sandbox refused, in its words. */
-export class Refused extends Error {
-  constructor(status, problem) {
-    super(problem?.detail ?? problem?.title ?? `The sandbox responded ${status}.`);
-    this.status = status;
-  }
-}
+/** The service key whose world this page shows, where each key has its own. */
+export const world = new URLSearchParams(location.search).get("world");
 
-/** Sends a request, and returns the body of the response as text. `body` is sent as JSON. */
+/** What the sandbox refused, in its words. */
+export class Refused extends Error {}
+
+/** Sends a request, whose body is JSON, and returns the body of the response as text. */
 export async function call(path, { method = "GET", body } = {}) {
+  const url = new URL(`/__sandbox/${path}`, location.origin);
+  if (world !== null) url.searchParams.set("world", world);
   const headers = new Headers();
   if (token.value) headers.set("x-sandbox-token", token.value);
   if (body !== undefined) headers.set("content-type", "application/json");
-  const response = await fetch(`/__sandbox/${path}`, {
-    method,
-    headers,
-    body: body === undefined ? undefined : JSON.stringify(body),
-    cache: "no-store",
-    credentials: "omit",
-  });
+  const response = await fetch(url, { method, headers, body, cache: "no-store", credentials: "omit" });
   const text = await response.text();
   if (response.ok) return text;
-  if (response.status === 401) tokenField.hidden = false;
-  throw new Refused(response.status, parsed(text));
+  if (response.status === 401) document.getElementById("token-field").hidden = false;
+  throw new Refused(detailOf(text) ?? `The sandbox responded ${response.status}.`);
 }
 
-/** Has `again` called when another token was typed in. */
-export function onToken(again) {
-  token.addEventListener("change", again);
-}
-
-function parsed(text) {
+/** Does something; if it is refused or fails, the page says so. */
+export async function attempt(work) {
+  const status = document.getElementById("status");
   try {
-    return JSON.parse(text);
+    await work();
+    status.textContent = "";
+  } catch (error) {
+    // If the sandbox cannot be reached, it may be starting.
+    status.textContent = error instanceof Refused ? error.message : "The sandbox does not respond.";
+    return error;
+  }
+}
+
+function detailOf(problem) {
+  try {
+    return JSON.parse(problem).detail;
   } catch {
     return null;
   }

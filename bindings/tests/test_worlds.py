@@ -1,0 +1,115 @@
+"""Many tests on one server, at the same time: a world for each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from conftest import ADA, of
+
+from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
+from dealkit.testing import Sandbox
+
+WORLDS, PROCESSES = 50, 5
+
+
+def use(url: str, at: int) -> str:
+    """A test that has a deal, faults and agents that all others have too, only different ones."""
+    with Sandbox.attach(url) as sandbox, of(sandbox, max_retries=3) as client:
+        faults, agents, status = at % 3, at % 5 + 1, 500 + at % 4
+        sandbox.insert_deal({"id": "mine", "status": f"OF {at}"})
+        if faults:
+            sandbox.fail_next(status=503, retry_after=0, times=faults, path="/v1/deals/{id}")
+        sandbox.fail_next(status=status, method="POST", after=agents)
+        for row in range(agents):
+            agent = client.agents.create(**{**ADA, "email": f"a{row}@of{at}.example"})
+            assert agent.id == f"a_{row + 1}"
+        assert client.deals.retrieve("mine").status == f"OF {at}"
+        found = [(request.method, request.status) for request in sandbox.requests]
+        assert found == [("POST", 201)] * agents + [("GET", 503)] * faults + [("GET", 200)]
+        assert [agent.email for agent in sandbox.agents] == [f"a{row}@of{at}.example" for row in range(agents)]
+        [pending] = sandbox.faults
+        assert pending.arguments["status"] == status and pending.matched == agents
+        sandbox.reset()
+        with pytest.raises(NotFoundError):
+            client.deals.retrieve("mine")
+        assert len(sandbox.requests) == 1
+        return sandbox.service_key
+
+
+def use_some(url: str, first: int) -> list[str]:
+    """Every fifth of them, in threads of one process."""
+    with ThreadPoolExecutor(WORLDS // PROCESSES) as threads:
+        return [*threads.map(partial(use, url), range(first, WORLDS, PROCESSES))]
+
+
+def test_no_test_sees_another() -> None:
+    context = multiprocessing.get_context("spawn")
+    with Sandbox(worlds="test-*") as server, ProcessPoolExecutor(PROCESSES, mp_context=context) as processes:
+        server.fail_next(status=418, times=None)
+        keys = [key for some in processes.map(partial(use_some, server.url), range(PROCESSES)) for key in some]
+        assert len({*keys}) == WORLDS and all(re.fullmatch("test-[0-9a-f]{16}", key) for key in keys)
+        assert server.requests == [] == server.agents
+
+
+def test_a_world_ends_with_its_sandbox() -> None:
+    with Sandbox(worlds="test-*", max_worlds=1, generate=1) as server:
+        with Sandbox.attach(server.url) as sandbox, of(sandbox) as client:
+            assert client.deals.retrieve("g_0").id == "g_0"
+            client.agents.create(**ADA)
+            with pytest.raises(ConfigError, match="507.*--max-worlds"):
+                Sandbox.attach(server.url)
+            with pytest.raises(ConfigError, match="key, which cannot change"):
+                sandbox.accept_keys("other")
+        with Sandbox.attach(server.url, service_key=sandbox.service_key) as again:
+            assert again.agents == [] and repr(again) == f"Sandbox(url={server.url!r})"
+
+
+def test_a_world_has_settings_of_its_own() -> None:
+    with Sandbox(worlds="test-*") as server:
+        with Sandbox.attach(server.url, reading="ok,sparse", strict=True) as sandbox, of(sandbox) as client:
+            assert client.with_raw_response.agents.create(**ADA).status_code == 200
+            with pytest.raises(UnprocessableEntityError):
+                client.request("POST", "agents", json={**ADA, "phnoe": "1"})
+            sandbox.reset()
+            assert client.deals.retrieve("d_1").status is None
+        with of(server) as client:
+            assert client.deals.retrieve("d_1").status is not None
+            with pytest.raises(ConfigError, match="reading: expected one of"):
+                Sandbox.attach(server.url, reading="odd")
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "text"),
+    [
+        ("{url}", None, "x-sandbox-token"),
+        ("{url}", "two words", "visible ASCII"),
+        ("{plain}", None, "--worlds"),
+        ("http://127.0.0.1:1", None, "cannot be reached"),
+        ("http://u:hunter2@localhost", None, "http://"),
+    ],
+)
+def test_what_cannot_be_attached_to(url: str, token: str | None, text: str) -> None:
+    with Sandbox(worlds="test-*", admin_token="hunter2") as server, Sandbox() as plain:
+        with pytest.raises(ConfigError, match=text) as raised:
+            Sandbox.attach(url.format(url=server.url, plain=plain.url), admin_token=token)
+        assert "hunter2" not in str(raised.value)
+        with Sandbox.attach(server.url, admin_token="hunter2") as sandbox:
+            assert sandbox.agents == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_uses_it_and_does_not_end_it() -> None:
+    with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:
+        child = os.fork()
+        if child == 0:
+            sandbox.insert_deal({"id": "of the child"})
+            sandbox.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with of(sandbox) as client:
+            assert client.deals.retrieve("of the child").id == "of the child"
