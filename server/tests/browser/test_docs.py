@@ -76,7 +76,7 @@ def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> No
     response = page.locator("#retrieveDeal .response")
     expect(response.get_by_label("Body of the response")).to_contain_text("<html")
     response.get_by_text("Headers").click()
-    expect(response.locator(".pairs > div", has_text="x-request-id")).to_contain_text("mine-1")
+    expect(response.get_by_label("Headers of the response")).to_contain_text("x-request-id: mine-1")
 
 
 def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: Sandbox) -> None:
@@ -99,7 +99,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     opened.get_by_role("button", name="Copy curl command").click()
     expect(opened.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == command.inner_text()
-    expect(opened.locator(".pairs > div", has_text="x-service-key")).to_contain_text("<redacted>")
+    expect(opened.get_by_label("Headers of the request")).to_contain_text("x-service-key: <redacted>")
 
     filter = page.get_by_label("Filter", exact=True)
     filter.fill("POST 201")
@@ -120,18 +120,6 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     expect(page.locator("#journal summary")).to_have_count(1)
     sandbox.call("POST", "/__sandbox/reset", "{}")
     expect(page.locator("#journal summary")).to_have_count(0)
-
-
-def test_of_many_requests_the_newest_are_shown(visit: Visit, sandbox: Sandbox) -> None:
-    page = visit.page
-    for number in range(105):
-        sandbox.call("GET", f"/v1/deals/d_1?number={number}", x_service_key="sandbox-key")
-    expect(page.get_by_text("105 requests, the newest 100 shown")).to_be_visible()
-    expect(page.locator("#journal summary")).to_have_count(100)
-    assert "number=104 " in rows(page)[0]
-    page.get_by_label("Filter", exact=True).fill("number=0")
-    expect(page.get_by_text("1 of 105 requests")).to_be_visible()
-    assert "number=0 " in rows(page)[0]
 
 
 def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
@@ -348,7 +336,7 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     for row in page.locator("#journal summary").all():
         row.click()
     expect(page.get_by_label("Command that repeats it").last).to_contain_text("\\u202e</pre>")
-    expect(page.locator("#journal .pairs > div", has_text="x-tenant")).to_contain_text(HOSTILE)
+    expect(page.get_by_label("Headers of the request").first).to_contain_text(f"x-tenant: {HOSTILE}")
     expect(page.get_by_label("Body of the request")).to_contain_text("<script>alert(2)</script>")
     sandbox.call(
         "POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "retry_after": "<b>bold</b>"})
@@ -410,7 +398,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     assert visit.outcome("retrieveDeal").startswith("200")
     tab_to("Headers")
     page.keyboard.press("Enter")
-    expect(page.locator("#retrieveDeal .response dd").first).to_be_visible()
+    expect(page.get_by_label("Headers of the response")).to_be_visible()
     tab_to("Sample")
     page.keyboard.press("ArrowDown")
     tab_to("Body")

@@ -58,18 +58,10 @@ export function button(label, onClick, attributes = {}) {
 export function copyButton(label, text) {
   if (!navigator.clipboard) return "";
   const made = button(label, async () => {
-    await navigator.clipboard.writeText(text).then(() => (made.textContent = "Copied"), () => (made.textContent = "Not allowed"));
+    await navigator.clipboard.writeText(text);
+    made.textContent = "Copied";
   });
-  made.addEventListener("blur", () => (made.textContent = label));
   return made;
-}
-
-/** Names and values, such as headers. */
-export function pairs(entries) {
-  const rows = entries.map(([name, value]) =>
-    element("div", {}, element("dt", {}, name), element("dd", {}, plain(value))),
-  );
-  return element("dl", { class: "pairs" }, ...rows);
 }
 
 /** The class that colours a status. */

@@ -1,12 +1,11 @@
 // The latest requests that the sandbox saw, whoever sent them.
 
-import { copyButton, element, folded, pairs, statusClass } from "./element.js";
-import { textBlock } from "./json.js";
+import { copyButton, element, folded, statusClass } from "./element.js";
+import { pairs, textBlock } from "./json.js";
 import { call } from "./sandbox.js";
 
 /** As many as the sandbox keeps. */
 const MAX_KEPT = 1_000;
-const MAX_SHOWN = 100;
 
 const NO_RESPONSE = "no response";
 
@@ -66,18 +65,18 @@ new IntersectionObserver(([{ isIntersecting }]) => {
   update();
 }).observe(newest);
 
-/** Shows the newest of those that pass the filter. */
+/** Shows those that pass the filter. */
 function update() {
   const words = filter.value.toLowerCase().split(/\s+/);
   const passing = entries.filter(({ text }) => words.every((word) => text.includes(word)));
   const before = passing.findIndex(({ request }) => request.number <= paused);
   const waiting = before < 0 ? 0 : before;
   // Rows that stay are not touched: what is open stays open, and focus stays where it is.
-  const rows = passing.slice(waiting, waiting + MAX_SHOWN).map((entry) => (entry.row ??= rowOf(entry.request)));
+  const rows = new Set(passing.slice(waiting).map((entry) => (entry.row ??= rowOf(entry.request))));
   const known = new Set(list.children);
-  for (const row of known) if (!rows.includes(row)) row.remove();
+  for (const row of known.difference(rows)) row.remove();
   let next = null;
-  for (const row of rows.toReversed()) {
+  for (const row of [...rows].reverse()) {
     if (!known.has(row)) list.insertBefore(row, next);
     next = row;
   }
@@ -91,8 +90,7 @@ function update() {
 function summary(passing) {
   if (entries.length === 0) return "None yet. Send one, here or from your program.";
   const all = entries.length === 1 ? "1 request" : `${entries.length} requests`;
-  const found = filter.value ? `${passing} of ${all}` : all;
-  return passing > MAX_SHOWN ? `${found}, the newest ${MAX_SHOWN} shown` : found;
+  return filter.value ? `${passing} of ${all}` : all;
 }
 
 function targetOf({ path, query }) {
@@ -120,7 +118,7 @@ function* contents(request) {
     yield textBlock("Command that repeats it", request.curl);
     yield copyButton("Copy curl command", request.curl);
   }
-  yield pairs(request.headers);
+  yield pairs("Headers of the request", request.headers);
   if (request.body) yield textBlock("Body of the request", request.body);
   const kept = new TextEncoder().encode(request.body).length;
   if (request.body_bytes > kept) yield element("p", { class: "quiet" }, `${request.body_bytes} bytes, of which the first are kept.`);

@@ -78,6 +78,11 @@ export function tree(node) {
   return element("div", { class: "tree" }, ...lines([null, node], 0, ""));
 }
 
+/** A block with names and values, such as headers. */
+export function pairs(label, entries) {
+  return textBlock(label, entries.map(([name, value]) => `${name}: ${value}`).join("\n"));
+}
+
 /** A block with the text in it: as a tree if it is JSON, else as it is. */
 export function textBlock(label, text) {
   const block = element("pre", { tabindex: "0", role: "group", "aria-label": label });

@@ -1,7 +1,7 @@
 // The operations of openapi.json: what each takes and responds, and a form that sends it.
 
-import { button, copyButton, element, field, folded, pairs, prose, statusClass } from "./element.js";
-import { textBlock } from "./json.js";
+import { button, copyButton, element, field, folded, prose, statusClass } from "./element.js";
+import { pairs, textBlock } from "./json.js";
 
 const METHODS = ["get", "put", "post", "delete", "patch"];
 
@@ -167,6 +167,6 @@ function show({ response, text, bytes, error, duration }, status, parts) {
   const size = bytes === 1 ? "1 byte" : `${bytes} bytes`;
   const end = error ? `, broke off after ${size}. ${error}. ` : `, ${size}, `;
   status.replaceChildren(code, end, time);
-  parts.append(element("details", {}, element("summary", {}, "Headers"), pairs([...response.headers])));
+  parts.append(folded(["Headers"], () => [pairs("Headers of the response", [...response.headers])]));
   if (text) parts.append(textBlock("Body of the response", text), copyButton("Copy body", text));
 }
