@@ -71,66 +71,22 @@ impl fmt::Display for Decimals {
     }
 }
 
+/// The smallest number that has too many digits.
+const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
+
 impl Decimals {
     /// The integer that represents a number in a column of this scale; `None` if that would be another number, or has too
     /// many digits, or for text.
     #[inline]
     pub(super) fn digits(self, number: Decimal) -> Option<i128> {
         let number = number.into_inner();
-        rescaled(number.mantissa(), number.scale(), self.0?)
-    }
-}
-
-/// The smallest number that has too many digits.
-const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
-
-/// The integer that represents `mantissa / 10^scale` with `wanted` digits after the point; `None` if that would be
-/// another number, or has too many digits.
-#[inline]
-fn rescaled(mantissa: i128, scale: u32, wanted: u8) -> Option<i128> {
-    let wanted = u32::from(wanted);
-    let value = if scale <= wanted {
-        mantissa.checked_mul(10_i128.checked_pow(wanted - scale)?)?
-    } else {
-        let factor = 10_i128.checked_pow(scale - wanted)?;
-        (mantissa % factor == 0).then(|| mantissa / factor)?
-    };
-    (value.unsigned_abs() < LIMIT).then_some(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn fits_exactly_or_not_at_all() {
-        assert_eq!(rescaled(1010, 2, 10), Some(101_000_000_000));
-        assert_eq!(rescaled(1010, 2, 1), Some(101));
-        assert_eq!(rescaled(1010, 2, 0), None);
-        assert_eq!(rescaled(-333_333, 4, 4), Some(-333_333));
-        assert_eq!(rescaled(0, 28, 0), Some(0));
-        assert_eq!(rescaled(1, 0, 37), Some(10_i128.pow(37)));
-        assert_eq!(rescaled(1, 0, 38), None);
-        assert_eq!(rescaled(0, 0, 38), Some(0));
-        assert_eq!(rescaled(9, 1, 38), Some(9 * 10_i128.pow(37)));
-    }
-
-    proptest! {
-        #[test]
-        fn is_the_same_number(mantissa in -(1_i128 << 95)..(1_i128 << 95), scale in 0_u32..=28, wanted in 0_u8..=28) {
-            if let Some(value) = rescaled(mantissa, scale, wanted) {
-                // Compared where both have all their digits, and room.
-                let (left, right) = (10_i128.pow(u32::from(wanted)), 10_i128.pow(scale));
-                if let (Some(left), Some(right)) = (mantissa.checked_mul(left), value.checked_mul(right)) {
-                    prop_assert_eq!(left, right);
-                }
-            } else if scale <= u32::from(wanted) {
-                // Only a number that is too large is refused.
-                let digits = mantissa.unsigned_abs().to_string().len() + usize::from(wanted) - scale as usize;
-                prop_assert!(digits > 38);
-            }
-        }
+        let (mantissa, scale, wanted) = (number.mantissa(), number.scale(), u32::from(self.0?));
+        let value = if scale <= wanted {
+            mantissa.checked_mul(10_i128.checked_pow(wanted - scale)?)?
+        } else {
+            let factor = 10_i128.checked_pow(scale - wanted)?;
+            (mantissa % factor == 0).then(|| mantissa / factor)?
+        };
+        (value.unsigned_abs() < LIMIT).then_some(value)
     }
 }

@@ -136,6 +136,33 @@ fn a_number_that_does_not_fit_is_an_error_and_leaves_no_trace() {
 }
 
 #[test]
+fn a_number_is_in_its_column_exactly_or_not_at_all() {
+    for (number, scale, expected) in [
+        ("10.10", 10, Some(101_000_000_000)),
+        ("10.10", 1, Some(101)),
+        ("10.10", 0, None),
+        ("-33.3333", 4, Some(-333_333)),
+        ("0e-28", 0, Some(0)),
+        ("1", 37, Some(10_i128.pow(37))),
+        ("1", 38, None),
+        ("0", 38, Some(0)),
+        ("0.9", 38, Some(9 * 10_i128.pow(37))),
+    ] {
+        let mut builder = DealBatchBuilder::new(Decimals::with_scale(scale).unwrap());
+        let document = format!(r#"{{"id": "d_1", "sides": [{{"agent_units": {number}}}]}}"#);
+        let pushed = builder.push_json(document);
+        assert_eq!(pushed.is_ok(), expected.is_some(), "{number} {scale}");
+        if expected.is_some() {
+            let batch = StructArray::from(builder.finish().unwrap());
+            let sides = column(&batch, "sides").as_list::<i32>().value(0);
+            let units = column(sides.as_struct(), "agent_units");
+            let found = units.as_primitive::<Decimal128Type>().value(0);
+            assert_eq!(Some(found), expected);
+        }
+    }
+}
+
+#[test]
 fn the_schema_has_every_field_of_the_specification() {
     let document: Value = serde_json::from_str(contract("openapi.json")).unwrap();
     let deal = DataType::Struct(schema(Decimals::default()).fields().clone());
