@@ -5,7 +5,6 @@
 mod peer;
 
 use std::{
-    error::Error as StdError,
     fmt::{Debug, Write as _},
     panic,
     sync::{
@@ -20,7 +19,7 @@ use futures_util::future::join_all;
 use peer::{
     BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, answer,
     catalogue::{self, LIMIT},
-    refused,
+    every_text, refused,
 };
 use tracing::{
     Event, Subscriber,
@@ -131,12 +130,7 @@ fn nothing_shows(case: &str) {
 /// Shows an error in every possible way, and its causes too. The response's headers, body and problem are left out:
 /// they are the service's own, handed over as they are.
 fn show_error(error: &Error) {
-    show(&format!("{error} {error:?} {error:#?}"));
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        show(&format!("cause {error} {error:?} {error:#?}"));
-        cause = error.source();
-    }
+    show(&every_text(error));
     show_debug(&error.decode_error());
 }
 

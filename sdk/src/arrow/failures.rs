@@ -31,7 +31,9 @@ pub fn failure_schema() -> SchemaRef {
 
 /// Fills a batch with deals that failed; see [`DealBatchBuilder`](super::DealBatchBuilder) for an example.
 #[derive(Default)]
-pub struct FailureBatchBuilder(Vec<Failure>);
+pub struct FailureBatchBuilder {
+    rows: Vec<Failure>,
+}
 
 struct Failure {
     index: usize,
@@ -50,7 +52,7 @@ impl FailureBatchBuilder {
 
     /// The number of failures.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.rows.len()
     }
 
     /// Whether there are none.
@@ -74,7 +76,7 @@ impl FailureBatchBuilder {
         error: &crate::Error,
         message: &str,
     ) {
-        self.0.push(Failure {
+        self.rows.push(Failure {
             index,
             id: Some(id.to_owned()),
             kind: error.kind().as_str(),
@@ -86,7 +88,7 @@ impl FailureBatchBuilder {
 
     /// Adds the error of a document supplied by the caller.
     pub fn push_document(&mut self, index: usize, error: &DecodeError) {
-        self.0.push(Failure {
+        self.rows.push(Failure {
             index,
             id: None,
             kind: "decode",
@@ -101,7 +103,7 @@ impl FailureBatchBuilder {
     /// # Errors
     /// When their texts take more than 2 GiB.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let rows = mem::take(&mut self.0);
+        let rows = mem::take(&mut self.rows);
         let texts = rows
             .iter()
             .flat_map(|row| [row.id.as_deref(), Some(&row.message)]);

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, RetryPolicy};
+use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, RetryPolicy};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{mpsc, oneshot},
@@ -262,6 +262,17 @@ pub(crate) fn builder(url: &str) -> ClientBuilder {
 /// The default policy without its waits.
 pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
+}
+
+/// Display and Debug of the error and every cause, in all their forms.
+pub(crate) fn every_text(error: &Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
+        source = cause.source();
+    }
+    text
 }
 
 /// A request that satisfies every rule.

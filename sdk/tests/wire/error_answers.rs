@@ -5,20 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     mock::{Service, builder},
-    peer::{KEY, Peer, ada, catalogue::outcome_of},
+    peer::{KEY, Peer, ada, catalogue::outcome_of, every_text},
     vectors::{bytes, name, vectors},
 };
-
-/// Display and Debug of the error and every cause, in all their forms.
-fn every_text(error: &Error) -> String {
-    let mut text = format!("{error} {error:?} {error:#?}");
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
-        source = cause.source();
-    }
-    text
-}
 
 /// The error of a `create` that gets this response.
 async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::peer::{
     BOTH, Blackhole, Counts, FINE, Http1, Http2, KEY, Peer, Protocol, Step, ada, answer, builder,
     catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},
-    refused,
+    every_text, refused,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -468,12 +468,7 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
         (error.kind(), error.outcome()),
         (ErrorKind::Interrupted, Outcome::NotSent)
     );
-    let mut texts = format!("{error} {error:?} {error:#?}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        texts.push_str(&format!(" {error} {error:?} {error:#?}"));
-        cause = error.source();
-    }
+    let texts = every_text(&error);
     assert!(!texts.contains(KEY), "{texts}");
     drop(client);
     peer.finish().await;

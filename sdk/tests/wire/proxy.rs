@@ -9,7 +9,7 @@ use crate::{
     child::{CHILD, child},
     mock::Service,
     peer::{
-        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder,
+        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder, every_text,
         proxy::{Manner, Proxy},
         refused,
         tls::{Authority, Front, Tls},
@@ -67,12 +67,7 @@ async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     ];
     let mut shown = format!("{builder:?} {client:?} {outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        shown += &error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            shown += &format!("{error} {error:?}");
-            cause = error.source();
-        }
+        shown += &every_text(error);
     }
     for secret in ["pa%20s", "pa s", "tr33", "YWRhOnBh", "CANARY"] {
         assert!(!shown.contains(secret), "{shown}");
