@@ -392,6 +392,11 @@ def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> Import:
 
 
 @pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "agents.ledger"
+
+
+@pytest.fixture
 def async_client(sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
     client: AsyncClient = of(sandbox, AsyncClient)

@@ -1,0 +1,426 @@
+"""A ledger that is locked, moved, full or left by a process that died: nothing is lost, nothing is sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROWS, email, of, row, rows, until
+from ledgers import BOTH, client_of, emails, in_order, refusal, told
+from processes import ended, python
+
+from dealkit import (
+    AsyncClient,
+    LedgerError,
+)
+from dealkit.ledger import show
+from dealkit.params import CreateAgentParams
+from dealkit.testing import Sandbox
+
+LOCKING_OUT = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def locked(sandbox: Sandbox, ledger: Path) -> Iterator[None]:
+    """While another process has the ledger locked."""
+    in_order(client_of(sandbox), rows=rows(2), ledger=ledger, key="email")
+    command = [sys.executable, "-c", LOCKING_OUT, str(ledger)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+        yield
+        other.communicate()
+
+
+@pytest.mark.usefixtures("locked")
+def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        client.agents.create_many(rows(3), ledger=ledger, key="email")
+    assert time.monotonic() - begun < 1
+    # Nor does anything else wait for it.
+    assert client.deals.retrieve("d_1")
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: Path) -> None:
+    async def job() -> None:
+        client = of(sandbox, AsyncClient)
+        begun = time.monotonic()
+        many = client.agents.create_many(rows(3), ledger=ledger, key="email")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(many), 0.2)
+        await many.aclose()
+        assert await client.deals.retrieve("d_1")
+        assert time.monotonic() - begun < 1
+
+    asyncio.run(job())
+
+
+def test_what_is_wrong_with_a_ledger_is_said(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    error = refusal(client, ledger.parent / "none" / "agents.ledger")
+    assert error.reason == "io" and "create the folder first" in str(error)
+    assert refusal(client, ledger.parent).reason == "not_a_ledger"
+
+    ledger.write_text("email,first_name\n")
+    assert refusal(client, ledger).reason == "not_a_ledger"
+    assert ledger.read_text() == "email,first_name\n"
+    ledger.unlink()
+
+    in_order(client, rows=rows(2), ledger=ledger)
+    with Sandbox() as other:
+        error = refusal(client_of(other), ledger)
+    assert error.reason == "other_service" and sandbox.url in str(error)
+    assert len(sandbox.requests) == 2
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_ledger_that_cannot_be_written_is_refused(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    in_order(client, rows=rows(1), ledger=ledger)
+    for folder in [ledger.parent, *ledger.parents[1:3]]:
+        folder.chmod(0o755)
+    ledger.chmod(0o444)
+    with as_nobody():
+        error = refusal(client, ledger)
+    assert error.reason == "io" and "make the file and its folder writable" in str(error)
+
+
+def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
+    """When it ends, when it is dropped, and at the end of `with`."""
+    client = client_of(sandbox)
+    for _ in range(20):
+        assert len(in_order(client, rows=rows(3), ledger=ledger)) == 3
+        next(client.agents.create_many(rows(9), ledger=ledger, key=email))
+        with client.agents.create_many(rows(9), ledger=ledger, key=email) as many:
+            next(many)
+    assert {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"}
+
+
+SENDING = (
+    ROWS % 2
+    + """
+import sys
+from dealkit import Client
+many = Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=1)
+next(many)
+print("one", flush=True)
+next(many)
+"""
+)
+
+
+def test_what_a_killed_process_was_sending_is_unknown(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(delay=30, after=1)
+    with python(SENDING, str(ledger), url=sandbox.url) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "one\n"
+        until(lambda: show(ledger).in_flight == 1)
+        results = in_order(client, rows=rows(3), ledger=ledger)
+        assert told(results) == [("succeeded", True), ("unknown", True), ("succeeded", False)]
+        error = pickle.loads(pickle.dumps(results[1].error))
+        assert error.in_flight and "being sent elsewhere right now; nothing was sent" in str(error)
+        other.kill()
+        other.communicate()
+    (unknown,) = in_order(client, rows=rows(2)[1:], ledger=ledger)
+    assert told([unknown]) == [("unknown", True)] and not unknown.error.in_flight
+    assert len(show(ledger).in_doubt) == 1
+
+
+FORKED = (
+    ROWS % 40
+    + """
+import os, sys
+from dealkit import Client, LedgerError
+ledger = sys.argv[1]
+def job():
+    return Client().agents.create_many(rows, ledger=ledger, key=lambda row: row["email"], concurrency=2)
+many = job()
+next(many)
+go, wait = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        next(many)
+    except RuntimeError:
+        pass
+    else:
+        os._exit(1)
+    try:
+        job()
+    except LedgerError as error:
+        assert error.reason == "in_use" and "forked" in str(error)
+    else:
+        os._exit(2)
+    many.close()
+    del many
+    os.write(go[1], b"x")
+    os.read(wait[0], 1)  # The child lives on, and has the file open.
+    os._exit(0)
+os.read(go[0], 1)
+assert all(creation.error is None for creation in job())  # What the child did changes nothing.
+assert sum(1 for _ in many) == 39
+del many
+again = [*job()]  # While the child lives.
+assert len(again) == 40 and all(creation.recorded for creation in again)
+os.write(wait[1], b"x")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_neither_writes_a_ledger_nor_unlocks_it(sandbox: Sandbox, ledger: Path) -> None:
+    flags = ("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning")
+    assert ended(python(FORKED, str(ledger), url=sandbox.url, flags=flags)) == ""
+    assert len(emails(sandbox)) == 40 == len({*emails(sandbox)})
+
+
+# A file size limit, which affects a ledger as a full disk does, at a different position each time.
+FULL = """
+import json, os, resource, sys
+from dealkit import Client, LedgerError
+folder = sys.argv[1]
+def rows(name):
+    return [
+        {"email": f"{name}-{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+        for n in range(200)
+    ]
+client = Client()
+def job(name, **options):
+    many = client.agents.create_many(
+        rows(name), ledger=f"{folder}/{name}.ledger", key=lambda row: row["email"], concurrency=8, **options
+    )
+    return many
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+stopped = 0
+for limit in range(0, 52000, 4000):
+    name = f"limit{limit}"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    full = []
+    try:
+        creations = list(job(name, on_error="return"))
+    except LedgerError as error:
+        full.append(error)
+        creations = []
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    full += [creation.error for creation in creations if creation.outcome == "not_sent"]
+    assert full or len(creations) == 200
+    assert all(isinstance(error, LedgerError) and error.reason == "io" for error in full), full
+    if full:
+        assert len(creations) < 200, "no more rows are taken"
+        assert "run the job again with the same ledger: it resumes where it stopped" in str(full[0]), full[0]
+        stopped += 1
+    sent = [creation for creation in creations if creation.outcome != "not_sent"]
+    assert all(creation.outcome == "succeeded" and creation.agent_id for creation in sent)
+    lost = {creation.key for creation in sent if creation.ledger_error is not None}
+    assert all(creation.ledger_error.reason == "io" for creation in sent if creation.ledger_error is not None)
+
+    again = list(job(name, on_error="return"))
+    assert len(again) == 200
+    for creation in again:
+        was_sent = creation.key in {creation.key for creation in sent}
+        expected = "unknown" if creation.key in lost else "succeeded"
+        assert (creation.outcome, creation.recorded) == (expected, was_sent), (limit, creation)
+assert stopped > 8, stopped
+"""
+
+
+def test_nothing_is_sent_once_the_disk_is_full_and_what_was_in_flight_is_handed_over(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    pytest.importorskip("resource")
+    ended(python(FULL, str(tmp_path), url=sandbox.url), 240)
+    found = emails(sandbox)
+    assert len(found) == len({*found}) == 13 * 200
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be moved or deleted")
+@pytest.mark.parametrize("how", ["delete", "rename", "replace", "edit"])
+def test_a_ledger_that_vanishes_under_a_job_stops_it(how: str, sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    kept = ledger.with_name("kept.ledger")
+    many = client.agents.create_many(rows(50), ledger=ledger, key=email, on_error="return", concurrency=4)
+    came = [next(many) for _ in range(5)]
+    if how == "delete":
+        kept.write_bytes(ledger.read_bytes())
+        ledger.unlink()
+    elif how == "rename":
+        ledger.rename(kept)
+    elif how == "replace":
+        shutil.copy(ledger, kept)
+        kept.replace(ledger)
+    else:
+        subprocess.run(["sed", "-i", "s/a/a/", str(ledger)], check=True)
+    came += many
+    assert len(came) < 50
+    assert {creation.outcome for creation in came} <= {"succeeded", "not_sent"}
+    errors = [creation.error for creation in came if creation.outcome == "not_sent"]
+    assert errors and all(isinstance(error, LedgerError) and error.reason == "moved" for error in errors)
+    assert "Put it back before you run the job again" in str(errors[0])
+    created = [creation for creation in came if creation.outcome == "succeeded"]
+    assert len(sandbox.agents) == len(created)
+    if how == "rename":
+        kept.rename(ledger)
+        again = in_order(client, rows=rows(50), ledger=ledger)
+        # What was sent but could not be recorded is known to have been sent.
+        unrecorded = {creation.key for creation in created if creation.ledger_error is not None}
+        assert {creation.key for creation in again if creation.outcome == "unknown"} == unrecorded
+        assert len(emails(sandbox)) == 50 == len({*emails(sandbox)})
+
+
+def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end(
+    sandbox: Sandbox, ledger: Path
+) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(delay=0.5)
+    many = client.agents.create_many(rows(1), ledger=ledger, key=email)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, many)
+        until(lambda: show(ledger).in_flight == 1)
+        ledger.rename(ledger.with_name("elsewhere"))
+        creation = first.result()
+    assert creation.outcome == "succeeded" and isinstance(creation.ledger_error, LedgerError)
+    with pytest.raises(LedgerError, match="moved, deleted or replaced"):
+        next(many)
+    with pytest.raises(StopIteration):
+        next(many)
+
+
+JOB = (
+    ROWS % 30
+    + """
+import sys
+from dealkit import Client
+concurrency = int(sys.argv[2])
+for _ in Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=concurrency):
+    pass
+"""
+)
+
+
+def can_trace() -> bool:
+    """Whether strace is installed and permitted."""
+    program = shutil.which("strace")
+    return (
+        program is not None and subprocess.run([program, "-o", os.devnull, "true"], capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not can_trace(), reason="needs strace")
+@pytest.mark.parametrize("concurrency", [1, 10])
+def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, ledger: Path, concurrency: int) -> None:
+    seen = ledger.with_suffix(".strace")
+    shown = ["-f", "-o", str(seen), "-s", "30", "-e", "trace=fdatasync,fsync,write,writev,sendto"]
+    shown += ["-e", "inject=fsync,fdatasync:delay_enter=2000"]  # A disk slow enough for other rows to wait.
+    subprocess.run(
+        ["strace", *shown, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
+        env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
+        check=True,
+        timeout=120,
+    )
+    syncs = [0]
+    for line in seen.read_text().splitlines():
+        if "sync" in line and line.endswith(("= 0", "= 0 (DELAYED)")):
+            syncs[-1] += 1
+        if "POST /v1/agents" in line:
+            syncs.append(0)
+    assert len(syncs) == 31
+    if concurrency == 1:
+        # A transaction syncs its journal, the database, and the journal's end: one for the outcome, one for the claim.
+        assert min(syncs) >= 3 and min(syncs[1:-1]) >= 6, syncs
+    else:
+        assert sum(syncs) < 30 * 6  # Rows that wait share a transaction.
+
+
+def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    for _ in range(2):
+        for creation in in_order(client, rows=[row(0), row(1), row(1)], ledger=ledger):
+            assert creation.key.endswith("@example.com")
+            assert "example.com" not in repr(creation) + str(creation.error) + repr(creation.error)
+            copy = pickle.loads(pickle.dumps(creation))
+            assert (copy.key, copy.recorded, repr(copy)) == (creation.key, creation.recorded, repr(creation))
+            assert type(copy.error) is type(creation.error) and str(copy.error) == str(creation.error)
+    for file in ledger.parent.iterdir():
+        assert b"@example" not in file.read_bytes() and sandbox.service_key.encode() not in file.read_bytes()
+    with closing(sqlite3.connect(ledger)) as database:
+        assert database.execute("SELECT service FROM ledger").fetchone() == (sandbox.url,)
+        assert {*database.execute("SELECT state FROM creates")} == {("succeeded",), ("unknown",)}
+    assert ledger.stat().st_mode & 0o777 == 0o600
+
+
+# Keeps anything from being recorded from the moment when a row is in flight.
+LOCKING = """
+import os, sqlite3, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.005)
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+while not database.execute("SELECT 1 FROM creates").fetchone():
+    time.sleep(0.005)
+database.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+@BOTH
+def test_the_next_row_is_taken_while_an_outcome_is_recorded(
+    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
+) -> None:
+    taken = []
+
+    def given() -> Iterator[CreateAgentParams]:
+        for number in range(4):
+            taken.append(number)
+            yield row(number)
+
+    sandbox.fail_next(delay=1, times=1)
+    with ThreadPoolExecutor(1) as pool, python(LOCKING, str(ledger)) as other:
+        came = pool.submit(run, client_of(sandbox), rows=given(), ledger=ledger, concurrency=1)
+        try:
+            assert other.stdout is not None and other.stdout.readline() == "locked\n"
+            until(lambda: len(taken) == 2)
+            assert (show(ledger).in_flight, show(ledger).succeeded) == (1, 0)
+        finally:
+            other.kill()
+        assert [(creation.index, creation.outcome) for creation in came.result()] == [
+            (number, "succeeded") for number in range(4)
+        ]

@@ -1,0 +1,215 @@
+"""Rows of which nobody knows whether they have an agent: settled by people, or asked about."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import email, of, row, rows, until
+from ledgers import client_of, in_a_loop, in_order, told
+
+from dealkit import (
+    AsyncClient,
+    LedgerError,
+)
+from dealkit.ledger import RowInDoubt, settle, show, unsettle
+from dealkit.testing import Sandbox
+
+
+class Text(str):
+    """A str of another class."""
+
+
+def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    in_order(client, rows=rows(2), ledger=ledger, concurrency=1)
+    before = ledger.read_bytes()
+    cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
+        ({"CANARY@example.com": None}, LedgerError, "its key is not in the ledger"),
+        ({"row1@example.com": None}, LedgerError, "the service itself has said that it created"),
+        ({"row1@example.com": "CANARY"}, LedgerError, "the service itself has said that it created"),
+        ({"CANARY": ""}, LedgerError, "empty or a word for nobody"),
+        ({"row1@example.com": "N/A"}, LedgerError, "empty or a word for nobody"),
+        ({"row1@example.com": "CANARY", "row0@example.com": "CANARY"}, LedgerError, "has the same agent's identifier"),
+        ({"CANARY\ud800": None}, ValueError, "the key at index 1 contains an unpaired surrogate"),
+        ({5: None}, TypeError, "the key at index 1 must be a str, not int"),
+        ({"CANARY": 5}, TypeError, "the agent's identifier at index 1 must be a str, not int"),
+    ]
+    for entry, of_class, text in cases:
+        with pytest.raises(of_class, match=text) as raised:
+            settle(ledger, {"row0@example.com": None, **entry} if len(entry) == 1 else entry)
+        if isinstance(raised.value, LedgerError):
+            assert (raised.value.reason, raised.value.index) == ("refused", 1)
+            assert str(raised.value).startswith(f"ledger {ledger}: the entry at index 1 is refused: ")
+            assert pickle.loads(pickle.dumps(raised.value)).index == 1
+        frame = raised.value.__traceback__
+        while (frame := frame and frame.tb_next) is not None:
+            assert "CANARY" not in repr(frame.tb_frame.f_locals)
+        assert "CANARY" not in str(raised.value) and "@example" not in str(raised.value)
+        assert ledger.read_bytes() == before
+    wrong: Any = [("row0@example.com", None)]
+    with pytest.raises(TypeError, match="found must be a mapping of keys to agents' identifiers, not list"):
+        settle(ledger, wrong)
+    wrong = 5
+    with pytest.raises(TypeError, match="path must be the path of a file, not int"):
+        settle(wrong, {})
+    assert settle(str(ledger), {Text("row0@example.com"): Text("a_1")}, dry_run=True) == 1
+    assert told(in_order(client, rows=rows(2), ledger=ledger))[0] == ("unknown", True)
+    assert settle(str(ledger), {Text("row0@example.com"): Text("a_1")}) == 1
+    assert told(in_order(client, rows=rows(2), ledger=ledger)) == [("succeeded", True)] * 2
+    assert b"@example" not in ledger.read_bytes()
+    # A later word wins, and the first can be had again.
+    assert settle(ledger, {"row0@example.com": "x_2"}) == 1 and settle(ledger, {"row0@example.com": "x_2"}) == 0
+    assert in_order(client, rows=rows(1), ledger=ledger)[0].agent_id == "x_2"
+    assert unsettle(ledger, ["row0@example.com", "row1@example.com"]) == 1
+    assert told(in_order(client, rows=rows(2), ledger=ledger)) == [("unknown", True), ("succeeded", True)]
+    with pytest.raises(LedgerError, match="its key is not in the ledger") as unknown:
+        unsettle(ledger, ["CANARY"])
+    assert unknown.value.index == 0 and "CANARY" not in str(unknown.value)
+
+
+def test_a_row_that_a_job_is_sending_is_settled_by_nobody(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(delay=30, times=None)
+    given: Any = {"ledger": ledger, "key": email, "on_error": "return", "concurrency": 1}
+    with ThreadPoolExecutor(1) as pool, client.agents.create_many(rows(3), **given) as many:
+        next(many)
+        pool.submit(next, many)
+        until(lambda: show(ledger).in_flight == 1)
+        with pytest.raises(LedgerError, match="a job is sending this row now") as raised:
+            settle(ledger, {"row1@example.com": "a_1"})
+        assert (raised.value.reason, raised.value.index) == ("refused", 0)
+        settle(ledger, {"row0@example.com": None})
+    assert show(ledger)[2:7] == (0, 0, 0, 1, 0) and len(show(ledger).in_doubt) == 1
+    with pytest.raises(LedgerError, match="name the ledger of a job"):
+        settle(ledger.with_name("none.ledger"), {})
+
+
+def in_doubt(sandbox: Sandbox, ledger: Path, count: int) -> None:
+    """Leaves that many rows in doubt."""
+    sandbox.fail_next(status=503, times=count)
+    creations = in_order(client_of(sandbox), rows=rows(count), ledger=ledger, key="email")
+    assert told(creations) == [("unknown", False)] * count
+    doubts = show(ledger).in_doubt
+    assert {(503, request.request_id) for request in sandbox.requests} == {one[1:] for one in doubts}
+    sandbox.clear_requests()
+
+
+SAID: dict[str, Any] = {
+    "row0@example.com": "found_0",
+    "row1@example.com": False,
+    "row2@example.com": None,
+    "row3@example.com": OSError("the search is down"),
+    "row4@example.com": 5,
+    "row5@example.com": "n/a",
+    "row6@example.com": "\ud800",
+}
+
+
+def look(doubt: RowInDoubt) -> Any:
+    assert doubt.row == row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
+    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < 60 and "@" not in repr(doubt)
+    said = SAID[doubt.key]
+    if isinstance(said, Exception):
+        raise said
+    return said
+
+
+async def look_meanwhile(doubt: RowInDoubt) -> Any:
+    await asyncio.sleep(0)
+    return look(doubt)
+
+
+@pytest.mark.parametrize(("run", "resolve"), [(in_order, look), (in_a_loop, look), (in_a_loop, look_meanwhile)])
+def test_rows_in_doubt_are_sent_again_if_there_is_no_agent(
+    run: Callable[..., list[Any]], resolve: Any, sandbox: Sandbox, ledger: Path
+) -> None:
+    in_doubt(sandbox, ledger, 7)
+    creations = run(client_of(sandbox), rows=rows(8), ledger=ledger, key="email", resolve=resolve, concurrency=3)
+    assert told(creations) == [
+        ("succeeded", True),
+        ("succeeded", False),
+        *[("unknown", True)] * 5,
+        ("succeeded", False),
+    ]
+    assert creations[0].agent_id == "found_0" and creations[0].sent_at
+    causes = [creation.error.__cause__ for creation in creations[2:7]]
+    assert [type(cause).__name__ for cause in causes] == [
+        "NoneType",
+        "OSError",
+        "TypeError",
+        "NoneType",
+        "UnicodeEncodeError",
+    ]
+    assert "was asked about it has failed" in str(creations[3].error)
+    assert "a word for nobody" in str(creations[5].error)
+    assert len(sandbox.requests) == 2 and len(show(ledger).in_doubt) == 5
+
+
+def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger: Path) -> None:
+    in_doubt(sandbox, ledger, 1)
+    (creation,) = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look_meanwhile)
+    assert "not coroutine" in str(creation.error.__cause__)
+
+
+def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_none(
+    sandbox: Sandbox, ledger: Path
+) -> None:
+    in_doubt(sandbox, ledger, 3)
+
+    async def job() -> None:
+        asked: list[str] = []
+
+        async def resolve(doubt: RowInDoubt) -> None:
+            asked.append(doubt.key)
+            await asyncio.sleep(60)
+
+        many = of(sandbox, AsyncClient).agents.create_many(
+            rows(3), ledger=ledger, key="email", on_error="return", resolve=resolve
+        )
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(many), 0.5)
+        assert len(asked) == 3
+        other = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look)
+        assert told(other) == [("unknown", True)] and other[0].error.in_flight
+        assert told(many.cancel()) == [("unknown", False)] * 3
+
+    asyncio.run(job())
+    assert len(show(ledger).in_doubt) == 3 and not sandbox.requests
+
+
+def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbox, ledger: Path) -> None:
+    in_doubt(sandbox, ledger, 1)
+    answers: list[Any] = [KeyboardInterrupt(), "found_0"]
+
+    def resolve(doubt: RowInDoubt) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    many = client_of(sandbox).agents.create_many(rows(1), ledger=ledger, key="email", resolve=resolve)
+    with pytest.raises(KeyboardInterrupt):
+        next(many)
+    assert next(many).agent_id == "found_0" and not answers
+
+
+def test_a_job_waits_for_rows_in_flight(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(delay=0.5)
+    given: Any = {"rows": rows(1), "ledger": ledger, "key": "email"}
+    with ThreadPoolExecutor(1) as pool, client.agents.create_many(**given) as many:
+        first = pool.submit(next, many)
+        until(lambda: ledger.exists() and show(ledger).in_flight == 1)
+        (late,) = in_order(client, **given, wait_in_flight=True, timeout=0.05)
+        assert late.error.in_flight
+        (waited,) = in_order(client, **given, wait_in_flight=True)
+        assert (waited.recorded, waited.agent_id) == (True, first.result().agent_id)

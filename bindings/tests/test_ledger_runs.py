@@ -1,0 +1,199 @@
+"""``create_many`` with a ledger: what the next run does, and which jobs a ledger refuses."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import email, row, rows
+from ledgers import BOTH, client_of, emails, in_order, known, refusal, told
+
+from dealkit import (
+    Client,
+    ConfigError,
+    DuplicateKeyError,
+    LedgerError,
+    RecordedError,
+    UnprocessableEntityError,
+    ValidationError,
+)
+from dealkit.ledger import move, show
+from dealkit.params import CreateAgentParams
+from dealkit.testing import Sandbox
+
+
+@BOTH
+def test_the_next_run_goes_on_where_the_first_stopped(
+    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
+) -> None:
+    client = client_of(sandbox)
+    given = rows(4)
+    given[3]["first_name"] = ""
+    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(status=422)
+    begun = datetime.now(UTC).replace(microsecond=0)
+    first = run(client, rows=given, ledger=ledger, concurrency=1)
+    ended = datetime.now(UTC)
+    assert told(first) == [("unknown", False), ("rejected", False), ("succeeded", False), ("not_sent", False)]
+    assert [creation.key for creation in first] == [email(row) for row in given]
+
+    second = run(client, rows=rows(5), ledger=str(ledger))
+    assert told(second) == [
+        ("unknown", True),
+        ("rejected", True),
+        ("succeeded", True),
+        ("succeeded", False),
+        ("succeeded", False),
+    ]
+    unknown, rejected, created, mended, new = second
+    assert isinstance(unknown.error, RecordedError) and unknown.error.status_code is None
+    assert isinstance(rejected.error, RecordedError) and rejected.error.status_code == 422
+    assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
+    assert "rejected it earlier (422 Unprocessable Entity)" in str(rejected.error)
+    assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
+    assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
+    results = ["failed", "failed", "created_before", "created", "created"]
+    assert [creation.result for creation in second] == results
+    assert mended.agent.email == mended.key and new.agent_id == new.agent.id
+    assert len(sandbox.requests) == 5
+
+    third = run(client, rows=rows(5), ledger=ledger, resend_unknown=True)
+    assert told(third)[0] == ("succeeded", False)
+    assert len(sandbox.requests) == 6
+    assert emails(sandbox).count("row0@example.com") == 2  # That was the caller's decision.
+
+
+def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(status=422, after=1)
+    many = client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1)
+    assert next(many).outcome == "succeeded"
+    with pytest.raises(UnprocessableEntityError):
+        next(many)
+    many.close()
+    many = client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1)
+    assert next(many).recorded
+    with pytest.raises(RecordedError, match="nothing was sent") as raised:
+        next(many)
+    assert (raised.value.outcome, raised.value.index) == ("rejected", 1)
+    many.close()
+
+
+def test_a_response_that_cannot_be_read_leaves_an_agent(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    sandbox.fail_next(status=201, body={"id": "a_7"})
+    sandbox.fail_next(status=201, body="[]")
+    first = in_order(client, rows=rows(2), ledger=ledger, concurrency=1)
+    assert told(first) == [("succeeded", False)] * 2
+    second = in_order(client, rows=rows(2), ledger=ledger)
+    assert told(second) == [("succeeded", True)] * 2
+    assert [creation.agent_id for creation in second] == ["a_7", None]
+
+
+def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
+    client = client_of(sandbox)
+    keys: list[Any] = ["a", KeyError("CANARY"), 7, "", "\ud800", None, "b"]
+
+    def key(row: CreateAgentParams) -> str:
+        found = keys[int(row["email"][3])]
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+    given = rows(7)
+    given[5]["email"] = "row5"
+    creations = [*client.agents.create_many(given, ledger=ledger, key=key, on_error="return")]
+    assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 5, "succeeded"]
+    texts = [str(creation.error) for creation in creations]
+    assert "the key of the row cannot be determined: KeyError" in texts[1] and "CANARY" not in texts[1]
+    assert "key must return a str for each row, not int" in texts[2]
+    assert "no key, or an empty one" in texts[3]
+    assert "UnicodeEncodeError" in texts[4]
+    assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
+    # Errors in the row itself come first.
+    assert isinstance(creations[5].error, ValidationError)
+    (_, twice) = in_order(client, rows=[row(7), row(7)], ledger=ledger)
+    assert isinstance(twice.error, DuplicateKeyError)
+    assert (twice.error.outcome, twice.error.index, twice.error.first_index) == ("not_sent", 1, 0)
+
+
+def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path) -> None:
+    create_many: Any = client_of(sandbox).agents.create_many
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"ledger": ledger}, "with key="),
+        ({"key": email}, "key needs a ledger"),
+        ({"resend_unknown": True}, "resend_unknown needs a ledger"),
+        ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
+        ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
+        ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
+        ({"ledger": ledger, "key": email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
+        ({"wait_in_flight": True}, "wait_in_flight needs a ledger"),
+        ({"resolve": print}, "resolve needs a ledger"),
+        ({"ledger": ledger, "key": email, "resolve": "x"}, "resolve must be a function of a RowInDoubt, not str"),
+        ({"ledger": ledger, "key": email, "resolve": print, "resend_unknown": True}, "exclude each other"),
+    ]
+    for options, text in cases:
+        with pytest.raises(TypeError, match=text):
+            create_many(rows(1), **options)
+    for key in ["emial", "", "E-mail", "profile.\ud800"]:
+        with pytest.raises(ValueError, match="key does not name a field of a row"):
+            create_many(rows(1), ledger=ledger, key=key)
+    assert not ledger.exists()
+
+
+@BOTH
+def test_a_job_with_other_keys_is_refused_before_anything_is_sent(
+    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
+) -> None:
+    client = client_of(sandbox)
+    given = rows(2)
+    for number, agent in enumerate(given):
+        agent["profile"] = {"external_id": f"crm-{number}"}
+    assert known(run(client, rows=given, ledger=ledger, key="email")) == []
+    with pytest.raises(LedgerError) as raised:
+        run(client, rows=given, ledger=ledger, key="profile.external_id")
+    assert (raised.value.reason, raised.value.outcome) == ("other_keys", "not_sent")
+    text = str(raised.value)
+    assert 'its keys are called "email", and those used here "profile.external_id". Nothing was sent' in text
+    assert len(sandbox.requests) == 2
+    assert known(run(client, rows=given, ledger=ledger, key="email")) == ["succeeded"] * 2
+    # A function has no name that could differ.
+    assert known(run(client, rows=given, ledger=ledger)) == ["succeeded"] * 2
+    assert show(ledger).key == "email"
+
+    other = ledger.with_name("by-id.ledger")
+    first = run(client, rows=given, ledger=other, key="profile.external_id")
+    assert [creation.key for creation in first] == ["crm-0", "crm-1"]
+
+
+def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
+    given: list[Any] = rows(5)
+    given[0]["profile"] = {"external_id": "crm-0"}
+    given[1]["profile"] = {"external_id": 7}
+    given[2]["profile"] = {"external_id": ""}
+    given[3]["profile"] = 5
+    creations = in_order(
+        client_of(sandbox), rows=given, ledger=ledger, key="profile.external_id", validate=False, on_error="return"
+    )
+    assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 4]
+    texts = [str(creation.error) for creation in creations]
+    assert "profile.external_id is the key of the row and must be a str, not int" in texts[1]
+    assert "no key, or an empty one" in texts[2]
+    assert "the row has no profile.external_id to use as its key: KeyError" in texts[4]
+
+
+def test_a_service_that_has_another_name_keeps_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
+    in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
+    other = sandbox.url.replace("127.0.0.1", "LOCALHOST") + "/"
+    renamed = Client(base_url=other, service_key=sandbox.service_key)
+    assert "`dealkit ledger move`" in str(refusal(renamed, ledger))
+    with pytest.raises(LedgerError, match="base_url") as raised:
+        move(ledger, "ftp://localhost")
+    assert raised.value.reason == "refused" and raised.value.index is None
+    move(ledger, other)
+    assert told(in_order(renamed, rows=rows(2), ledger=ledger)) == [("succeeded", True), ("succeeded", False)]
+    assert refusal(client_of(sandbox), ledger).reason == "other_service"
