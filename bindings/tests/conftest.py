@@ -347,9 +347,9 @@ class Authority:
         """A file with a certificate and its key."""
         return self._write(self._ca.issue_cert(name).private_key_and_cert_chain_pem)
 
-    def pair(self) -> tuple[Path, Path]:
-        """A client's certificate and its key, in a file each."""
-        leaf = self._ca.issue_cert("client")
+    def pair(self, name: str = "client") -> tuple[Path, Path]:
+        """A certificate and its key, in a file each."""
+        leaf = self._ca.issue_cert(name)
         return self._write(leaf.cert_chain_pems[0]), self._write(leaf.private_key_pem)
 
     def _write(self, pem: trustme.Blob) -> Path:

@@ -297,6 +297,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "RawResponse.__repr__": [response.__repr__],
         "NativeSandbox.url": [partial(attrgetter("url"), server)],
         "NativeSandbox.service_key": [partial(attrgetter("service_key"), server)],
+        "NativeSandbox.ca_file": [partial(attrgetter("ca_file"), server)],
         "NativeSandbox.agents": [server.agents],
         "NativeSandbox.requests": [server.requests],
         "NativeSandbox.wait_for": [

@@ -10,10 +10,12 @@ import os
 import pickle
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import sysconfig
 import threading
+import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, of
+from conftest import ADA, BOTH, Authority, made, of
 
 from dealkit import (
     APIConnectionError,
     APIStatusError,
     AsyncClient,
+    AuthenticationError,
     Client,
     ConfigError,
     Deal,
@@ -86,8 +89,54 @@ def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureF
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
     # These mean something only to a program, or to one that reads files.
     of_the_program = {"log", "max_seed_bytes", "profile", "shutdown_timeout", "service_key_file", "admin_token_file"}
+    of_the_program |= {"tls_ca_out", "tls_name"}
     settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
     assert flags - of_the_program == settings
+
+
+@BOTH
+def test_clients_that_trust_it(of_class: Any) -> None:
+    with Sandbox(tls=True) as sandbox, Sandbox(tls=True) as other:
+        assert sandbox.url.startswith("https://127.0.0.1:") and sandbox.ca_file is not None
+        make = Sandbox.client if of_class is Client else Sandbox.async_client
+        client = make(sandbox, timeout=5)
+        assert isinstance(client, of_class) and client.timeout == 5
+        assert made(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+        with pytest.raises(APIConnectionError, match="was not signed by the trusted issuer of that name"):
+            made(make(sandbox, ca_file=other.ca_file), lambda client: client.deals.retrieve("d_1"))
+        with pytest.raises(AuthenticationError):
+            made(make(sandbox, service_key="wrong"), lambda client: client.deals.retrieve("d_1"))
+        assert [request.status for request in sandbox.requests] == [200, 401]
+    with Sandbox() as plain:
+        assert plain.ca_file is None
+        assert made(make(plain), lambda client: client.deals.retrieve("d_1")).id == "d_1"
+
+
+def test_other_programs_trust_it() -> None:
+    """With the strict rules that Python has from 3.13 on by default, over HTTP/1.1."""
+    with Sandbox(tls=True) as sandbox:
+        context = ssl.create_default_context(cafile=sandbox.ca_file)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        for url in (sandbox.url, sandbox.url.replace("127.0.0.1", "localhost")):
+            with urllib.request.urlopen(f"{url}/__sandbox/ca.pem", context=context) as response:
+                assert response.read() == Path(str(sandbox.ca_file)).read_bytes()
+    assert not Path(str(sandbox.ca_file)).exists()
+
+
+def test_certificates_in_files(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    certificate, key = authority.pair("127.0.0.1")
+    with Sandbox(tls=(certificate, str(key)), tls_client_ca=authority.file) as sandbox:
+        assert sandbox.ca_file is None
+        with sandbox.client(ca_file=authority.file, client_cert=authority.pair()) as client:
+            assert client.deals.retrieve("d_1").id == "d_1"
+        with sandbox.client(ca_file=authority.file) as client, pytest.raises(APIConnectionError):
+            client.deals.retrieve("d_1")
+    with (
+        Sandbox(tls=authority.issue("127.0.0.1")) as sandbox,
+        sandbox.client(ca_file=authority.file) as client,
+    ):
+        assert client.deals.retrieve("d_1").id == "d_1"
 
 
 def test_async_use() -> None:

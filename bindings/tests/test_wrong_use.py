@@ -507,13 +507,20 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "port": [(-1, ConfigError, "port"), (70_000, ConfigError, "port"), ("1", TypeError, "port")],
     "reading": [
         (1, TypeError, "reading must be a str, not int"),
-        ("sparsely", ConfigError, "reading: expected one of reference, ok, sparse, "),
+        ("sparsely", ConfigError, "reading: expected one of reference, ok, forbidden, "),
     ],
     "admin": [(1, TypeError, "admin must be a bool, not int")],
     "admin_token": [
         (5, TypeError, "admin_token"),
         ("a b", ConfigError, "sandbox token must be 1 to 1,024 visible ASCII"),
     ],
+    "tls": [
+        (5, TypeError, "tls must be the path of a file, a pair of them, or a bool, not int"),
+        ("/nowhere", ConfigError, "/nowhere cannot be read: No such file or directory"),
+        (("/dev/null", "/dev/null"), ConfigError, "/dev/null contains no certificate"),
+        (("a", None), TypeError, "tls must be the path of a file, not NoneType"),
+    ],
+    "tls_client_ca": [(5, TypeError, "tls_client_ca must be the path of a file, not int")],
     "raeding": [("sparse", TypeError, "got an unexpected keyword argument 'raeding'")],
 }
 

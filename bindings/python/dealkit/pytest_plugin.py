@@ -58,9 +58,7 @@ def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 @pytest.fixture
 def dealkit_client(dealkit_sandbox: Sandbox) -> Iterator[Client]:
     """A client for the test's own sandbox, ``dealkit_sandbox``."""
-    from dealkit import Client
-
-    with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+    with dealkit_sandbox.client() as client:
         yield client
 
 
@@ -71,9 +69,7 @@ def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
     It is created and closed without an event loop, so it works with pytest-asyncio, with anyio's plugin on its
     ``asyncio`` backend, and in a test that calls ``asyncio.run``.
     """
-    from dealkit import AsyncClient
-
-    client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    client = dealkit_sandbox.async_client()
     yield client
     # This is what aclose does, which would have to be awaited.
     client._service.engine = None

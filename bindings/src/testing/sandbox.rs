@@ -1,7 +1,7 @@
 //! The embedded server, for `dealkit.testing`.
 
 use std::{
-    process,
+    fs, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::UNIX_EPOCH,
 };
@@ -9,7 +9,7 @@ use std::{
 use dealkit::{Json, Unreadable};
 use dealkit_server::{
     AttachError, AttachedSandbox, CreatedAgent, Fault, RateLimit, Reading, RecordedRequest,
-    Sandbox, Service, Wanted,
+    Sandbox, Service, Tls, Wanted,
 };
 use pyo3::{
     prelude::*,
@@ -40,6 +40,8 @@ pub(crate) struct NativeSandbox {
     sandbox: Mutex<Option<Kind>>,
     url: String,
     service_key: String,
+    /// The file of the certificate to trust, which goes with the server.
+    ca_file: Option<String>,
     process: u32,
 }
 
@@ -48,12 +50,14 @@ enum Kind {
     Attached(Arc<AttachedSandbox>),
 }
 
-/// Starts a server with these deals, each a JSON text.
+/// Starts a server with these deals, each a JSON text. With a file for the certificate to trust, it makes its own certificate.
 #[pyfunction]
+#[pyo3(signature = (deals, settings, ca_file=None))]
 pub(crate) fn start_sandbox<'py>(
     py: Python<'py>,
     deals: Option<&Bound<'py, PyList>>,
     settings: &Bound<'py, PyDict>,
+    ca_file: Option<String>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let configure = || {
         let settings = Settings(settings);
@@ -90,6 +94,14 @@ pub(crate) fn start_sandbox<'py>(
         for reading in readings_of(&settings)? {
             builder = builder.reading(reading);
         }
+        let tls = match (&settings.paths("tls")?[..], &ca_file) {
+            ([certificate, key], _) => Some(Tls::files(certificate, key)),
+            (_, ca_file) => ca_file.as_ref().map(|file| Tls::self_signed().ca_out(file)),
+        };
+        let client_ca = settings.paths("tls_client_ca")?;
+        if let Some(tls) = tls {
+            builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
+        }
         let seed = settings.number("seed", Expected::Count)?;
         if let Some(count) = settings.number("generate", Expected::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());
@@ -106,6 +118,7 @@ pub(crate) fn start_sandbox<'py>(
         Ok(NativeSandbox {
             url: sandbox.url(),
             service_key: sandbox.service_key().to_owned(),
+            ca_file: sandbox.ca_pem().and(ca_file),
             sandbox: Mutex::new(Some(Kind::Started(sandbox))),
             process: process::id(),
         })
@@ -141,6 +154,7 @@ pub(crate) fn attach_sandbox<'py>(
         Ok(NativeSandbox {
             url: sandbox.url(),
             service_key: sandbox.service_key().to_owned(),
+            ca_file: None,
             sandbox: Mutex::new(Some(Kind::Attached(Arc::new(sandbox)))),
             process: process::id(),
         })
@@ -166,6 +180,12 @@ impl NativeSandbox {
     #[getter]
     fn service_key(&self) -> &str {
         &self.service_key
+    }
+
+    /// The file of the certificate to trust.
+    #[getter]
+    fn ca_file(&self) -> Option<&str> {
+        self.ca_file.as_deref()
     }
 
     /// The agents created so far, in the order of creation: each as the response showed it, and what was sent.
@@ -316,12 +336,22 @@ impl NativeSandbox {
     fn close(&self, py: Python<'_>) {
         if self.process == process::id() {
             let sandbox = self.lock().take();
-            gil::release(py, || drop(sandbox));
+            gil::release(py, || {
+                drop(sandbox);
+                self.remove_ca_file();
+            });
         }
     }
 }
 
 impl NativeSandbox {
+    fn remove_ca_file(&self) {
+        if let Some(file) = &self.ca_file {
+            // It may be gone already.
+            let _ = fs::remove_file(file);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Kind>> {
         self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -421,6 +451,8 @@ impl Drop for NativeSandbox {
         if self.process != process::id() {
             // Its thread is the parent's: waiting for it to end would take for ever.
             std::mem::forget(self.lock().take());
+        } else {
+            self.remove_ca_file();
         }
     }
 }

@@ -226,10 +226,13 @@ def sandbox() -> None:
         server.fail_next(status=503, times=2, retry_after=1)
         server.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         server.insert_deal({"id": "d_5"})
+        assert_type(server.client(timeout=5), Client)
 
 
 async def async_sandbox() -> None:
-    async with Sandbox(generate=10, seed=7) as server:
+    async with Sandbox(generate=10, seed=7, tls=True) as server:
+        assert_type(server.async_client(), AsyncClient)
+        assert_type(server.ca_file, str | None)
         assert_type(server, Sandbox)
 
 

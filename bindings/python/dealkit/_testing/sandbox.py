@@ -5,7 +5,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from dealkit import Deal, _native
+from dealkit import AsyncClient, Client, Deal, _native
+from dealkit._core.arguments import file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.plain import plain
 from dealkit._core.private import sealed
@@ -14,7 +15,11 @@ from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedReques
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import EllipsisType
-    from typing import Literal
+    from typing import Literal, TypeVar, Unpack
+
+    from dealkit._core.options import ClientOptions, Path
+
+    OfClass = TypeVar("OfClass", Client, AsyncClient)
 
     DealLike = Mapping[str, object] | str | bytes | Deal
 
@@ -49,7 +54,36 @@ def _start(given: dict[str, Any]) -> _native.NativeSandbox:
     if deals is not None and not hasattr(deals, "__iter__"):
         raise TypeError(f"deals must be an iterable of deals, not {kind}")
     texts = None if deals is None else [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
+    tls, given["tls"] = given["tls"], None
+    if given["tls_client_ca"] is not None:
+        given["tls_client_ca"] = [file_path("tls_client_ca", given["tls_client_ca"])]
+    if tls is True:
+        return _start_self_signed(texts, given)
+    if isinstance(tls, tuple | list) and len(tls) == 2:
+        given["tls"] = [file_path("tls", file) for file in tls]
+    elif tls is not False:
+        given["tls"] = [file_path("tls", tls, ", a pair of them, or a bool")] * 2
     return unwrap(_native.start_sandbox(texts, given))
+
+
+def _start_self_signed(texts: list[str] | None, given: dict[str, Any]) -> _native.NativeSandbox:
+    from os import close, unlink
+    from tempfile import mkstemp
+
+    descriptor, ca_file = mkstemp(prefix="dealkit-", suffix=".pem")
+    close(descriptor)
+    try:
+        return unwrap(_native.start_sandbox(texts, given, ca_file))
+    except BaseException:
+        unlink(ca_file)
+        raise
+
+
+def _client(given: ClientOptions, sandbox: Sandbox, of_class: type[OfClass]) -> OfClass:
+    own: ClientOptions = {"base_url": sandbox.url, "ca_file": sandbox.ca_file}
+    if "service_key_file" not in given:
+        own["service_key"] = sandbox.service_key
+    return of_class(**{**own, **given})
 
 
 def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
@@ -96,6 +130,8 @@ class Sandbox:
         body_timeout: float | None = None,
         admin: bool = True,
         admin_token: str | None = None,
+        tls: bool | Path | tuple[Path, Path] = False,
+        tls_client_ca: Path | None = None,
         port: int = 0,
     ) -> None:
         """Starts the server.
@@ -129,6 +165,9 @@ class Sandbox:
             admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
                 ``x-sandbox-reading`` have an effect.
             admin_token: The token that the interface requires in ``x-sandbox-token``.
+            tls: True speaks TLS with a certificate of the sandbox's own, which its clients trust through ``ca_file``; the files
+                ``(certificate, key)``, or one file with both (PEM, without a password), with yours.
+            tls_client_ca: A file (PEM) of the issuers of certificates that callers must then present.
             port: The port to listen on; 0 asks for a free one.
 
         Raises:
@@ -180,13 +219,33 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """The base URL for a client, such as ``http://127.0.0.1:40123``."""
+        """The base URL for a client, such as ``http://127.0.0.1:40123``, or with ``tls`` ``https://…``."""
         return self._native.url
 
     @property
     def service_key(self) -> str:
         """The key that requests must carry, unless ``accept_keys`` has replaced it."""
         return self._native.service_key
+
+    @property
+    def ca_file(self) -> str | None:
+        """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and for programs such as ``curl --cacert``.
+        It is there until the sandbox is closed."""
+        return self._native.ca_file
+
+    @sealed
+    def client(self, **options: Unpack[ClientOptions]) -> Client:
+        """A client of this sandbox, which trusts its certificate; it takes the options of ``Client``.
+
+        >>> with Sandbox(tls=True) as sandbox, sandbox.client(timeout=5) as client:
+        ...     deal = client.deals.retrieve("d_1")
+        """
+        return _client(options, self, Client)
+
+    @sealed
+    def async_client(self, **options: Unpack[ClientOptions]) -> AsyncClient:
+        """The same as an ``AsyncClient``."""
+        return _client(options, self, AsyncClient)
 
     @sealed
     def accept_keys(self, *keys: str) -> None:
