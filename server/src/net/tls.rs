@@ -1,9 +1,9 @@
 //! TLS: the certificate that a server shows, and the issuer of those that it asks for.
 
 use std::{
-    fs, io,
+    fmt, fs,
     net::IpAddr,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -33,73 +33,22 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// How long a certificate is valid that was made here. Apple's systems accept no more than 825 days.
 const VALID_DAYS: u32 = 800;
 
-/// Why a server cannot speak TLS. Nothing of a private key is in it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// The file cannot be read.
-    #[error("{} cannot be read: {source}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The issuer's certificate cannot be written to the file.
-    #[error("{} cannot be written: {source}", file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file contains no certificate.
-    #[error(
-        "{} contains no certificate that can be read: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
-        file.display()
-    )]
-    Certificate {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The file contains no private key.
-    #[error(
-        "{} contains no private key that can be read: it must be PEM without a password, which begins with \
-         -----BEGIN PRIVATE KEY-----",
-        file.display()
-    )]
-    Key {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The private key belongs to another certificate.
-    #[error("the private key in {} does not belong to the first certificate in {}", key.display(), certificate.display())]
-    Mismatch {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The private key's file.
-        key: PathBuf,
-    },
-    /// A certificate cannot be for this name.
-    #[error("a certificate cannot be for {name:?}: expected a host name or an IP address")]
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// There are more names, or a file for the issuer's certificate, for a certificate that is not made here.
-    #[error(
-        "a certificate from a file has its names and its issuer: more names, and a file for the issuer's certificate, are \
-         for one that is self-signed"
-    )]
-    NotSelfSigned,
-    /// The system did not make a certificate.
-    #[error("a certificate cannot be made: {0}")]
-    Made(String),
-}
+const NO_CERTIFICATE: &str = "contains no certificate that can be read: it must be PEM, which begins with -----BEGIN CERTIFICATE-----";
+const NO_KEY: &str = "contains no private key that can be read: it must be PEM without a password, which begins with \
+    -----BEGIN PRIVATE KEY-----";
 
-impl From<rcgen::Error> for TlsError {
-    fn from(error: rcgen::Error) -> Self {
-        Self::Made(error.to_string())
+/// A server cannot speak TLS. The message says which file is wrong and why, and shows nothing of a private key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
+
+impl TlsError {
+    fn of(file: &Path, reason: impl fmt::Display) -> Self {
+        Self(format!("{} {reason}", file.display()))
+    }
+
+    fn unmade(error: impl fmt::Display) -> Self {
+        Self(format!("a certificate cannot be made: {error}"))
     }
 }
 
@@ -116,14 +65,16 @@ pub(crate) fn configure(
     address: IpAddr,
 ) -> Result<(Arc<ServerConfig>, Option<String>), TlsError> {
     let Identity { chain, key, issuer } = match &tls.files {
-        None => self_signed(tls, address)?,
-        Some(_) if !tls.names.is_empty() || tls.ca_out.is_some() => {
-            return Err(TlsError::NotSelfSigned);
+        None => self_signed(&tls.names, address)?,
+        Some((certificate, _)) if !tls.names.is_empty() || tls.ca_out.is_some() => {
+            let reason = "has its names and its issuer: more names, and a file for the issuer's certificate, are for one \
+                          that is self-signed";
+            return Err(TlsError::of(certificate, reason));
         }
         Some((certificate, key)) => Identity {
             chain: certificates(certificate)?,
             key: PrivateKeyDer::from_pem_slice(&read(key)?)
-                .map_err(|_| TlsError::Key { file: key.clone() })?,
+                .map_err(|_| TlsError::of(key, NO_KEY))?,
             issuer: None,
         },
     };
@@ -131,56 +82,60 @@ pub(crate) fn configure(
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| TlsError::Made(error.to_string()))?;
+        .map_err(TlsError::unmade)?;
     let builder = match &tls.client_ca {
         None => builder.with_no_client_auth(),
         Some(file) => {
+            let invalid = || TlsError::of(file, NO_CERTIFICATE);
             let mut roots = RootCertStore::empty();
             for root in certificates(file)? {
-                roots.add(root).map_err(|_| no_certificate(file))?;
+                roots.add(root).map_err(|_| invalid())?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = verifier.build().map_err(|_| no_certificate(file))?;
-            builder.with_client_cert_verifier(verifier)
+            builder.with_client_cert_verifier(verifier.build().map_err(|_| invalid())?)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-        let Some((certificate, key)) = tls.files.clone() else {
-            return TlsError::Made(error.to_string());
-        };
-        match error {
-            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                TlsError::Mismatch { certificate, key }
-            }
-            Error::InvalidCertificate(_) => no_certificate(&certificate),
-            _ => TlsError::Key { file: key },
+    let config = builder.with_single_cert(chain, key);
+    let mut config = config.map_err(|error| match (error, &tls.files) {
+        (Error::InconsistentKeys(InconsistentKeys::KeyMismatch), Some((certificate, key))) => {
+            let certificate = certificate.display();
+            let reason = format!(
+                "contains a private key that does not belong to the first certificate in {certificate}"
+            );
+            TlsError::of(key, reason)
         }
+        (Error::InvalidCertificate(_), Some((certificate, _))) => {
+            TlsError::of(certificate, NO_CERTIFICATE)
+        }
+        (_, Some((_, key))) => TlsError::of(key, NO_KEY),
+        (error, None) => TlsError::unmade(error),
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     if let (Some(file), Some(pem)) = (&tls.ca_out, &issuer) {
-        fs::write(file, pem).map_err(|source| {
-            let file = file.clone();
-            TlsError::Write { file, source }
-        })?;
+        let unwritten = |error| TlsError::of(file, format!("cannot be written: {error}"));
+        fs::write(file, pem).map_err(unwritten)?;
     }
     Ok((Arc::new(config), issuer))
 }
 
 /// A certificate for this machine, from an issuer that exists for as long as this function runs.
-fn self_signed(tls: &Tls, address: IpAddr) -> Result<Identity, TlsError> {
+fn self_signed(others: &[String], address: IpAddr) -> Result<Identity, TlsError> {
     let mut names = ["localhost", "127.0.0.1", "::1"]
         .map(str::to_owned)
         .to_vec();
     if !address.is_unspecified() {
         names.push(address.to_string());
     }
-    for name in &tls.names {
-        let name = name.clone();
-        if ServerName::try_from(name.as_str()).is_err() {
-            return Err(TlsError::Name { name });
-        }
-        names.push(name);
+    names.extend_from_slice(others);
+    if let Some(name) = (others.iter()).find(|name| ServerName::try_from(name.as_str()).is_err()) {
+        return Err(TlsError(format!(
+            "a certificate cannot be for {name:?}: expected a host name or an IP address"
+        )));
     }
+    issue(names).map_err(TlsError::unmade)
+}
+
+fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
     let today = DateTime::<Utc>::from(SystemTime::now());
     let today = date_time_ymd(today.year(), today.month() as u8, today.day() as u8);
     let named = |name: &str, names: Vec<String>| {
@@ -189,7 +144,7 @@ fn self_signed(tls: &Tls, address: IpAddr) -> Result<Identity, TlsError> {
         params.distinguished_name.push(DnType::CommonName, name);
         params.not_before = today - DAY;
         params.not_after = today + DAY * VALID_DAYS;
-        Ok::<_, rcgen::Error>(params)
+        Ok(params)
     };
 
     let mut issuer = named("dealkit-server's issuer", Vec::new())?;
@@ -216,17 +171,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     // The error may hold a line of the file, which may be one of a private key.
     read.ok()
         .filter(|certificates| !certificates.is_empty())
-        .ok_or_else(|| no_certificate(file))
-}
-
-fn no_certificate(file: &Path) -> TlsError {
-    let file = file.to_owned();
-    TlsError::Certificate { file }
+        .ok_or_else(|| TlsError::of(file, NO_CERTIFICATE))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(file).map_err(|source| {
-        let file = file.to_owned();
-        TlsError::Read { file, source }
-    })
+    fs::read(file).map_err(|error| TlsError::of(file, format!("cannot be read: {error}")))
 }
