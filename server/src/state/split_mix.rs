@@ -42,11 +42,13 @@ impl SplitMix64 {
         least + self.next() % (most - least + 1)
     }
 
-    pub(crate) fn pick<T: Copy + Default>(&mut self, from: &'static [T]) -> T {
-        let index = self.next() % (from.len() as u64).max(1);
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| from.get(index).copied())
-            .unwrap_or_default()
+    /// One of the words in a list with commas between them.
+    pub(crate) fn pick(&mut self, words: &'static str) -> &'static str {
+        let count = words.split(',').count() as u64;
+        let index = self.next() % count;
+        let mut words = (0..).zip(words.split(','));
+        words
+            .find(|(at, _)| *at == index)
+            .map_or("", |(_, word)| word)
     }
 }
