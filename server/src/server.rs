@@ -20,14 +20,16 @@ use crate::{
     contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
     net::{
         access_log::AccessLog,
-        body::Budget,
         conn::Shared,
         listener,
         tls::{self, TlsError},
     },
     sandbox::reached::Reached,
     service::Service,
-    state::seed::{SeedDeal, SeedError, Seeds},
+    state::{
+        room::Room,
+        seed::{SeedDeal, SeedError, Seeds},
+    },
 };
 
 /// How many threads serve connections. Something that takes long on one of them leaves the other alone.
@@ -306,7 +308,7 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(config.log).map_err(StartError::System)?,
-        bodies: Budget::new(config.max_buffered_bytes),
+        bodies: Room::new(config.max_buffered_bytes as u64),
         tls,
         max_head_bytes: config.max_head_bytes,
         head_timeout: config.head_timeout,

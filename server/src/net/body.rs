@@ -11,7 +11,7 @@ use http::Response;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     time::{Instant, Sleep, sleep, timeout_at},
 };
 
@@ -19,30 +19,14 @@ use crate::{
     net::break_off::{self, ARRIVAL, BreakOff, Broken},
     sandbox::{How, reading::InChunks},
     service::BodyError,
+    state::room::{Room, Taken},
 };
-
-/// How many bytes of request bodies a server holds at once. Without this limit, a thousand connections with a hundred
-/// streams each could hold a body of the maximum size in every stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Semaphore>);
-
-impl Budget {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
-    }
-
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, BodyError> {
-        let bytes = u32::try_from(bytes).map_err(|_| BodyError::NoRoom)?;
-        let taken = Arc::clone(&self.0).try_acquire_many_owned(bytes);
-        taken.map_err(|_| BodyError::NoRoom)
-    }
-}
 
 /// A request body, and the room that it takes while this is there.
 #[derive(Debug)]
 pub(crate) struct ReadBody {
     pub(crate) bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _taken: Option<Taken>,
 }
 
 /// Reads a body of at most `limit` bytes until `deadline`. If it fails, what has not been read stays in `body`.
@@ -50,22 +34,18 @@ pub(crate) async fn read(
     body: &mut Incoming,
     limit: usize,
     deadline: Instant,
-    budget: &Budget,
+    room: &Room,
 ) -> Result<ReadBody, BodyError> {
-    match timeout_at(deadline, read_all(body, limit, budget)).await {
+    match timeout_at(deadline, read_all(body, limit, room)).await {
         Ok(read) => read,
         Err(_) => Err(BodyError::TimedOut),
     }
 }
 
-async fn read_all(
-    body: &mut Incoming,
-    limit: usize,
-    budget: &Budget,
-) -> Result<ReadBody, BodyError> {
+async fn read_all(body: &mut Incoming, limit: usize, room: &Room) -> Result<ReadBody, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    let mut room: Option<OwnedSemaphorePermit> = None;
+    let mut taken: Option<Taken> = None;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue; // Trailers are ignored.
@@ -73,10 +53,10 @@ async fn read_all(
         if data.len() > limit - first.len().max(rest.len()) {
             return Err(BodyError::TooLarge);
         }
-        let taken = budget.take(data.len())?;
-        match &mut room {
-            Some(room) => room.merge(taken),
-            None => room = Some(taken),
+        let more = room.take(data.len()).ok_or(BodyError::NoRoom)?;
+        match &mut taken {
+            Some(taken) => taken.merge(more),
+            None => taken = Some(more),
         }
         // Nearly every body arrives in one piece, which is then used as it is.
         if first.is_empty() && rest.is_empty() {
@@ -93,7 +73,10 @@ async fn read_all(
     } else {
         rest.freeze()
     };
-    Ok(ReadBody { bytes, _room: room })
+    Ok(ReadBody {
+        bytes,
+        _taken: taken,
+    })
 }
 
 /// Reads at most `limit` bytes until `deadline` and drops them.

@@ -29,7 +29,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     net::{
         access_log::AccessLog,
-        body::{self, Breaks, Budget, ResponseBody},
+        body::{self, Breaks, ResponseBody},
         break_off::{self, BreakOff, Broken, Fate},
         reporter::Reporter,
         stream::{self, Caller, Socket, Spoken, Stream},
@@ -37,6 +37,7 @@ use crate::{
     },
     sandbox::{How, fault::Play},
     service::{HeadCheck, Service},
+    state::room::Room,
 };
 
 /// How much of an unwanted body is read, so that its sender gets to read the response.
@@ -53,7 +54,9 @@ const MAX_STREAMS: u32 = 128;
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
-    pub(crate) bodies: Budget,
+    /// For request bodies. Without this limit, a thousand connections with a hundred streams each could hold a body of the
+    /// maximum size in every stream.
+    pub(crate) bodies: Room,
     /// How connections are encrypted, if they are.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) max_head_bytes: usize,

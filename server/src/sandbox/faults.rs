@@ -11,14 +11,14 @@ use crate::{
         fault::{Fault, InvalidFault, Matching, Play},
         rate_limit::{Buckets, Quota, RateLimit},
     },
-    state::{room::Share, split_mix::SplitMix64},
+    state::{
+        room::{Room, Taken},
+        split_mix::SplitMix64,
+    },
 };
 
 /// How many faults there may be at once.
 const MAX_FAULTS: usize = 1_000;
-
-/// How many bytes their texts may have, bodies above all.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// A list of faults, in the order in which they were added.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ struct List {
     /// What the server was started with, `--rate-limit`: it is always the first, and nobody can remove it.
     standing: Option<Entry>,
     entries: Vec<Entry>,
-    /// What the texts of all of them take.
-    share: Share,
+    /// For their texts, bodies above all.
+    room: Room,
 }
 
 #[derive(Debug)]
@@ -41,6 +41,7 @@ struct Entry {
     matching: Matching,
     buckets: Buckets,
     until: Option<Instant>,
+    _taken: Taken,
 }
 
 /// A fault that is still to happen: see [`Service::faults`](crate::Service::faults).
@@ -60,8 +61,15 @@ pub struct PendingFault {
 }
 
 impl Entry {
-    fn new(id: u64, fault: Fault) -> Result<Self, InvalidFault> {
+    fn new(id: u64, fault: Fault, room: &Room) -> Result<Self, InvalidFault> {
         let (play, matching) = fault.check()?;
+        let taken = room.take(fault.bytes()).ok_or_else(|| {
+            InvalidFault(
+                "all faults together may have bodies of 64 MiB, or of what max_store_bytes leaves in a world: remove some \
+                 first"
+                    .into(),
+            )
+        })?;
         let lasts = matching.lasts;
         Ok(Self {
             pending: PendingFault {
@@ -74,6 +82,7 @@ impl Entry {
             matching,
             buckets: Buckets::default(),
             until: lasts.and_then(|lasts| Instant::now().checked_add(lasts)),
+            _taken: taken,
         })
     }
 
@@ -112,46 +121,33 @@ impl Entry {
 }
 
 impl List {
-    /// How many bytes the texts of all of them have.
-    fn bytes(&self) -> usize {
-        let faults = self.entries.iter().map(|entry| &entry.pending.fault);
-        faults.map(Fault::bytes).sum()
-    }
-
     /// Removes those that are not to be kept; false when there were none.
     fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> bool {
         let before = self.entries.len();
         self.entries.retain(keep);
-        self.entries.len() < before && self.share.resize(self.bytes() as u64)
+        self.entries.len() < before
     }
 }
 
 impl Faults {
-    pub(crate) fn new(limit: Option<RateLimit>, share: Share) -> Self {
-        let standing = limit.and_then(|limit| Entry::new(0, Fault::rate_limit(limit)).ok());
+    pub(crate) fn new(limit: Option<RateLimit>, room: &Room) -> Self {
+        let always = |limit| Entry::new(0, Fault::rate_limit(limit), &Room::new(u64::MAX)).ok();
+        let standing = limit.and_then(always);
         Self(Mutex::new(List {
             added: 0,
             standing,
             entries: Vec::new(),
-            share,
+            room: room.clone(),
         }))
     }
 
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
         let mut list = self.lock();
-        let entry = Entry::new(list.added + 1, fault)?;
+        let entry = Entry::new(list.added + 1, fault, &list.room)?;
         if list.entries.len() >= MAX_FAULTS {
             return Err(InvalidFault(
                 "there are 1000 faults already: remove some first".into(),
-            ));
-        }
-        let bytes = list.bytes() + entry.pending.fault.bytes();
-        if bytes > MAX_BYTES || !list.share.resize(bytes as u64) {
-            return Err(InvalidFault(
-                "all faults together may have bodies of 64 MiB, and no more than what max_store_bytes leaves: remove some \
-                 first"
-                    .into(),
             ));
         }
         list.added += 1;

@@ -12,7 +12,11 @@ use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use tokio::sync::Notify;
 
-use crate::{contract::route, sandbox::access::TOKEN_HEADER, state::room::Share};
+use crate::{
+    contract::route,
+    sandbox::access::TOKEN_HEADER,
+    state::room::{Room, Taken},
+};
 
 /// How many requests are kept.
 const MAX_ENTRIES: usize = 1_000;
@@ -133,14 +137,14 @@ impl RecordedRequest {
     }
 
     /// About how much memory it takes, whatever becomes of it later.
-    fn size(&self) -> u64 {
+    fn size(&self) -> usize {
         /// What hyper reads into at first; it doubles that until a head fits.
         const BUFFER: usize = 8 * 1024;
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let headers = self.headers.iter();
         let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
         let head = 2 * (headers.sum::<usize>() + self.path.len() + length(&self.query));
-        (BUFFER.max(head) + self.body.len() + length(&self.fault)) as u64
+        BUFFER.max(head) + self.body.len() + length(&self.fault)
     }
 }
 
@@ -155,17 +159,17 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Kept {
     recorded: u64,
-    /// What the requests take.
-    share: Share,
-    requests: VecDeque<RecordedRequest>,
+    /// Its own room, and that which others share.
+    rooms: [Room; 2],
+    requests: VecDeque<(RecordedRequest, [Taken; 2])>,
 }
 
 impl Journal {
-    pub(crate) fn new(share: Share) -> Self {
+    pub(crate) fn new(shared: &Room) -> Self {
         Self {
             kept: Mutex::new(Kept {
                 recorded: 0,
-                share,
+                rooms: [Room::new(MAX_BYTES), shared.clone()],
                 requests: VecDeque::new(),
             }),
             changed: Notify::new(),
@@ -177,13 +181,18 @@ impl Journal {
         let mut kept = self.lock();
         kept.recorded += 1;
         request.number = kept.recorded;
-        let mut bytes = kept.share.bytes() + request.size();
-        kept.requests.push_back(request);
-        while bytes > MAX_BYTES || kept.requests.len() > MAX_ENTRIES || !kept.share.resize(bytes) {
-            let Some(oldest) = kept.requests.pop_front() else {
+        let size = request.size();
+        loop {
+            let [own, shared] = &kept.rooms;
+            if kept.requests.len() < MAX_ENTRIES
+                && let (Some(own), Some(shared)) = (own.take(size), shared.take(size))
+            {
+                kept.requests.push_back((request, [own, shared]));
                 break;
-            };
-            bytes -= oldest.size();
+            }
+            if kept.requests.pop_front().is_none() {
+                break;
+            }
         }
         self.changed.notify_waiters();
         kept.recorded
@@ -194,9 +203,9 @@ impl Journal {
         let mut kept = self.lock();
         let found = kept
             .requests
-            .binary_search_by_key(&number, |kept| kept.number);
+            .binary_search_by_key(&number, |(kept, _)| kept.number);
         if let Ok(index) = found
-            && let Some(request) = kept.requests.get_mut(index)
+            && let Some((request, _)) = kept.requests.get_mut(index)
         {
             change(request);
             self.changed.notify_waiters();
@@ -214,14 +223,15 @@ impl Journal {
         passes: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
         let kept = self.lock();
-        let passing = kept.requests.iter().filter(|request| passes(request));
-        passing.cloned().collect()
+        let requests = kept.requests.iter().map(|(request, _)| request);
+        requests
+            .filter(|request| passes(request))
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn clear(&self) {
-        let mut kept = self.lock();
-        kept.requests.clear();
-        kept.share.clear();
+        self.lock().requests.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -50,17 +50,16 @@ pub(crate) struct Beginning {
     pub(crate) max_agents: u64,
     pub(crate) rate_limit: Option<RateLimit>,
     /// All of them share it.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Room,
 }
 
 impl World {
-    /// `room` is for its faults and its journal.
-    fn new(key: ServiceKey, beginning: &Beginning, room: &Arc<Room>) -> Self {
+    fn new(key: ServiceKey, beginning: &Beginning, for_faults: &Room, for_requests: &Room) -> Self {
         Self {
             keys: AcceptedKeys::new(key),
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
-            faults: Faults::new(beginning.rate_limit, room.share()),
-            journal: Journal::new(room.share()),
+            faults: Faults::new(beginning.rate_limit, for_faults),
+            journal: Journal::new(for_requests),
             settings: Mutex::new(beginning.settings.clone()),
             used: Mutex::new(Instant::now()),
         }
@@ -108,8 +107,9 @@ impl Worlds {
         max: usize,
         beginning: Beginning,
     ) -> Self {
-        // What the first world has besides its store is bounded by constants.
-        let first = World::new(first, &beginning, &Room::new(u64::MAX));
+        // What the first world has besides its store takes nothing of the store's room.
+        let for_faults = Room::new(64 * 1024 * 1024);
+        let first = World::new(first, &beginning, &for_faults, &Room::new(u64::MAX));
         Self {
             first: Arc::new(first),
             keys,
@@ -172,9 +172,9 @@ impl Worlds {
         if others.len() >= self.max && !others.contains_key(key.reveal()) {
             return Err(NoWorld::Full);
         }
+        let room = &self.beginning.room;
         let world = others.entry(key.reveal().into());
-        let world = world
-            .or_insert_with(|| Arc::new(World::new(key, &self.beginning, &self.beginning.room)));
+        let world = world.or_insert_with(|| Arc::new(World::new(key, &self.beginning, room, room)));
         Ok(Arc::clone(world))
     }
 

@@ -1,70 +1,24 @@
 //! Room that many things share: how many bytes all of them together may have.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
-#[derive(Debug)]
-pub(crate) struct Room {
-    max: u64,
-    taken: AtomicU64,
-}
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What one of them has. Dropping it gives it back.
-#[derive(Debug)]
-pub(crate) struct Share {
-    room: Arc<Room>,
-    bytes: u64,
-}
+#[derive(Clone, Debug)]
+pub(crate) struct Room(Arc<Semaphore>);
+
+/// What something takes of it for as long as this is there.
+pub(crate) type Taken = OwnedSemaphorePermit;
 
 impl Room {
-    pub(crate) fn new(max: u64) -> Arc<Self> {
-        Arc::new(Self {
-            max,
-            taken: AtomicU64::new(0),
-        })
+    pub(crate) fn new(bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// A share, which begins with nothing.
-    pub(crate) fn share(self: &Arc<Self>) -> Share {
-        Share {
-            room: Arc::clone(self),
-            bytes: 0,
-        }
-    }
-}
-
-impl Share {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Has so many bytes from now on; false, and nothing has changed, when there is no room for more.
-    #[must_use]
-    pub(crate) fn resize(&mut self, bytes: u64) -> bool {
-        let others = |taken: u64| taken.saturating_sub(self.bytes);
-        let resized = |taken| {
-            let sum = others(taken).checked_add(bytes);
-            sum.filter(|sum| *sum <= self.room.max || bytes <= self.bytes)
-        };
-        let order = Ordering::Relaxed;
-        let is_resized = self.room.taken.fetch_update(order, order, resized).is_ok();
-        if is_resized {
-            self.bytes = bytes;
-        }
-        is_resized
-    }
-
-    /// Gives everything back.
-    pub(crate) fn clear(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = 0;
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.clear();
+    /// So many bytes, if there is room for them.
+    pub(crate) fn take(&self, bytes: usize) -> Option<Taken> {
+        let bytes = u32::try_from(bytes).ok()?;
+        Arc::clone(&self.0).try_acquire_many_owned(bytes).ok()
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use dashmap::DashMap;
 
-use crate::state::room::{Room, Share};
+use crate::state::room::{Room, Taken};
 
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
@@ -22,23 +22,16 @@ pub(crate) type SeedDeals = Arc<HashMap<Box<str>, Bytes>>;
 /// How many parts a world's own deals are kept in. Many worlds have few of them.
 const PARTS: usize = 2;
 
-/// Agents and deals.
+/// Agents and deals. What was added to the seed keeps the room that it takes.
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
+    room: Room,
     seed: SeedDeals,
     /// The deals that are not as in the seed; `None` where one of the seed is gone. Read by every request, which waits for
-    /// nobody. They change only while `added` is locked.
-    changed: DashMap<Box<str>, Option<Bytes>>,
-    added: Mutex<Added>,
-}
-
-/// What was added since the start.
-#[derive(Debug)]
-struct Added {
-    agents: Vec<Bytes>,
-    /// The JSON of the agents and of the deals that were added to the seed, in bytes.
-    share: Share,
+    /// nobody.
+    changed: DashMap<Box<str>, Option<(Bytes, Taken)>>,
+    agents: Mutex<Vec<(Bytes, Taken)>>,
 }
 
 /// Which limit of the store leaves no room.
@@ -49,43 +42,41 @@ pub(crate) enum Full {
 }
 
 impl Store {
-    pub(crate) fn new(max_agents: u64, room: &Arc<Room>, seed: &SeedDeals) -> Self {
+    pub(crate) fn new(max_agents: u64, room: &Room, seed: &SeedDeals) -> Self {
         Self {
             max_agents,
+            room: room.clone(),
             seed: Arc::clone(seed),
             changed: DashMap::with_shard_amount(PARTS),
-            added: Mutex::new(Added {
-                agents: Vec::new(),
-                share: room.share(),
-            }),
+            agents: Mutex::default(),
         }
     }
 
-    fn added(&self) -> MutexGuard<'_, Added> {
-        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    fn agents(&self) -> MutexGuard<'_, Vec<(Bytes, Taken)>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what was sent for an agent, and returns its number.
     pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
         // Copied to its exact size, before anybody has to wait for it.
         let body = Bytes::copy_from_slice(body);
-        let mut added = self.added();
-        if added.agents.len() as u64 >= self.max_agents {
+        let mut agents = self.agents();
+        if agents.len() as u64 >= self.max_agents {
             return Err(Full::Agents);
         }
-        added.replace(0, body.len())?;
-        added.agents.push(body);
-        Ok(added.agents.len() as u64)
+        let taken = self.room.take(body.len()).ok_or(Full::Bytes)?;
+        agents.push((body, taken));
+        Ok(agents.len() as u64)
     }
 
     /// At most `count` of the agents after the one of this number.
     pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
-        let added = self.added();
-        let agents = (1..).zip(&added.agents);
+        let agents = self.agents();
+        let agents = (1..).zip(&*agents);
         let later = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
         later
             .take(count)
-            .map(|(n, sent)| (n, sent.clone()))
+            .map(|(n, (sent, _))| (n, sent.clone()))
             .collect()
     }
 
@@ -97,7 +88,7 @@ impl Store {
             .map(|(id, text)| (id.clone(), Some(text.clone())))
             .collect();
         let changed = self.changed.iter().filter(|deal| is_later(deal.key()));
-        later.extend(changed.map(|deal| (deal.key().clone(), deal.value().clone())));
+        later.extend(changed.map(|deal| (deal.key().clone(), text(&deal))));
         let later = later.into_iter();
         let later = later.filter_map(|(id, text)| text.map(|text| (id, text)));
         later.take(count).collect()
@@ -105,49 +96,44 @@ impl Store {
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
         match self.changed.get(id) {
-            Some(deal) => deal.clone(),
+            Some(deal) => text(&deal),
             None => self.seed.get(id).cloned(),
         }
     }
 
-    /// Keeps a deal; one with the same id is replaced.
+    /// Keeps a deal; one with the same id is replaced, and makes room for it.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
-        let mut added = self.added();
-        // The deal that it replaces makes room for it, even if that was there from the start.
-        let before = self.deal(&id).map_or(0, |deal| deal.len());
-        added.replace(before, text.len())?;
-        self.changed.insert(id, Some(text));
+        if let Some(mut deal) = self.changed.get_mut(&id)
+            && let Some((before, taken)) = &mut *deal
+        {
+            let more = text.len().saturating_sub(before.len());
+            taken.merge(self.room.take(more).ok_or(Full::Bytes)?);
+            drop(taken.split(before.len().saturating_sub(text.len())));
+            *before = text;
+            return Ok(());
+        }
+        let taken = self.room.take(text.len()).ok_or(Full::Bytes)?;
+        self.changed.insert(id, Some((text, taken)));
         Ok(())
     }
 
     /// Forgets a deal; false when there is none.
     pub(crate) fn remove_deal(&self, id: &str) -> bool {
-        let mut added = self.added();
-        let Some(removed) = self.deal(id) else {
-            return false;
-        };
         if self.seed.contains_key(id) {
-            self.changed.insert(id.into(), None);
+            let before = self.changed.insert(id.into(), None);
+            before.is_none_or(|deal| deal.is_some())
         } else {
-            self.changed.remove(id);
+            self.changed.remove(id).is_some()
         }
-        added.replace(removed.len(), 0).is_ok()
     }
 
     /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
     pub(crate) fn reset(&self) {
-        let mut added = self.added();
         self.changed.clear();
-        added.agents = Vec::new();
-        added.share.clear();
+        *self.agents() = Vec::new();
     }
 }
 
-impl Added {
-    /// Takes the room of a text for another one, if there is enough.
-    fn replace(&mut self, before: usize, after: usize) -> Result<(), Full> {
-        let bytes = self.share.bytes().saturating_add(after as u64);
-        let is_resized = self.share.resize(bytes.saturating_sub(before as u64));
-        is_resized.then_some(()).ok_or(Full::Bytes)
-    }
+fn text(deal: &Option<(Bytes, Taken)>) -> Option<Bytes> {
+    deal.as_ref().map(|(text, _)| text.clone())
 }
