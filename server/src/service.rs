@@ -75,35 +75,37 @@ pub(crate) enum BodyError {
     NoRoom,
 }
 
-/// The result of the checks of a request's head.
-#[derive(Debug)]
-pub(crate) enum HeadCheck<'r> {
-    Admitted(Admitted<'r>),
-    /// The response needs no body.
-    Done(Response<Bytes>),
-}
-
-/// What a request asks for, once its head is in order.
-enum Admission<'r> {
-    Operation(Asked<'r>),
-    /// Which methods the path has: the value of `Allow`.
-    Options(String),
-}
-
-/// What a request asks to have done.
+/// What a request asks for. Its body may still be wrong.
 #[derive(Debug)]
 enum Asked<'r> {
     /// An operation of /v1 on the id in the path.
     Endpoint(Endpoint, Cow<'r, str>),
     /// One under /__sandbox/.
     Admin(AdminCall<'r>),
+    /// Which methods the path has: the value of `Allow`.
+    Options(String),
 }
 
-/// A request that passed the checks of its head. Only its body can still be wrong.
+/// A request whose head was checked.
 #[derive(Debug)]
-pub(crate) struct Admitted<'r> {
-    asked: Asked<'r>,
+pub(crate) struct Checked<'r> {
+    asked: Result<Asked<'r>, Refusal>,
     form: Form,
+}
+
+impl Checked<'_> {
+    /// Whether the response depends on the body.
+    pub(crate) fn needs_body(&self) -> bool {
+        matches!(self.asked, Ok(Asked::Endpoint(..) | Asked::Admin(_)))
+    }
+
+    /// What has to happen before the request is responded to, if anything.
+    pub(crate) fn wait(&self) -> Option<impl Future<Output = ()>> {
+        match &self.asked {
+            Ok(Asked::Admin(call)) => call.wait(),
+            _ => None,
+        }
+    }
 }
 
 /// What every response to a request has in common.
@@ -182,13 +184,10 @@ impl Service {
 
     /// The same for a request in two parts.
     pub(crate) fn answer(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
-        match self.check_head(caller, head) {
-            HeadCheck::Admitted(admitted) if body.len() > self.max_body_bytes() => {
-                self.without_body(&admitted, BodyError::TooLarge)
-            }
-            HeadCheck::Admitted(admitted) => self.respond(caller, &admitted, body),
-            HeadCheck::Done(response) => response,
-        }
+        let body = (body.len() <= self.max_body_bytes())
+            .then_some(body)
+            .ok_or(BodyError::TooLarge);
+        self.respond(caller, self.check_head(caller, head), body)
     }
 
     /// Accepts these keys from now on, and no others, as a service does whose keys are rotated: first the old one and the new
@@ -318,14 +317,6 @@ impl Service {
         self.world().journal.wait_for(wanted, within).await
     }
 
-    /// What has to happen before [`respond`](Self::respond) is called, if anything.
-    pub(crate) fn wait(&self, admitted: &Admitted<'_>) -> Option<impl Future<Output = ()>> {
-        match &admitted.asked {
-            Asked::Admin(call) => call.wait(),
-            Asked::Endpoint(..) => None,
-        }
-    }
-
     /// Forgets the requests so far.
     pub fn clear_requests(&self) {
         self.world().journal.clear();
@@ -407,9 +398,9 @@ impl Service {
 
     /// The response to a request that a rate limit does not let in.
     pub(crate) fn limited(&self, caller: &Caller, head: &Parts, quota: &Quota) -> Response<Bytes> {
-        let own = caller.world.settings().readings.clone();
-        let form = Form::of(head, self.readings(&own, head).unwrap_or(own));
-        form.refuse(quota.refusal())
+        let mut checked = self.check_head(caller, head);
+        checked.asked = Err(quota.refusal());
+        self.respond(caller, checked, Ok(&[]))
     }
 
     /// A header for the sandbox, which means nothing where the interface was turned off.
@@ -447,31 +438,17 @@ impl Service {
     }
 
     /// Checks 1 to 6: everything that can be told from the head.
-    pub(crate) fn check_head<'r>(&self, caller: &Caller, head: &'r Parts) -> HeadCheck<'r> {
+    pub(crate) fn check_head<'r>(&self, caller: &Caller, head: &'r Parts) -> Checked<'r> {
         let own = caller.world.settings().readings.clone();
-        let (readings, admission) = match self.readings(&own, head) {
+        let (readings, asked) = match self.readings(&own, head) {
             Ok(readings) => (readings, self.admit(caller, head)),
             Err(refusal) => (own, Err(refusal)),
         };
         let form = Form::of(head, readings);
-        let response = match admission {
-            Ok(Admission::Operation(asked)) => {
-                return HeadCheck::Admitted(Admitted { asked, form });
-            }
-            Ok(Admission::Options(allow)) => {
-                let mut response = empty(StatusCode::NO_CONTENT);
-                // Method names always make a valid header value.
-                if let Ok(allow) = HeaderValue::try_from(allow) {
-                    response.headers_mut().insert(header::ALLOW, allow);
-                }
-                response
-            }
-            Err(refusal) => refusal.into_response(&form.request_id),
-        };
-        HeadCheck::Done(finish(response, &form, None))
+        Checked { asked, form }
     }
 
-    fn admit<'r>(&self, caller: &Caller, head: &'r Parts) -> Result<Admission<'r>, Refusal> {
+    fn admit<'r>(&self, caller: &Caller, head: &'r Parts) -> Result<Asked<'r>, Refusal> {
         let max = self.0.max_head_bytes;
         if checks::head_bytes(head) > max {
             let detail = format!("This server takes heads of up to {max} bytes.");
@@ -482,7 +459,7 @@ impl Service {
         if is_admin(head) {
             let call = AdminCall::admit(&self.0.access, &self.0.worlds, head)?;
             self.check_length(head)?;
-            return Ok(Admission::Operation(Asked::Admin(call)));
+            return Ok(Asked::Admin(call));
         }
         self.asked_fault(head)?;
         let path = MatchedPath::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
@@ -493,7 +470,7 @@ impl Service {
             Refusal::new(ProblemType::UNKNOWN_PATH, detail)
         })?;
         if head.method == Method::OPTIONS {
-            return Ok(Admission::Options(path.allow()));
+            return Ok(Asked::Options(path.allow()));
         }
         let route = path.route(&head.method).ok_or_else(|| {
             let allow = path.allow();
@@ -505,8 +482,7 @@ impl Service {
             check_content(head)?;
         }
         self.check_length(head)?;
-        let asked = Asked::Endpoint(route.operation, path.id);
-        Ok(Admission::Operation(asked))
+        Ok(Asked::Endpoint(route.operation, path.id))
     }
 
     /// Check 6, for a body whose length is declared.
@@ -528,12 +504,8 @@ impl Service {
     }
 
     /// Checks 6 and 7: the body could not be read.
-    pub(crate) fn without_body(
-        &self,
-        admitted: &Admitted<'_>,
-        error: BodyError,
-    ) -> Response<Bytes> {
-        admitted.form.refuse(match error {
+    fn without_body(&self, error: BodyError) -> Refusal {
+        match error {
             BodyError::TooLarge => self.body_too_large(),
             BodyError::TimedOut => Refusal::new(
                 ProblemType::BODY_TIMEOUT,
@@ -549,43 +521,44 @@ impl Service {
                  server with a higher --max-buffered-bytes.",
             )
             .header(header::RETRY_AFTER, "1"),
-        })
+        }
     }
 
-    /// Checks 8 to 11, and the response when all hold.
+    /// The response: what the checks of the head have found, or else checks 6 to 11, and the response when all hold.
     pub(crate) fn respond(
         &self,
         caller: &Caller,
-        admitted: &Admitted<'_>,
-        body: &[u8],
+        Checked { asked, form }: Checked<'_>,
+        body: Result<&[u8], BodyError>,
     ) -> Response<Bytes> {
-        let responded = match &admitted.asked {
+        let body = || body.map_err(|error| self.without_body(error));
+        let mut model = None;
+        let responded = asked.and_then(|asked| match asked {
             Asked::Endpoint(endpoint, id) => {
-                let unknown_fields = match caller.world.settings().strict {
-                    true => UnknownFields::Reject,
-                    false => UnknownFields::Ignore,
-                };
                 let input = Input {
-                    id,
-                    body,
-                    unknown_fields,
+                    id: &id,
+                    body: body()?,
+                    unknown_fields: match caller.world.settings().strict {
+                        true => UnknownFields::Reject,
+                        false => UnknownFields::Ignore,
+                    },
                 };
-                (endpoint.run)(&caller.world.store, &input).map(|(status, body)| {
-                    let response = response(status, wire::JSON, body);
-                    finish(response, &admitted.form, Some(endpoint.success))
-                })
+                model = Some(endpoint.success);
+                let (status, body) = (endpoint.run)(&caller.world.store, &input)?;
+                Ok(response(status, wire::JSON, body))
             }
-            Asked::Admin(call) => call
-                .run(&self.0.worlds, self.reached(), body)
-                .map(|response| finish(response, &admitted.form, None)),
-        };
-        responded.unwrap_or_else(|refusal| admitted.form.refuse(refusal))
-    }
-}
-
-impl Form {
-    fn refuse(&self, refusal: Refusal) -> Response<Bytes> {
-        finish(refusal.into_response(&self.request_id), self, None)
+            Asked::Admin(call) => call.run(&self.0.worlds, self.reached(), body()?),
+            Asked::Options(allow) => {
+                let mut response = empty(StatusCode::NO_CONTENT);
+                // Method names always make a valid header value.
+                if let Ok(allow) = HeaderValue::try_from(allow) {
+                    response.headers_mut().insert(header::ALLOW, allow);
+                }
+                Ok(response)
+            }
+        });
+        let response = responded.unwrap_or_else(|refusal| refusal.into_response(&form.request_id));
+        finish(response, &form, model)
     }
 }
 

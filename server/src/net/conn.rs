@@ -36,7 +36,7 @@ use crate::{
         tls,
     },
     sandbox::{How, fault::Play},
-    service::{HeadCheck, Service},
+    service::Service,
     state::room::Room,
 };
 
@@ -308,42 +308,37 @@ async fn exchange(
     let fault = seen.fault.clone();
 
     let mut unread = !body.is_end_stream();
-    let mut response = match service.check_head(&seen.caller, &seen.head) {
-        HeadCheck::Done(early) if fault.is_none() => early,
-        checked => {
-            let limit = service.max_body_bytes();
-            let read = body::read(&mut body, limit, deadline, &shared.bodies).await;
-            unread &= read.is_err();
-            match (fault, read, checked) {
-                (Some(fault), Ok(body), _) => {
-                    seen.body = body.bytes.clone();
-                    // Boxed: it is rare, and must not make every exchange larger.
-                    match Box::pin(fail(&fault, &mut seen, &connection)).await? {
-                        Fate::Response(response) => response,
-                        Fate::Cut(response, bytes, how) => {
-                            let breaks = Arc::clone(&connection.breaks);
-                            return Ok(ResponseBody::cut(response, bytes, how, breaks));
-                        }
-                        Fate::Lost(_) => return Err(Broken),
-                    }
+    let checked = service.check_head(&seen.caller, &seen.head);
+    let mut response = if checked.needs_body() || fault.is_some() {
+        let limit = service.max_body_bytes();
+        let read = body::read(&mut body, limit, deadline, &shared.bodies).await;
+        unread &= read.is_err();
+        if let (Some(fault), Ok(body)) = (fault, &read) {
+            drop(checked);
+            seen.body = body.bytes.clone();
+            // Boxed: it is rare, and must not make every exchange larger.
+            match Box::pin(fail(&fault, &mut seen, &connection)).await? {
+                Fate::Response(response) => response,
+                Fate::Cut(response, bytes, how) => {
+                    let breaks = Arc::clone(&connection.breaks);
+                    return Ok(ResponseBody::cut(response, bytes, how, breaks));
                 }
-                // A request that has not arrived whole fails by itself.
-                (_, _, HeadCheck::Done(early)) => early,
-                (_, Err(error), HeadCheck::Admitted(admitted)) => {
-                    service.without_body(&admitted, error)
-                }
-                (_, Ok(body), HeadCheck::Admitted(admitted)) => {
-                    if let Some(wait) = service.wait(&admitted) {
-                        // Boxed for the same reason.
-                        let is_http2 = seen.head.version == Version::HTTP_2;
-                        Box::pin(connection.until(wait, is_http2)).await?;
-                    }
-                    let response = service.respond(&seen.caller, &admitted, &body.bytes);
-                    seen.body = body.bytes;
-                    response
-                }
+                Fate::Lost(_) => return Err(Broken),
             }
+        } else {
+            // A request that has not arrived whole fails by itself.
+            if let (Ok(_), Some(wait)) = (&read, checked.wait()) {
+                // Boxed for the same reason.
+                let is_http2 = seen.head.version == Version::HTTP_2;
+                Box::pin(connection.until(wait, is_http2)).await?;
+            }
+            let body = read.as_ref().map(|body| &body.bytes[..]);
+            let response = service.respond(&seen.caller, checked, body.map_err(|error| *error));
+            seen.body = read.map(|body| body.bytes).unwrap_or_default();
+            response
         }
+    } else {
+        service.respond(&seen.caller, checked, Ok(&[]))
     };
 
     // What follows a refused CONNECT may be meant for a tunnel, and must not be taken for the next request.
