@@ -88,7 +88,7 @@ def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureF
     assert _native.run_server(["dealkit-server", "--help"]) == 0
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
     # These mean something only to a program, or to one that reads files.
-    of_the_program = {"log", "max_seed_bytes", "profile", "shutdown_timeout", "service_key_file", "admin_token_file"}
+    of_the_program = {"log", "profile", "shutdown_timeout", "service_key_file", "admin_token_file"}
     of_the_program |= {"tls_ca_out", "tls_name"}
     settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
     assert flags - of_the_program == settings

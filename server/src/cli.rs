@@ -20,7 +20,6 @@ use crate::{
     health,
     sandbox::Reading,
     server::{Sandbox, StartError},
-    state::seed::SeedError,
 };
 
 /// The exit code when a flag, a setting or a seed is wrong.
@@ -351,9 +350,6 @@ fn fail(error: &StartError) -> ExitCode {
         StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
-        }
-        StartError::Seed(SeedError::TooLarge { .. }) => {
-            " (raise it with --max-seed-bytes or DEALKIT_SERVER_MAX_SEED_BYTES)"
         }
         _ => "",
     };

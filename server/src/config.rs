@@ -119,12 +119,10 @@ settings! {
     /// Format of the access log on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log: LogFormat = LogFormat::Off;
-    /// Connections served at once; others wait [default: 1024, or the limit of open files less 32]
-    #[arg(long, value_name = "N", help_heading = "Limits", default_value_t = default_max_connections())]
-    #[arg(hide_default_value = true, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    max_connections: usize = default_max_connections();
 
     limits:
+    /// Connections served at once; others wait, as they do while the process may open no more files.
+    max_connections: usize = 1_024, "N", 1;
     /// Longest request body, in bytes.
     max_body_bytes: usize = 1_048_576, "BYTES", 0;
     /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503.
@@ -136,8 +134,6 @@ settings! {
     max_store_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// How many worlds there are at once, beside that of the service key.
     max_worlds: usize = 1_000, "N", 1;
-    /// Largest file of deals, in bytes.
-    max_seed_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// Longest request head (request line and headers), in bytes; at least 8192.
     max_head_bytes: usize = 65_536, "BYTES", Config::MIN_HEAD_BYTES as u64;
 
@@ -243,8 +239,8 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line, of at most
-    /// [`Config::max_seed_bytes`]. `-` is standard input.
+    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line. `-` is standard
+    /// input.
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
         self
@@ -379,25 +375,4 @@ pub enum LogFormat {
     #[default]
     #[value(help = "No log")]
     Off,
-}
-
-/// 1,024, or fewer where the process may not open that many files: 32 descriptors are left for everything
-/// that is not a connection.
-fn default_max_connections() -> usize {
-    const PREFERRED: usize = 1024;
-    const RESERVED: usize = 32;
-    descriptor_limit().map_or(PREFERRED, |limit| {
-        limit.saturating_sub(RESERVED).clamp(1, PREFERRED)
-    })
-}
-
-#[cfg(unix)]
-fn descriptor_limit() -> Option<usize> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
-    usize::try_from(limit).ok()
-}
-
-#[cfg(not(unix))]
-fn descriptor_limit() -> Option<usize> {
-    None
 }

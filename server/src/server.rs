@@ -224,7 +224,7 @@ impl SandboxBuilder {
         }
         seeds.add_all(self.deals.unwrap_or_default())?;
         for file in &self.files {
-            seeds.add_file(file, config.max_seed_bytes)?;
+            seeds.add_file(file)?;
         }
         if let Some((count, seed)) = self.generate {
             seeds.add_generated(count, seed)?;

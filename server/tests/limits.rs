@@ -11,7 +11,7 @@ use std::{
 };
 
 use dealkit_server::Sandbox;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
 use support::{
     AGENT, Received, assert_closed, connect, create_agent, get_deal, post_head,
     process::{Running, command_with_descriptors},
@@ -44,20 +44,6 @@ fn kept(address: SocketAddr) -> TcpStream {
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).status, 200);
     stream
-}
-
-/// Raises the number of files that this process may open, for tests with thousands of connections.
-fn allow_descriptors(needed: u64) {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_some_and(|current| current < needed) {
-        let raised = Rlimit {
-            current: maximum.or(Some(needed)).map(|maximum| maximum.max(needed)),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, raised).unwrap_or_else(|error| {
-            panic!("this test needs {needed} open files, see ulimit -Hn: {error}")
-        });
-    }
 }
 
 // ---- timeouts -----------------------------------------------------------------------------------------
@@ -244,28 +230,6 @@ fn further_connections_wait_and_each_end_lets_one_in() {
     }
     for mut stream in left {
         assert_eq!(finish(&mut stream).status, 422);
-    }
-}
-
-/// 32 less than the number of descriptors that the process may have; at least 1, at most 1,024.
-#[test]
-fn the_default_of_max_connections() {
-    allow_descriptors(1_200);
-    let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
-    let patient = ["--body-timeout", "60"];
-    for (descriptors, connections) in [(33, 1), (21, 1), (64, 32), (1_500, 1_024)] {
-        let arguments = [&basics[..], &patient].concat();
-        let server = Running::start(command_with_descriptors(descriptors, &arguments));
-        let mut inside: Vec<_> = (0..connections).map(|_| busy(server.address)).collect();
-        let mut waiting = connect(server.address);
-        waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_silent(&mut waiting);
-        inside.pop();
-        assert_eq!(
-            read_response(&mut waiting, false).status,
-            200,
-            "{descriptors}"
-        );
     }
 }
 

@@ -8,9 +8,6 @@ use percent_encoding::percent_decode_str;
 
 use crate::contract::operations::{self, Operation};
 
-/// From which similarity on (0 to 1), a word may have been meant for another.
-const ALIKE: f64 = 0.8;
-
 /// One operation: a method, the path that has it, and what carries it out.
 #[derive(Debug)]
 pub(crate) struct Route<O: 'static> {
@@ -116,24 +113,17 @@ pub(crate) fn check_selection(method: Option<&str>, path: Option<&str>) -> Resul
     let routes = ROUTES
         .iter()
         .filter(|route| path.is_none_or(|path| is_path(path, route.path, in_both)));
-    if let (Some(path), None) = (path, routes.clone().next()) {
+    if routes.clone().next().is_none() {
         let paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
-        return Err(expected_one("path", path, &paths));
+        return Err(format!("path: expected one of {}", paths.join(", ")));
     }
     let methods = methods(routes);
     match method {
-        Some(method) if !methods.contains(&method) => Err(expected_one("method", method, &methods)),
+        Some(method) if !methods.contains(&method) => {
+            Err(format!("method: expected one of {}", methods.join(", ")))
+        }
         _ => Ok(()),
     }
-}
-
-/// The message about a field whose value is not among the `known` ones, with the one that may have been meant.
-fn expected_one(name: &str, value: &str, known: &[&str]) -> String {
-    let likeness = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &value.to_lowercase());
-    let alike = known.iter().filter(|known| likeness(known) >= ALIKE);
-    let meant = alike.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-    format!("{name}: expected one of {}{hint}", known.join(", "))
 }
 
 /// Whether each segment of a path fits that of another one.

@@ -102,8 +102,8 @@ pub(crate) type Breaks = watch::Sender<Option<BreakOff>>;
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
-    /// In pieces of odd sizes, whose length is not announced.
-    Pieces(Bytes, std::array::IntoIter<usize, 11>),
+    /// In pieces, each a byte longer than the one before, whose length is not announced.
+    Pieces(Bytes, usize),
     /// These bytes, and then, when they have had the time to arrive, a reset, an end of the connection, or nothing more.
     BreaksOff(Option<Bytes>, Pin<Box<Sleep>>, How, Arc<Breaks>),
 }
@@ -111,11 +111,9 @@ pub(crate) enum ResponseBody {
 impl ResponseBody {
     /// The body of `response`, as its reading wants it.
     pub(crate) fn of(response: Response<Bytes>) -> Response<Self> {
-        /// Sizes that split every token.
-        const SIZES: [usize; 11] = [1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29];
         let is_in_chunks = response.extensions().get::<InChunks>().is_some();
         response.map(|body| match is_in_chunks {
-            true => Self::Pieces(body, SIZES.into_iter()),
+            true => Self::Pieces(body, 0),
             false => Self::Whole(Full::new(body)),
         })
     }
@@ -143,8 +141,6 @@ impl Body for ResponseBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        /// For what is left of large bodies.
-        const REST: usize = 4_093;
         let piece = match self.get_mut() {
             Self::Whole(body) => {
                 return Pin::new(body)
@@ -152,9 +148,9 @@ impl Body for ResponseBody {
                     .map_err(|never| match never {});
             }
             Self::Pieces(left, _) if left.is_empty() => None,
-            Self::Pieces(left, sizes) => {
-                let size = sizes.next().unwrap_or(REST);
-                Some(Ok(left.split_to(size.min(left.len()))))
+            Self::Pieces(left, size) => {
+                *size += 1;
+                Some(Ok(left.split_to((*size).min(left.len()))))
             }
             Self::BreaksOff(first, arrival, how, breaks) => match first.take() {
                 Some(first) => Some(Ok(first)),

@@ -52,15 +52,6 @@ const MAX_PAGE_BYTES: usize = 1024 * 1024;
 const REQUESTS: &str = "/__sandbox/requests";
 const MAX_WAIT: f64 = 300.0;
 
-/// What the operations work on.
-#[derive(Clone, Copy, Debug)]
-struct Admin<'a> {
-    worlds: &'a Worlds,
-    /// The world that the call names.
-    world: &'a World,
-    reached: &'a Reached,
-}
-
 /// An operation, and who may use it.
 #[derive(Clone, Copy, Debug)]
 struct AdminOperation {
@@ -68,7 +59,7 @@ struct AdminOperation {
     open_to: OpenTo,
 }
 
-type Run = fn(Admin<'_>, &AdminCall<'_>, &[u8]) -> Replied;
+type Run = fn(&AdminCall<'_>, &[u8]) -> Replied;
 
 type Replied = Result<Response<Bytes>, Refusal>;
 
@@ -83,22 +74,22 @@ macro_rules! routes {
 }
 
 routes! {
-    GET "/__sandbox/health" Everybody |_, _, _| Ok(json(&json!({"status": "ok"})));
-    GET "/__sandbox/openapi.json" Everybody |_, _, _| {
+    GET "/__sandbox/health" Everybody |_, _| Ok(json(&json!({"status": "ok"})));
+    GET "/__sandbox/openapi.json" Everybody |_, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
     GET "/__sandbox/ca.pem" Everybody ca_pem;
-    GET "/__sandbox/docs" Browsers |admin, _, _| Ok(docs::page(admin.world.keys.first()));
+    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(call.world.keys.first()));
     GET "/__sandbox/docs/{id}" Browsers file;
     GET "/__sandbox/requests" Callers requests;
-    DELETE "/__sandbox/requests" Callers |admin, _, _| {
-        admin.world.journal.clear();
+    DELETE "/__sandbox/requests" Callers |call, _| {
+        call.world.journal.clear();
         done()
     };
     GET "/__sandbox/faults" Callers faults;
     POST "/__sandbox/faults" Callers add_fault;
-    DELETE "/__sandbox/faults" Callers |admin, _, _| {
-        admin.world.faults.clear();
+    DELETE "/__sandbox/faults" Callers |call, _| {
+        call.world.faults.clear();
         done()
     };
     DELETE "/__sandbox/faults/{id}" Callers remove_fault;
@@ -108,8 +99,8 @@ routes! {
     PUT "/__sandbox/deals/{id}" Callers put_deal;
     DELETE "/__sandbox/deals/{id}" Callers remove_deal;
     PUT "/__sandbox/keys" Callers accept_keys;
-    POST "/__sandbox/reset" Callers |admin, _, _| {
-        admin.world.reset();
+    POST "/__sandbox/reset" Callers |call, _| {
+        call.world.reset();
         done()
     };
     POST "/__sandbox/world" Callers begin_world;
@@ -127,7 +118,10 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 pub(crate) struct AdminCall<'r> {
     operation: AdminOperation,
     template: &'static str,
+    worlds: &'r Worlds,
+    /// The world that the call names.
     world: Arc<World>,
+    reached: &'r Reached,
     id: Cow<'r, str>,
     query: &'r str,
 }
@@ -136,7 +130,8 @@ impl<'r> AdminCall<'r> {
     /// What a request under [`PREFIX`] asks for, if it is allowed to.
     pub(crate) fn admit(
         access: &Access,
-        worlds: &Worlds,
+        worlds: &'r Worlds,
+        reached: &'r Reached,
         head: &'r Parts,
     ) -> Result<Self, Refusal> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
@@ -171,7 +166,9 @@ impl<'r> AdminCall<'r> {
         Ok(Self {
             operation: route.operation,
             template: path.template,
+            worlds,
             world,
+            reached,
             id: path.id,
             query,
         })
@@ -220,18 +217,8 @@ impl<'r> AdminCall<'r> {
     }
 
     /// Runs the operation. The response has no request id yet.
-    pub(crate) fn run(
-        &self,
-        worlds: &Worlds,
-        reached: &Reached,
-        body: &[u8],
-    ) -> Result<Response<Bytes>, Refusal> {
-        let admin = Admin {
-            worlds,
-            world: &self.world,
-            reached,
-        };
-        let mut response = (self.operation.run)(admin, self, body)?;
+    pub(crate) fn run(&self, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
+        let mut response = (self.operation.run)(self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         let nosniff = HeaderValue::from_static("nosniff");
@@ -240,8 +227,8 @@ impl<'r> AdminCall<'r> {
     }
 }
 
-fn ca_pem(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let pem = admin.reached.ca_pem.clone().ok_or_else(|| {
+fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let pem = call.reached.ca_pem.clone().ok_or_else(|| {
         let detail = "This server was not started with --tls self-signed.";
         Refusal::new(ProblemType::UNKNOWN_PATH, detail)
     })?;
@@ -252,7 +239,7 @@ fn ca_pem(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
     ))
 }
 
-fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn file(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     docs::file(&call.id).ok_or_else(|| {
         Refusal::new(
             ProblemType::UNKNOWN_PATH,
@@ -261,21 +248,21 @@ fn file(_: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     })
 }
 
-fn requests(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let (wanted, within, limit) = call.wanted()?;
     let waits = within.is_some();
-    let found = (admin.world.journal)
+    let found = (call.world.journal)
         .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
     let entries = found.iter();
-    let entries = entries.map(|request| (request.number, described(request, admin)));
+    let entries = entries.map(|request| (request.number, described(request, call)));
     let timed_out = waits.then_some(found.len() < wanted.count);
     Ok(page("requests", limit, entries, timed_out))
 }
 
-fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let after = query.number("after")?.unwrap_or_default();
-    let faults = admin.world.faults.pending();
+    let faults = call.world.faults.pending();
     let later = faults.iter().filter(|fault| fault.id > after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
@@ -287,20 +274,20 @@ fn faults(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     ))
 }
 
-fn add_fault(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_FAULT, detail);
     let text = json::check(body)
         .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
     let id = Fault::from_json(text)
-        .and_then(|fault| admin.world.faults.add(fault))
+        .and_then(|fault| call.world.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
     Ok(response(StatusCode::CREATED, wire::JSON, body))
 }
 
-fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let id = call.id.parse::<u64>();
-    if id.is_ok_and(|id| admin.world.faults.remove(id)) {
+    if id.is_ok_and(|id| call.world.faults.remove(id)) {
         return done();
     }
     Err(Refusal::new(
@@ -310,13 +297,13 @@ fn remove_fault(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 /// Begins a world with a key that nobody has used.
-fn begin_world(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let world = admin.worlds.begin_own()?;
+fn begin_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let world = call.worlds.begin_own()?;
     let body = json!({"service_key": world.keys.first().reveal()});
     Ok(response(StatusCode::CREATED, wire::JSON, body.to_string()))
 }
 
-fn settings(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+fn settings(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Change {
@@ -329,7 +316,7 @@ fn settings(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     })?;
     let readings = change.reading.as_deref().map(Reading::list).transpose();
     let readings = readings.map_err(|error| invalid(format!("reading: {error}")))?;
-    let mut settings = admin.world.settings();
+    let mut settings = call.world.settings();
     if let Some(readings) = readings {
         settings.readings = readings;
     }
@@ -337,8 +324,8 @@ fn settings(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     done()
 }
 
-fn end_world(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
-    if admin.worlds.end(admin.world) {
+fn end_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    if call.worlds.end(&call.world) {
         return done();
     }
     Err(Refusal::new(
@@ -348,16 +335,16 @@ fn end_world(admin: Admin<'_>, _: &AdminCall<'_>, _: &[u8]) -> Replied {
     ))
 }
 
-fn accept_keys(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
+fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail| Refusal::new(ProblemType::INVALID_KEYS, detail);
-    if !std::ptr::eq(admin.world, &*admin.worlds.first) {
+    if !Arc::ptr_eq(&call.world, &call.worlds.first) {
         return Err(invalid(
             "A world is found by its key: only the server's own keys can change.",
         ));
     }
     let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
     // The error would repeat what it found.
-    let is_set = keys.is_ok_and(|keys| admin.world.keys.set(keys).is_ok());
+    let is_set = keys.is_ok_and(|keys| call.world.keys.set(keys).is_ok());
     if is_set {
         return done();
     }
@@ -366,7 +353,7 @@ fn accept_keys(admin: Admin<'_>, _: &AdminCall<'_>, body: &[u8]) -> Replied {
     ))
 }
 
-fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let after = match query.get("after") {
         None => 0,
@@ -383,7 +370,7 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     }
     let limit = query.number_of("limit", PAGE)?;
     // One more, to know whether there are more.
-    let agents = admin.world.store.agents_after(after, limit + 1);
+    let agents = call.world.store.agents_after(after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
         let created = Created {
             agent: CreatedAgent::read(*number, sent)?.agent,
@@ -394,10 +381,10 @@ fn agents(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     Ok(page("agents", limit, entries, None))
 }
 
-fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn deals(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
     let limit = query.number_of("limit", PAGE)?;
-    let deals = admin.world.store.deals_after(query.get("after"), limit + 1);
+    let deals = call.world.store.deals_after(query.get("after"), limit + 1);
     // Byte for byte as they are stored.
     let entries = deals.iter().filter_map(|(id, text)| {
         let text: &RawValue = serde_json::from_slice(text).ok()?;
@@ -406,13 +393,13 @@ fn deals(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
     Ok(page("deals", limit, entries, None))
 }
 
-fn deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let deal = admin.world.store.deal(&call.id);
+fn deal(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    let deal = call.world.store.deal(&call.id);
     let deal = deal.ok_or_else(unknown_deal)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 
-fn put_deal(admin: Admin<'_>, call: &AdminCall<'_>, body: &[u8]) -> Replied {
+fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_DEAL, detail);
     let deal = SeedDeal::from(body)
         .check("the deal")
@@ -422,12 +409,12 @@ fn put_deal(admin: Admin<'_>, call: &AdminCall<'_>, body: &[u8]) -> Replied {
             "the deal: /id: expected the id that the path ends with".to_owned(),
         ));
     }
-    admin.world.store.insert_deal(deal).map_err(no_room)?;
+    call.world.store.insert_deal(deal).map_err(no_room)?;
     done()
 }
 
-fn remove_deal(admin: Admin<'_>, call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    if admin.world.store.remove_deal(&call.id) {
+fn remove_deal(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+    if call.world.store.remove_deal(&call.id) {
         done()
     } else {
         Err(unknown_deal())
@@ -481,7 +468,7 @@ fn unknown_deal() -> Refusal {
     )
 }
 
-fn described(request: &RecordedRequest, admin: Admin<'_>) -> Value {
+fn described(request: &RecordedRequest, call: &AdminCall<'_>) -> Value {
     let headers: Vec<_> = request
         .headers
         .iter()
@@ -502,7 +489,7 @@ fn described(request: &RecordedRequest, admin: Admin<'_>) -> Value {
         "request_id": request.request_id,
         "fault": request.fault,
         "done": request.is_done,
-        "curl": curl(request, admin.world.keys.first(), admin.reached),
+        "curl": curl(request, call.world.keys.first(), call.reached),
     })
 }
 

@@ -2,8 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fmt,
-    fs::File,
+    fmt, fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -124,14 +123,6 @@ pub enum SeedError {
         /// Why.
         source: io::Error,
     },
-    /// There is more to read than [`Config::max_seed_bytes`](crate::Config::max_seed_bytes) allows.
-    #[error("{}: is larger than the limit of {limit} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit.
-        limit: u64,
-    },
     /// One of the deals is not a deal or has the id of another one, or they are not in one of the forms of a file.
     #[error("{place}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
     Deal {
@@ -175,31 +166,19 @@ impl Seeds {
         deals.try_for_each(|(index, deal)| self.add(deal, format!("index {index}")))
     }
 
-    /// The deals of a file of at most `limit` bytes: a JSON array, or one deal per line. `-` is standard input.
-    pub(crate) fn add_file(&mut self, path: &Path, limit: u64) -> Result<(), SeedError> {
+    /// The deals of a file: a JSON array, or one deal per line. `-` is standard input.
+    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
         let mut bytes = Vec::new();
-        let most = limit.saturating_add(1);
         let (path, read) = if path == Path::new("-") {
-            let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
+            let read = io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes);
             (Path::new("standard input"), read)
         } else {
-            let file = File::open(path);
-            let read = file.and_then(|file| file.take(most).read_to_end(&mut bytes));
-            (path, read)
+            (path, fs::read(path))
         };
-        let named = path.to_owned();
-        match read {
-            Err(source) => {
-                return Err(SeedError::Read {
-                    path: named,
-                    source,
-                });
-            }
-            Ok(read) if read as u64 > limit => {
-                return Err(SeedError::TooLarge { path: named, limit });
-            }
-            Ok(_) => {}
-        }
+        let bytes = read.map_err(|source| SeedError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         let path = path.display().to_string();
         match bytes.trim_ascii_start().first() {
             Some(b'[') => self.add_array(&path, &bytes),

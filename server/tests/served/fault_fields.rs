@@ -103,30 +103,11 @@ fn what_no_request_can_have_is_refused_with_what_it_can_have() {
     let methods = "method: expected one of POST, GET, HEAD, OPTIONS";
     let sandbox = Sandbox::builder().start().unwrap();
     for (method, path, expected) in [
-        (
-            None,
-            "/v1/deal/{id}",
-            format!("{paths}; did you mean /v1/deals/{{id}}?"),
-        ),
-        (
-            None,
-            "/v1/deals",
-            format!("{paths}; did you mean /v1/deals/{{id}}?"),
-        ),
-        (
-            None,
-            "/v1/deals/",
-            format!("{paths}; did you mean /v1/deals/{{id}}?"),
-        ),
-        (
-            None,
-            "/V1/agents",
-            format!("{paths}; did you mean /v1/agents?"),
-        ),
-        (None, "/__sandbox/health", paths.to_owned()),
+        (None, "/v1/deal/{id}", paths.to_owned()),
+        (None, "/v1/deals/", paths.to_owned()),
+        (None, "/V1/agents", paths.to_owned()),
         (None, "/healthz", paths.to_owned()),
-        (Some("get"), "", format!("{methods}; did you mean GET?")),
-        (Some("PSOT"), "", format!("{methods}; did you mean POST?")),
+        (Some("get"), "", methods.to_owned()),
         (Some("DELETE"), "", methods.to_owned()),
         (
             Some("GET"),

@@ -273,25 +273,6 @@ impl Drop for Temporary {
     }
 }
 
-#[test]
-fn a_seed_over_the_limit_is_refused_and_one_at_it_is_served() {
-    let file = Temporary::at("limit");
-    let content = r#"[{"id":"x"}]"#;
-    std::fs::write(&file.0, content).unwrap();
-    let (at, below) = (content.len().to_string(), (content.len() - 1).to_string());
-    let server = Running::quiet(&["--deals", file.name(), "--max-seed-bytes", &at]);
-    assert_eq!(send(server.address, get_deal("x").as_bytes()).status, 200);
-    let message = refused(&["--deals", file.name(), "--max-seed-bytes", &below]);
-    assert_eq!(
-        message,
-        format!(
-            "error: {}: is larger than the limit of {below} bytes (raise it with --max-seed-bytes or \
-             DEALKIT_SERVER_MAX_SEED_BYTES)\n",
-            file.name()
-        )
-    );
-}
-
 /// What the error for a FIFO advises.
 #[cfg(unix)]
 #[test]
@@ -317,8 +298,8 @@ fn deals_can_be_piped_in() {
 
 #[test]
 fn errors_of_standard_input_say_where() {
-    let refused = |input: &[u8], arguments: &[&str]| {
-        let mut server = command(&[&["--deals", "-"], arguments].concat());
+    let refused = |input: &[u8]| {
+        let mut server = command(&["--deals", "-"]);
         let mut server = server
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -342,17 +323,9 @@ fn errors_of_standard_input_say_where() {
         ),
         ("", "standard input: is empty"),
     ] {
-        let told = refused(input.as_bytes(), &[]);
+        let told = refused(input.as_bytes());
         assert!(told.starts_with(&format!("error: {message}")), "{told}");
     }
-    // Standard input has no length to check, and may never end.
-    let told = refused(&[b' '; 200_000], &["--max-seed-bytes", "100000"]);
-    assert!(
-        told.starts_with(
-            "error: standard input: is larger than the limit of 100000 bytes (raise it"
-        ),
-        "{told}"
-    );
 }
 
 #[test]

@@ -330,7 +330,7 @@ fn chunks_have_odd_borders() {
         "{head}"
     );
     assert!(
-        body.starts_with("1\r\n{\r\n2\r\n\"i\r\n3\r\nd\":\r\n5\r\n"),
+        body.starts_with("1\r\n{\r\n2\r\n\"i\r\n3\r\nd\":\r\n4\r\n"),
         "{body}"
     );
     assert!(response.ends_with(b"\r\n0\r\n\r\n"));

@@ -158,8 +158,7 @@ class Sandbox:
                 limit gets a 503.
             max_head_bytes: How long the head of a request can be, at least 8192 bytes. Default: 64 KiB. A longer one gets
                 a 431.
-            max_connections: How many connections are served at once; others wait. Default: 1,024, or fewer where the
-                process may not open that many files.
+            max_connections: How many connections are served at once; others wait. Default: 1,024.
             head_timeout: The seconds in which the head of a request has to arrive. Default: 10.
             body_timeout: The seconds in which the body of a request has to arrive. Default: 10. A slower one gets a 408.
             admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
