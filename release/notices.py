@@ -25,8 +25,9 @@ Licences of the software that dealkit's compiled module contains
 ================================================================
 
 dealkit itself is licensed under MIT or Apache-2.0: LICENSE-MIT and LICENSE-APACHE. Its module is linked with the Rust
-crates below, each under the licence that is named with it. The texts that follow are those that lie in the crates. Crates
-that only some platforms have are listed for all.
+crates below, each under the licence that is named with it. The texts that follow are those that lie in the crates; for
+a crate that has none, and may be used under Apache-2.0, it is dealkit's own copy of that text. Crates that only some
+platforms have are listed for all.
 """
 
 
@@ -46,6 +47,9 @@ def crates_of_others() -> list[dict]:
 def texts_of(package: dict) -> list[str]:
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.rglob("*") if FILE.fullmatch(path.name) and path.is_file())
+    if not files and re.search(r"\bApache-2\.0\b", package["license"]):
+        # Some crates carry no text; this licence's is the same for every work.
+        files = [ROOT / "LICENSE-APACHE"]
     return [path.read_text(encoding="utf-8", errors="replace").strip() for path in files]
 
 
