@@ -18,7 +18,7 @@ use crate::{
     config::{Config, LogFormat, SandboxBuilder, Tls},
     contract::auth::ServiceKey,
     health,
-    sandbox::Reading,
+    sandbox::{Reading, world::Change},
     server::{Sandbox, StartError},
 };
 
@@ -80,8 +80,8 @@ struct Arguments {
     /// File of "dealkit check --contract --profile-out FILE" about a service: this server behaves as that one does
     ///
     /// It is TOML, with reading = "NAME,NAME" and strict = true or false. A flag or a variable wins.
-    #[arg(long, value_name = "FILE", value_parser = Profile::read)]
-    profile: Option<Profile>,
+    #[arg(long, value_name = "FILE", value_parser = profile)]
+    profile: Option<(Option<Vec<Reading>>, Option<bool>)>,
 
     /// Turn off the interface under /__sandbox/ (except health, openapi.json and ca.pem), and the headers
     /// x-sandbox-fault and x-sandbox-reading
@@ -192,38 +192,14 @@ fn key_in(file: &str) -> Result<ServiceKey, String> {
         .map_err(|_| "must hold 1 to 1,024 visible ASCII characters, without spaces".to_owned())
 }
 
-/// How a service reads the specification. There are no keys in it, so that it can be shown to others.
-#[derive(Clone, Default)]
-struct Profile {
-    readings: Option<Vec<Reading>>,
-    strict: Option<bool>,
-}
-
-impl Profile {
-    fn read(file: &str) -> Result<Self, String> {
-        let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-        // The library's whole text repeats the line, which may be a key in the wrong place.
-        let table: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| format!("is not TOML: {}", error.message()))?;
-        let mut profile = Self::default();
-        for (key, value) in table {
-            match (key.as_str(), value) {
-                ("reading", toml::Value::String(names)) => {
-                    let readings =
-                        Reading::list(&names).map_err(|error| format!("reading: {error}"))?;
-                    profile.readings = Some(readings);
-                }
-                ("strict", toml::Value::Boolean(strict)) => profile.strict = Some(strict),
-                _ => {
-                    return Err(format!(
-                        "{key}: expected reading = \"NAME,NAME\", and strict = true or false"
-                    ));
-                }
-            }
-        }
-        Ok(profile)
-    }
+/// The readings in a profile, and whether it is strict. There are no keys in it, so that it can be shown to others.
+fn profile(file: &str) -> Result<(Option<Vec<Reading>>, Option<bool>), String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    // The library's text would repeat what it found, which may be a key in the wrong place.
+    let profile: Change = toml::from_str(&text).map_err(|_| {
+        "expected reading = \"NAME,NAME\", and strict = true or false, in TOML".to_owned()
+    })?;
+    Ok((profile.readings()?, profile.strict))
 }
 
 impl Arguments {
@@ -235,12 +211,12 @@ impl Arguments {
                 None | Some(ValueSource::DefaultValue)
             )
         };
-        let profile = self.profile.take().unwrap_or_default();
+        let (readings, strict) = self.profile.take().unwrap_or_default();
         let config = &mut self.config;
-        if let Some(readings) = profile.readings.filter(|_| is_free("readings")) {
+        if let Some(readings) = readings.filter(|_| is_free("readings")) {
             config.readings = readings;
         }
-        if let Some(strict) = profile.strict.filter(|_| is_free("strict")) {
+        if let Some(strict) = strict.filter(|_| is_free("strict")) {
             config.strict = strict;
         }
         self

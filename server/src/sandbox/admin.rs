@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use bytes::Bytes;
 use dealkit::{Agent, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
@@ -16,9 +16,8 @@ use crate::sandbox::{
     fault::Fault,
     journal::RecordedRequest,
     reached::Reached,
-    reading::Reading,
     wait::Wanted,
-    world::{World, Worlds},
+    world::{Change, World, Worlds},
 };
 use crate::{
     contract::{
@@ -304,18 +303,11 @@ fn begin_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn settings(call: &AdminCall<'_>, body: &[u8]) -> Replied {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Change {
-        reading: Option<String>,
-        strict: Option<bool>,
-    }
     let invalid = |detail: String| Refusal::new(ProblemType::INVALID_SETTINGS, detail);
     let change: Change = serde_json::from_slice(body).map_err(|_| {
         invalid(r#"Send an object such as {"reading": "sparse", "strict": true}."#.to_owned())
     })?;
-    let readings = change.reading.as_deref().map(Reading::list).transpose();
-    let readings = readings.map_err(|error| invalid(format!("reading: {error}")))?;
+    let readings = change.readings().map_err(invalid)?;
     let mut settings = call.world.settings();
     if let Some(readings) = readings {
         settings.readings = readings;

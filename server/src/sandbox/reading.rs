@@ -88,17 +88,9 @@ readings! {
 pub(crate) struct InChunks;
 
 /// The name is not that of a reading. The message lists those that are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of {}", Reading::ALL.iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownReading;
-
-impl fmt::Display for UnknownReading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Reading::ALL.iter().map(|reading| reading.name()).collect();
-        write!(f, "expected one of {}", names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownReading {}
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

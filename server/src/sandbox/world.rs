@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::{
@@ -40,6 +41,21 @@ pub(crate) struct World {
 pub(crate) struct Settings {
     pub(crate) readings: Vec<Reading>,
     pub(crate) strict: bool,
+}
+
+/// Settings to change: the body of a call of the interface, and a profile.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    reading: Option<String>,
+    pub(crate) strict: Option<bool>,
+}
+
+impl Change {
+    pub(crate) fn readings(&self) -> Result<Option<Vec<Reading>>, String> {
+        let readings = self.reading.as_deref().map(Reading::list).transpose();
+        readings.map_err(|error| format!("reading: {error}"))
+    }
 }
 
 /// What every world begins with.
