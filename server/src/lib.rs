@@ -31,7 +31,7 @@ mod state;
 pub use attached::{Attach, AttachError, AttachedSandbox};
 pub use config::{Config, LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys};
-pub use net::{in_process::SandboxBody, tls::TlsError};
+pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
     Cut, Fault, How, InvalidFault, InvalidRateLimit, NotSeen, PendingFault, RateLimit, Reading,
     RecordedRequest, UnknownReading, Wanted,

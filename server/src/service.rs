@@ -209,7 +209,7 @@ impl Service {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<(), InvalidServiceKey> {
-        self.world().keys.set(keys)
+        self.world().accept_keys(keys)
     }
 
     /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::{PoisonError, RwLock},
 };
 
 use dealkit::wire;
@@ -76,60 +75,6 @@ impl Default for ServiceKey {
 impl fmt::Debug for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ServiceKey(…)")
-    }
-}
-
-/// The keys that a server accepts. Never shown by `Debug`.
-pub(crate) struct AcceptedKeys {
-    /// The one that it began with.
-    first: ServiceKey,
-    accepted: RwLock<Vec<ServiceKey>>,
-}
-
-impl AcceptedKeys {
-    pub(crate) fn new(first: ServiceKey) -> Self {
-        Self {
-            accepted: RwLock::new(vec![first.clone()]),
-            first,
-        }
-    }
-
-    pub(crate) fn first(&self) -> &ServiceKey {
-        &self.first
-    }
-
-    /// Accepts these keys instead, if all of them are valid.
-    pub(crate) fn set<K: Into<String>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<(), InvalidServiceKey> {
-        let keys = keys.into_iter().map(ServiceKey::new);
-        let keys = keys.collect::<Result<_, _>>()?;
-        *self
-            .accepted
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = keys;
-        Ok(())
-    }
-
-    /// Accepts the first key only.
-    pub(crate) fn reset(&self) {
-        let first = vec![self.first.clone()];
-        *self
-            .accepted
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = first;
-    }
-
-    pub(crate) fn accept(&self, candidate: &[u8]) -> bool {
-        let accepted = self.accepted.read().unwrap_or_else(PoisonError::into_inner);
-        accepted.iter().any(|key| key.matches(candidate))
-    }
-}
-
-impl fmt::Debug for AcceptedKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AcceptedKeys(…)")
     }
 }
 

@@ -4,15 +4,13 @@
 
 use std::{
     io::{self, Write},
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
 
 use http::{Method, StatusCode, request::Parts};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::{config::LogFormat, contract::route, sandbox::admin};
@@ -100,8 +98,7 @@ impl Drop for AccessLog {
     fn drop(&mut self) {
         self.lines = None;
         if let Some(written) = &self.written {
-            let written = written.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = written.recv_timeout(FLUSH_TIMEOUT);
+            let _ = written.lock().recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }

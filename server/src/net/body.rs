@@ -1,6 +1,7 @@
 //! Request bodies with a limit and a deadline, and response bodies that come in pieces or break off.
 
 use std::{
+    error::Error,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -98,9 +99,16 @@ pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant)
 /// How an exchange says that its connection is to break off.
 pub(crate) type Breaks = watch::Sender<Option<BreakOff>>;
 
-/// The body of a response: as it is, in pieces, or broken off.
+/// What hyper and tower take as the error of a body.
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body of a response of a [`Service`](crate::Service), such as one that is called as a tower service.
 #[derive(Debug)]
-pub(crate) enum ResponseBody {
+pub struct SandboxBody(Sent);
+
+/// As it is, in pieces, or broken off.
+#[derive(Debug)]
+enum Sent {
     Whole(Full<Bytes>),
     /// In pieces, each a byte longer than the one before, whose length is not announced.
     Pieces(Bytes, usize),
@@ -108,13 +116,13 @@ pub(crate) enum ResponseBody {
     BreaksOff(Option<Bytes>, Pin<Box<Sleep>>, How, Arc<Breaks>),
 }
 
-impl ResponseBody {
+impl SandboxBody {
     /// The body of `response`, as its reading wants it.
     pub(crate) fn of(response: Response<Bytes>) -> Response<Self> {
         let is_in_chunks = response.extensions().get::<InChunks>().is_some();
         response.map(|body| match is_in_chunks {
-            true => Self::Pieces(body, 0),
-            false => Self::Whole(Full::new(body)),
+            true => Self(Sent::Pieces(body, 0)),
+            false => Self(Sent::Whole(Full::new(body))),
         })
     }
 
@@ -128,36 +136,41 @@ impl ResponseBody {
         break_off::declare_length(&mut response);
         response.map(|body| {
             let first = break_off::first(&body, bytes);
-            Self::BreaksOff(Some(first), Box::pin(sleep(ARRIVAL)), how, breaks)
+            Self(Sent::BreaksOff(
+                Some(first),
+                Box::pin(sleep(ARRIVAL)),
+                how,
+                breaks,
+            ))
         })
     }
 }
 
-impl Body for ResponseBody {
+impl Body for SandboxBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let piece = match self.get_mut() {
-            Self::Whole(body) => {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let piece = match &mut self.get_mut().0 {
+            Sent::Whole(body) => {
                 return Pin::new(body)
                     .poll_frame(cx)
                     .map_err(|never| match never {});
             }
-            Self::Pieces(left, _) if left.is_empty() => None,
-            Self::Pieces(left, size) => {
+            Sent::Pieces(left, _) if left.is_empty() => None,
+            Sent::Pieces(left, size) => {
                 *size += 1;
                 Some(Ok(left.split_to((*size).min(left.len()))))
             }
-            Self::BreaksOff(first, arrival, how, breaks) => match first.take() {
+            Sent::BreaksOff(first, arrival, how, breaks) => match first.take() {
                 Some(first) => Some(Ok(first)),
                 None => {
                     ready!(arrival.as_mut().poll(cx));
                     match how {
-                        How::Reset => Some(Err(Broken)),
+                        How::Reset => Some(Err(Broken.into())),
                         How::Eof => {
                             breaks.send_replace(Some(BreakOff::END));
                             return Poll::Pending;
@@ -171,12 +184,12 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(body) if body.is_end_stream())
+        matches!(&self.0, Sent::Whole(body) if body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
+        match &self.0 {
+            Sent::Whole(body) => body.size_hint(),
             _ => SizeHint::default(),
         }
     }

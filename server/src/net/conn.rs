@@ -29,7 +29,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     net::{
         access_log::AccessLog,
-        body::{self, Breaks, ResponseBody},
+        body::{self, Breaks, SandboxBody},
         break_off::{self, BreakOff, Broken, Fate},
         reporter::Reporter,
         stream::{self, Caller, Socket, Spoken, Stream},
@@ -297,7 +297,7 @@ impl Connection {
 async fn exchange(
     request: Request<Incoming>,
     connection: Arc<Connection>,
-) -> Result<Response<ResponseBody>, Broken> {
+) -> Result<Response<SandboxBody>, Broken> {
     let shared = &connection.shared;
     connection.begun.fetch_add(1, Ordering::Relaxed);
     let _in_flight = Arc::clone(&connection.in_flight);
@@ -321,7 +321,7 @@ async fn exchange(
                 Fate::Response(response) => response,
                 Fate::Cut(response, bytes, how) => {
                     let breaks = Arc::clone(&connection.breaks);
-                    return Ok(ResponseBody::cut(response, bytes, how, breaks));
+                    return Ok(SandboxBody::cut(response, bytes, how, breaks));
                 }
                 Fate::Lost(_) => return Err(Broken),
             }
@@ -357,7 +357,7 @@ async fn exchange(
         }
     }
     seen.responded(&mut response);
-    Ok(ResponseBody::of(response))
+    Ok(SandboxBody::of(response))
 }
 
 /// Makes a fault happen to a request, once all of the request has arrived. If the whole connection is to break off, it ends,

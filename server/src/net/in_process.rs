@@ -1,7 +1,6 @@
 //! The sandbox as the transport of a client in the same process: the same responses, faults and journal, and no socket.
 
 use std::{
-    error::Error,
     future::pending,
     pin::Pin,
     sync::Arc,
@@ -10,22 +9,19 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::sleep;
 
 use crate::{
     contract::checks,
     net::{
         access_log::AccessLog,
-        body::ResponseBody,
+        body::{BoxError, SandboxBody},
         break_off::{BreakOff, Broken, Fate},
         reporter::Reporter,
     },
     sandbox::How,
     service::Service,
 };
-
-type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A tower service, such as the transport of a client. Unlike [`handle`](Service::handle) it makes faults happen and keeps the
 /// journal, as a server with sockets does. It works on any Tokio runtime.
@@ -57,17 +53,14 @@ impl tower_service::Service<Request<Bytes>> for Service {
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move {
-            let response = respond(&service, request).await?;
-            Ok(response.map(SandboxBody))
-        })
+        Box::pin(async move { respond(&service, request).await })
     }
 }
 
 async fn respond(
     service: &Service,
     request: Request<Bytes>,
-) -> Result<Response<ResponseBody>, BoxError> {
+) -> Result<Response<SandboxBody>, BoxError> {
     let (mut head, body) = request.into_parts();
     checks::add_host(&mut head);
     let log = AccessLog::default();
@@ -86,39 +79,15 @@ async fn respond(
     match fate {
         Fate::Cut(response, bytes, how) if bytes < response.body().len() as u64 => {
             let how = if how == How::Stall { how } else { How::Reset };
-            Ok(ResponseBody::cut(response, bytes, how, Arc::default()))
+            Ok(SandboxBody::cut(response, bytes, how, Arc::default()))
         }
         Fate::Response(mut response) | Fate::Cut(mut response, ..) => {
             seen.responded(&mut response);
-            Ok(ResponseBody::of(response))
+            Ok(SandboxBody::of(response))
         }
         Fate::Lost(BreakOff {
             how: How::Stall, ..
         }) => pending().await,
         Fate::Lost(_) => Err(Broken.into()),
-    }
-}
-
-/// The body of a response of a [`Service`] that is called as a tower service.
-#[derive(Debug)]
-pub struct SandboxBody(ResponseBody);
-
-impl Body for SandboxBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
     }
 }

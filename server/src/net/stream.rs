@@ -3,11 +3,12 @@
 use std::{
     fmt, io,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
@@ -95,7 +96,7 @@ impl Stream {
     pub(crate) fn has_unread(&self) -> bool {
         #[cfg(unix)]
         {
-            rustix::io::ioctl_fionread(&*lock(&self.tcp)).is_ok_and(|length| length > 0)
+            rustix::io::ioctl_fionread(&*self.tcp.lock()).is_ok_and(|length| length > 0)
         }
         #[cfg(not(unix))]
         false
@@ -103,7 +104,7 @@ impl Stream {
 
     /// From now on, the connection is reset when it is dropped.
     pub(crate) fn reset_when_dropped(&self) {
-        let _ = lock(&self.tcp).set_zero_linger();
+        let _ = self.tcp.lock().set_zero_linger();
     }
 
     fn poll_in_time<T>(
@@ -111,7 +112,7 @@ impl Stream {
         cx: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if let Poll::Ready(done) = poll(Pin::new(&mut *lock(&self.tcp)), cx) {
+        if let Poll::Ready(done) = poll(Pin::new(&mut *self.tcp.lock()), cx) {
             self.stuck = None;
             return Poll::Ready(done);
         }
@@ -122,17 +123,13 @@ impl Stream {
     }
 }
 
-fn lock(tcp: &Mutex<TcpStream>) -> MutexGuard<'_, TcpStream> {
-    tcp.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *lock(&self.tcp)).poll_read(cx, buf)
+        Pin::new(&mut *self.tcp.lock()).poll_read(cx, buf)
     }
 }
 
@@ -158,11 +155,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *lock(&self.tcp)).poll_flush(cx)
+        Pin::new(&mut *self.tcp.lock()).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *lock(&self.tcp)).poll_shutdown(cx)
+        Pin::new(&mut *self.tcp.lock()).poll_shutdown(cx)
     }
 }
 
@@ -183,7 +180,7 @@ impl Caller {
                 let Some(tcp) = self.0.upgrade() else {
                     return Poll::Ready(true);
                 };
-                let tcp = lock(&tcp);
+                let tcp = tcp.lock();
                 let seen = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut next)));
                 // What it sent last, such as a farewell of TLS, stays unread.
                 let state = pin!(tcp.ready(Interest::READABLE)).poll(cx);

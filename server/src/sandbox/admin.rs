@@ -78,7 +78,7 @@ routes! {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
     GET "/__sandbox/ca.pem" Everybody ca_pem;
-    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(call.world.keys.first()));
+    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(&call.world.key));
     GET "/__sandbox/docs/{id}" Browsers file;
     GET "/__sandbox/requests" Callers requests;
     DELETE "/__sandbox/requests" Callers |call, _| {
@@ -298,7 +298,7 @@ fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 /// Begins a world with a key that nobody has used.
 fn begin_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let world = call.worlds.begin_own()?;
-    let body = json!({"service_key": world.keys.first().reveal()});
+    let body = json!({"service_key": world.key.reveal()});
     Ok(response(StatusCode::CREATED, wire::JSON, body.to_string()))
 }
 
@@ -336,7 +336,7 @@ fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     }
     let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
     // The error would repeat what it found.
-    let is_set = keys.is_ok_and(|keys| call.world.keys.set(keys).is_ok());
+    let is_set = keys.is_ok_and(|keys| call.world.accept_keys(keys).is_ok());
     if is_set {
         return done();
     }
@@ -481,7 +481,7 @@ fn described(request: &RecordedRequest, call: &AdminCall<'_>) -> Value {
         "request_id": request.request_id,
         "fault": request.fault,
         "done": request.is_done,
-        "curl": curl(request, call.world.keys.first(), call.reached),
+        "curl": curl(request, &call.world.key, call.reached),
     })
 }
 

@@ -1,8 +1,7 @@
 //! The faults that are to happen, and which of them happens to a request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use http::Method;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -204,7 +203,7 @@ impl Faults {
 
     /// The list, without those whose time is over.
     fn lock(&self) -> MutexGuard<'_, List> {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock();
         let is_over = |until: Instant| until <= Instant::now();
         list.retain(|entry| !entry.until.is_some_and(is_over));
         list

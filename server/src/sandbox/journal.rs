@@ -3,13 +3,13 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
 use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{
@@ -178,7 +178,7 @@ impl Journal {
 
     /// Records a request, and returns its number.
     pub(crate) fn record(&self, mut request: RecordedRequest) -> u64 {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         kept.recorded += 1;
         request.number = kept.recorded;
         let size = request.size();
@@ -200,7 +200,7 @@ impl Journal {
 
     /// Adds what became of a request to its record. It may be so old that it is gone.
     pub(crate) fn amend(&self, number: u64, change: impl FnOnce(&mut RecordedRequest)) {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let found = kept
             .requests
             .binary_search_by_key(&number, |(kept, _)| kept.number);
@@ -222,7 +222,7 @@ impl Journal {
         &self,
         passes: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let requests = kept.requests.iter().map(|(request, _)| request);
         requests
             .filter(|request| passes(request))
@@ -231,10 +231,6 @@ impl Journal {
     }
 
     pub(crate) fn clear(&self) {
-        self.lock().requests.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().requests.clear();
     }
 }

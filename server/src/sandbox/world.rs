@@ -1,17 +1,14 @@
 //! Worlds: what one test has to itself on a server that many share. The key of a request says which world it is in.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::{
     contract::{
-        auth::{AcceptedKeys, ServiceKey, WorldKeys},
+        auth::{InvalidServiceKey, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
     sandbox::{RateLimit, faults::Faults, journal::Journal, reading::Reading},
@@ -27,8 +24,9 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// The agents, deals, faults and requests of those who have its key.
 #[derive(Debug)]
 pub(crate) struct World {
-    /// Its key is the first of them.
-    pub(crate) keys: AcceptedKeys,
+    /// The one that it began with.
+    pub(crate) key: ServiceKey,
+    accepted: Mutex<Vec<ServiceKey>>,
     pub(crate) store: Store,
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
@@ -72,7 +70,8 @@ pub(crate) struct Beginning {
 impl World {
     fn new(key: ServiceKey, beginning: &Beginning, for_faults: &Room, for_requests: &Room) -> Self {
         Self {
-            keys: AcceptedKeys::new(key),
+            accepted: Mutex::new(vec![key.clone()]),
+            key,
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
             faults: Faults::new(beginning.rate_limit, for_faults),
             journal: Journal::new(for_requests),
@@ -82,7 +81,24 @@ impl World {
     }
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
-        locked(&self.settings)
+        self.settings.lock()
+    }
+
+    /// Accepts these keys instead, if all of them are valid.
+    pub(crate) fn accept_keys<K: Into<String>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<(), InvalidServiceKey> {
+        let keys = keys.into_iter().map(ServiceKey::new);
+        *self.accepted.lock() = keys.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn accepts(&self, key: &[u8]) -> bool {
+        self.accepted
+            .lock()
+            .iter()
+            .any(|accepted| accepted.matches(key))
     }
 
     /// Returns agents, deals, faults, journal and accepted keys to how the world began.
@@ -90,12 +106,8 @@ impl World {
         self.store.reset();
         self.faults.clear();
         self.journal.clear();
-        self.keys.reset();
+        *self.accepted.lock() = vec![self.key.clone()];
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All worlds of a server.
@@ -137,17 +149,17 @@ impl Worlds {
 
     /// The world that a request with this key is in. It begins with its first request.
     pub(crate) fn of(&self, key: &[u8]) -> Result<Arc<World>, NoWorld> {
-        if self.first.keys.accept(key) {
+        if self.first.accepts(key) {
             return Ok(Arc::clone(&self.first));
         }
         let text = str::from_utf8(key).unwrap_or_default();
-        if let Some(world) = self.others().get(text) {
-            *locked(&world.used) = Instant::now();
+        if let Some(world) = self.others.read().get(text) {
+            *world.used.lock() = Instant::now();
             return Ok(Arc::clone(world));
         }
         let key = self.keys.find(key).ok_or(NoWorld::UnknownKey)?;
         // Its own key, which it does not accept at the moment.
-        if self.first.keys.first().matches(key.reveal().as_bytes()) {
+        if self.first.key.matches(key.reveal().as_bytes()) {
             return Err(NoWorld::UnknownKey);
         }
         self.begin(|_| Some(key))
@@ -162,7 +174,7 @@ impl Worlds {
     ) -> Result<Arc<World>, Refusal> {
         let header = header.filter(|_| !self.keys.is_empty());
         match query.map(str::as_bytes).or(header) {
-            Some(key) if !self.first.keys.first().matches(key) => Ok(self.of(key)?),
+            Some(key) if !self.first.key.matches(key) => Ok(self.of(key)?),
             _ => Ok(Arc::clone(&self.first)),
         }
     }
@@ -179,11 +191,10 @@ impl Worlds {
         &self,
         key: impl FnOnce(&HashMap<Box<str>, Arc<World>>) -> Option<ServiceKey>,
     ) -> Result<Arc<World>, NoWorld> {
-        let mut others = self.others_mut();
+        let mut others = self.others.write();
         // A test that was killed has left its world behind.
-        others.retain(|_, world| {
-            Arc::strong_count(world) > 1 || locked(&world.used).elapsed() < IDLE
-        });
+        others
+            .retain(|_, world| Arc::strong_count(world) > 1 || world.used.lock().elapsed() < IDLE);
         let key = key(&others).ok_or(NoWorld::Full)?;
         if others.len() >= self.max && !others.contains_key(key.reveal()) {
             return Err(NoWorld::Full);
@@ -196,17 +207,7 @@ impl Worlds {
 
     /// Ends a world; false for the first one. Requests that are being answered in it are answered.
     pub(crate) fn end(&self, world: &World) -> bool {
-        self.others_mut()
-            .remove(world.keys.first().reveal())
-            .is_some()
-    }
-
-    fn others(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Arc<World>>> {
-        self.others.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn others_mut(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Arc<World>>> {
-        self.others.write().unwrap_or_else(PoisonError::into_inner)
+        self.others.write().remove(world.key.reveal()).is_some()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use bytes::Bytes;
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use crate::state::room::{Room, Taken};
 
@@ -52,15 +53,11 @@ impl Store {
         }
     }
 
-    fn agents(&self) -> MutexGuard<'_, Vec<(Bytes, Taken)>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps what was sent for an agent, and returns its number.
     pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
         // Copied to its exact size, before anybody has to wait for it.
         let body = Bytes::copy_from_slice(body);
-        let mut agents = self.agents();
+        let mut agents = self.agents.lock();
         if agents.len() as u64 >= self.max_agents {
             return Err(Full::Agents);
         }
@@ -71,7 +68,7 @@ impl Store {
 
     /// At most `count` of the agents after the one of this number.
     pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
-        let agents = self.agents();
+        let agents = self.agents.lock();
         let agents = (1..).zip(&*agents);
         let later = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
         later
@@ -130,7 +127,7 @@ impl Store {
     /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
     pub(crate) fn reset(&self) {
         self.changed.clear();
-        *self.agents() = Vec::new();
+        *self.agents.lock() = Vec::new();
     }
 }
 
