@@ -462,21 +462,11 @@ impl Service {
             return Ok(Asked::Admin(call));
         }
         self.asked_fault(head)?;
-        let path = MatchedPath::parse(route::ROUTES, head.uri.path()).ok_or_else(|| {
-            let detail = format!(
-                "This server has {}. Check the base URL and the path.",
-                route::overview(route::ROUTES)
-            );
-            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
-        })?;
+        let path = MatchedPath::parse(route::ROUTES, head.uri.path())?;
         if head.method == Method::OPTIONS {
             return Ok(Asked::Options(path.allow()));
         }
-        let route = path.route(&head.method).ok_or_else(|| {
-            let allow = path.allow();
-            let detail = format!("This path allows these methods: {allow}.");
-            Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
-        })?;
+        let route = path.route(&head.method)?;
         check_key(caller, head)?;
         if route.has_body() {
             check_content(head)?;

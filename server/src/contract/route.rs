@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 
 use dealkit::{Agent, Deal, schema::Model, wire};
-use http::Method;
+use http::{Method, header};
 use percent_encoding::percent_decode_str;
 
-use crate::contract::operations::{self, Operation};
+use crate::contract::{
+    operations::{self, Operation},
+    problem::{ProblemType, Refusal},
+};
 
 /// One operation: a method, the path that has it, and what carries it out.
 #[derive(Debug)]
@@ -65,9 +68,9 @@ pub(crate) struct MatchedPath<'p, O: 'static> {
 }
 
 impl<'p, O> MatchedPath<'p, O> {
-    /// `None` for a path that no route of the table has.
-    pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Option<Self> {
-        table.iter().find_map(|route| {
+    /// Refused is a path that no route of the table has.
+    pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Result<Self, Refusal> {
+        let found = table.iter().find_map(|route| {
             let template = route.path;
             let id = id_in(path, template)?;
             Some(Self {
@@ -75,6 +78,13 @@ impl<'p, O> MatchedPath<'p, O> {
                 template,
                 id,
             })
+        });
+        found.ok_or_else(|| {
+            let detail = format!(
+                "This server has {}. Check the base URL and the path.",
+                overview(table)
+            );
+            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
         })
     }
 
@@ -85,9 +95,15 @@ impl<'p, O> MatchedPath<'p, O> {
             .filter(move |route| route.path == template)
     }
 
-    /// The route of `method`, or `None` when the path does not have it.
-    pub(crate) fn route(&self, method: &Method) -> Option<&'static Route<O>> {
-        self.routes().find(|route| route.takes(method))
+    /// The route of `method`, which is refused if the path does not have it.
+    pub(crate) fn route(&self, method: &Method) -> Result<&'static Route<O>, Refusal> {
+        self.routes()
+            .find(|route| route.takes(method))
+            .ok_or_else(|| {
+                let allow = self.allow();
+                let detail = format!("This path allows these methods: {allow}.");
+                Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+            })
     }
 
     /// The methods of the path, as the `Allow` header lists them.
@@ -145,7 +161,7 @@ pub(crate) fn template(path: &str) -> &'static str {
 }
 
 /// Every operation of a table in words: `POST /v1/agents and GET /v1/deals/{id}`.
-pub(crate) fn overview<O>(table: &[Route<O>]) -> String {
+fn overview<O>(table: &[Route<O>]) -> String {
     let all = table.iter();
     let all: Vec<String> = all
         .map(|route| format!("{} {}", route.method, route.path))

@@ -1,6 +1,6 @@
 //! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Agent, wire};
@@ -25,7 +25,7 @@ use crate::{
         operations::no_room,
         problem::{ProblemType, Refusal},
         response::{empty, response},
-        route::{self, MatchedPath, Route},
+        route::{MatchedPath, Route},
     },
     json,
     state::{
@@ -109,7 +109,8 @@ routes! {
 
 /// The path as a log shows it: its template, never an id in it.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
-    MatchedPath::parse(ROUTES, path).map(|path| path.template)
+    let path = MatchedPath::parse(ROUTES, path).ok();
+    path.map(|path| path.template)
 }
 
 /// A call of an operation, by somebody who may use it.
@@ -134,21 +135,11 @@ impl<'r> AdminCall<'r> {
         head: &'r Parts,
     ) -> Result<Self, Refusal> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
-        let route = path.as_ref().and_then(|path| path.route(&head.method));
+        let found = path.and_then(|path| Ok((path.route(&head.method)?, path)));
         // A caller who is not let in must not learn what else there is.
-        match route {
-            Some(route) => access.check(route.operation.open_to, head)?,
-            None => access.check(OpenTo::Callers, head)?,
-        }
-        let path = path.ok_or_else(|| {
-            let detail = format!("The sandbox has {}.", route::overview(ROUTES));
-            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
-        })?;
-        let route = route.ok_or_else(|| {
-            let allow = path.allow();
-            let detail = format!("This path allows these methods: {allow}.");
-            Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
-        })?;
+        let open_to = |found: &(&Route<AdminOperation>, _)| found.0.operation.open_to;
+        access.check(found.as_ref().map_or(OpenTo::Callers, open_to), head)?;
+        let (route, path) = found?;
         let query = head.uri.query().unwrap_or_default();
         let world = match route.operation.open_to {
             OpenTo::Callers => {
@@ -192,15 +183,8 @@ impl<'r> AdminCall<'r> {
             "method", "path", "status", "after", "limit", "wait", "count",
         ];
         let query = Query::parse(self.query, &KNOWN)?;
-        let seconds = query.get("wait").map(|seconds| {
-            let seconds = seconds.parse().ok();
-            let seconds = seconds.filter(|seconds| (0.0..=MAX_WAIT).contains(seconds));
-            seconds.map(Duration::from_secs_f64).ok_or_else(|| {
-                invalid_query(format!(
-                    "wait: expected a number of seconds, at most {MAX_WAIT}"
-                ))
-            })
-        });
+        let expected = format!("a number of seconds, at most {MAX_WAIT}");
+        let seconds = query.parsed("wait", &expected, |n| (0.0..=MAX_WAIT).contains(n))?;
         let wanted = Wanted {
             method: query.get("method").map(str::to_owned),
             path: query.get("path").map(str::to_owned),
@@ -208,11 +192,8 @@ impl<'r> AdminCall<'r> {
             after: query.number("after")?.unwrap_or_default(),
             count: query.number_of("count", 1)?,
         };
-        Ok((
-            wanted,
-            seconds.transpose()?,
-            query.number_of("limit", PAGE)?,
-        ))
+        let within = seconds.map(Duration::from_secs_f64);
+        Ok((wanted, within, query.number_of("limit", PAGE)?))
     }
 
     /// Runs the operation. The response has no request id yet.
@@ -512,22 +493,29 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
+    fn parsed<T: FromStr>(
+        &self,
+        name: &str,
+        expected: &str,
+        is_valid: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
+        let value = text.parse().ok().filter(is_valid);
+        let value = value.ok_or_else(|| invalid_query(format!("{name}: expected {expected}")));
+        value.map(Some)
+    }
+
     fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        self.get(name)
-            .map(str::parse)
-            .transpose()
-            .map_err(|_| invalid_query(format!("{name}: expected a whole number")))
+        self.parsed(name, "a whole number", |_| true)
     }
 
     /// How many entries there are to be: as many as the query says, or `otherwise`.
     fn number_of(&self, name: &str, otherwise: usize) -> Result<usize, Refusal> {
-        let number = match self.number(name)? {
-            None => Some(otherwise),
-            Some(number) => usize::try_from(number).ok(),
-        };
-        let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
-        number
-            .ok_or_else(|| invalid_query(format!("{name}: expected a number from 1 to {MAX_PAGE}")))
+        let expected = format!("a number from 1 to {MAX_PAGE}");
+        let number = self.parsed(name, &expected, |number| (1..=MAX_PAGE).contains(number))?;
+        Ok(number.unwrap_or(otherwise))
     }
 }
 

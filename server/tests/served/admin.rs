@@ -681,7 +681,7 @@ fn unknown_paths_and_methods_say_what_there_is() {
         unknown.json()["detail"]
             .as_str()
             .unwrap()
-            .starts_with("The sandbox has GET /__sandbox/health, GET ")
+            .starts_with("This server has GET /__sandbox/health, GET ")
     );
     let method = ask(&sandbox, "PUT", "requests", JSON, "");
     assert_eq!(

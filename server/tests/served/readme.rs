@@ -88,9 +88,9 @@ fn every_path_of_the_interface_is_there() {
     );
     let detail = unknown.json()["detail"].as_str().unwrap().to_owned();
     let routes = detail
-        .strip_prefix("The sandbox has ")
+        .strip_prefix("This server has ")
         .unwrap()
-        .trim_end_matches('.')
+        .trim_end_matches(". Check the base URL and the path.")
         .replace(" and ", ", ");
     assert_eq!(table("A look inside"), set(routes.split(", ")));
 }
