@@ -4,15 +4,11 @@ use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr},
     ops::Deref,
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    runtime::{self, Runtime},
-    sync::oneshot,
-};
+use tokio::{net::TcpListener, runtime, sync::oneshot};
 
 use crate::{
     attached::Attach,
@@ -34,9 +30,6 @@ use crate::{
 
 /// How many threads serve connections. Something that takes long on one of them leaves the other alone.
 const WORKERS: usize = 2;
-
-/// How many connections may wait in the system for the server to accept them.
-const BACKLOG: u32 = 1024;
 
 /// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
 /// its own threads and runtimes, so it works the same in sync and async programs.
@@ -320,32 +313,29 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         .enable_all()
         .build()
         .map_err(StartError::System)?;
-    let listening = listen(&runtime, config.listen)
-        .and_then(|listener| listener.local_addr().map(|address| (listener, address)));
-    let (listener, address) = match listening {
-        Ok(listening) => listening,
-        Err(source) => {
-            // A runtime must not simply be dropped where the caller may be async.
-            runtime.shutdown_background();
-            return Err(StartError::Listen {
-                address: config.listen,
-                source,
-            });
+    let (stop, stopped) = oneshot::channel();
+    let (bound, listening) = mpsc::sync_channel(1);
+    let serving = async move {
+        let listener = TcpListener::bind(config.listen).await;
+        match listener.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+            Ok((address, listener)) => {
+                let _ = bound.send(Ok(address));
+                let (most, grace) = (config.max_connections, config.shutdown_timeout);
+                listener::serve(listener, shared, most, grace, stopped).await;
+            }
+            Err(error) => drop(bound.send(Err(error))),
         }
     };
-
-    let (stop, stopped) = oneshot::channel();
-    let serving = listener::serve(
-        listener,
-        shared,
-        config.max_connections,
-        config.shutdown_timeout,
-        stopped,
-    );
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
         .spawn(move || runtime.block_on(serving))
         .map_err(StartError::System)?;
+    // It always says so before it ends.
+    let listening = listening.recv().map_err(io::Error::other).flatten();
+    let address = listening.map_err(|source| StartError::Listen {
+        address: config.listen,
+        source,
+    })?;
     Ok(Sandbox {
         address,
         service_key: config.service_key.unwrap_or_default(),
@@ -353,19 +343,4 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
         stop: Some(stop),
         thread: Some(thread),
     })
-}
-
-fn listen(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    }?;
-    // Without this option, a server cannot come back on its port while old connections linger. On Windows it means
-    // something else: that two servers can share the port.
-    #[cfg(not(windows))]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    let _inside = runtime.enter();
-    socket.listen(BACKLOG)
 }

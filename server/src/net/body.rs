@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    net::break_off::{self, ARRIVAL, BreakOff, Broken},
+    net::break_off::{self, ARRIVAL, BreakOff, broken},
     sandbox::{How, reading::InChunks},
     service::BodyError,
     state::room::{Room, Taken},
@@ -170,7 +170,7 @@ impl Body for SandboxBody {
                 None => {
                     ready!(arrival.as_mut().poll(cx));
                     match how {
-                        How::Reset => Some(Err(Broken.into())),
+                        How::Reset => Some(Err(broken().into())),
                         How::Eof => {
                             breaks.send_replace(Some(BreakOff::END));
                             return Poll::Pending;

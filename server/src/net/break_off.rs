@@ -5,7 +5,7 @@
 //! and what is left to write is written here. Over HTTP/2, where a connection carries other responses, a stream is
 //! broken off by its body, and the connection is taken from hyper only if all of it is to end.
 
-use std::{fmt, time::Duration};
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, Version, header};
@@ -169,18 +169,11 @@ impl BreakOff {
 }
 
 /// Reads until the caller closes.
-async fn discard(socket: &mut Socket) -> std::io::Result<u64> {
+async fn discard(socket: &mut Socket) -> io::Result<u64> {
     tokio::io::copy(&mut socket.take(u64::MAX), &mut tokio::io::sink()).await
 }
 
 /// A response that does not come. Told so, hyper resets the stream over HTTP/2, and ends the connection over HTTP/1.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a fault of the sandbox broke off the connection")
-    }
+pub(crate) fn broken() -> io::Error {
+    io::Error::other("a fault of the sandbox broke off the connection")
 }
-
-impl std::error::Error for Broken {}

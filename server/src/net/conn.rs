@@ -2,6 +2,7 @@
 
 use std::{
     future::{pending, poll_fn},
+    io,
     pin::{Pin, pin},
     sync::{
         Arc, OnceLock,
@@ -30,7 +31,7 @@ use crate::{
     net::{
         access_log::AccessLog,
         body::{self, Breaks, SandboxBody},
-        break_off::{self, BreakOff, Broken, Fate},
+        break_off::{self, BreakOff, Fate, broken},
         reporter::Reporter,
         stream::{self, Caller, Socket, Spoken, Stream},
         tls,
@@ -269,13 +270,13 @@ async fn http2(
 
 impl Connection {
     /// Resolves when `wait` does, or the server is to stop.
-    async fn until(&self, wait: impl Future<Output = ()>, is_http2: bool) -> Result<(), Broken> {
+    async fn until(&self, wait: impl Future<Output = ()>, is_http2: bool) -> io::Result<()> {
         let mut stopping = self.stopping.clone();
         tokio::select! {
             () = wait => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
             // Over HTTP/2, hyper sees it, and drops this.
-            () = self.caller.gone(), if !is_http2 => return Err(Broken),
+            () = self.caller.gone(), if !is_http2 => return Err(broken()),
         }
         Ok(())
     }
@@ -297,7 +298,7 @@ impl Connection {
 async fn exchange(
     request: Request<Incoming>,
     connection: Arc<Connection>,
-) -> Result<Response<SandboxBody>, Broken> {
+) -> io::Result<Response<SandboxBody>> {
     let shared = &connection.shared;
     connection.begun.fetch_add(1, Ordering::Relaxed);
     let _in_flight = Arc::clone(&connection.in_flight);
@@ -323,7 +324,7 @@ async fn exchange(
                     let breaks = Arc::clone(&connection.breaks);
                     return Ok(SandboxBody::cut(response, bytes, how, breaks));
                 }
-                Fate::Lost(_) => return Err(Broken),
+                Fate::Lost(_) => return Err(broken()),
             }
         } else {
             // A request that has not arrived whole fails by itself.
@@ -362,18 +363,14 @@ async fn exchange(
 
 /// Makes a fault happen to a request, once all of the request has arrived. If the whole connection is to break off, it ends,
 /// over HTTP/2 with this future.
-async fn fail(
-    fault: &Play,
-    seen: &mut Reporter<'_>,
-    connection: &Connection,
-) -> Result<Fate, Broken> {
+async fn fail(fault: &Play, seen: &mut Reporter<'_>, connection: &Connection) -> io::Result<Fate> {
     let is_http2 = seen.head.version == Version::HTTP_2;
     if !fault.delay.is_zero() {
         seen.announce();
         tokio::select! {
             () = sleep(fault.delay) => {}
             // Over HTTP/2, hyper sees it, and drops this.
-            () = connection.caller.gone(), if !is_http2 => return Err(Broken),
+            () = connection.caller.gone(), if !is_http2 => return Err(broken()),
         }
     }
     let what = match Fate::of(fault, seen) {
@@ -385,7 +382,7 @@ async fn fail(
         fate => return Ok(fate),
     };
     match what.how {
-        How::Reset if is_http2 => return Err(Broken),
+        How::Reset if is_http2 => return Err(broken()),
         // The caller ends it.
         How::Stall if is_http2 => {}
         _ => drop(connection.breaks.send_replace(Some(what))),
@@ -393,5 +390,5 @@ async fn fail(
     if is_http2 {
         pending().await
     }
-    Err(Broken)
+    Err(broken())
 }

@@ -16,7 +16,7 @@ use crate::{
     net::{
         access_log::AccessLog,
         body::{BoxError, SandboxBody},
-        break_off::{BreakOff, Broken, Fate},
+        break_off::{BreakOff, Fate, broken},
         reporter::Reporter,
     },
     sandbox::How,
@@ -88,6 +88,6 @@ async fn respond(
         Fate::Lost(BreakOff {
             how: How::Stall, ..
         }) => pending().await,
-        Fate::Lost(_) => Err(Broken.into()),
+        Fate::Lost(_) => Err(broken().into()),
     }
 }
