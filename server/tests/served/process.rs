@@ -10,6 +10,7 @@ use crate::support::{
     process::{Running, command},
     send,
 };
+use tempfile::NamedTempFile;
 
 fn refused(arguments: &[&str]) -> String {
     let Output {
@@ -217,16 +218,16 @@ fn health_asks_the_server_of_the_same_environment() {
 
 #[test]
 fn keys_come_from_files_too() {
-    let (key, token) = (Temporary::at("key"), Temporary::at("token"));
-    std::fs::write(&key.0, "from-file\n").unwrap();
-    std::fs::write(&token.0, " hunter2 \r\n").unwrap();
+    let (key, token) = (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
+    std::fs::write(key.path(), "from-file\n").unwrap();
+    std::fs::write(token.path(), " hunter2 \r\n").unwrap();
     let mut by_environment = command(&[
         "--listen",
         "127.0.0.1:0",
         "--admin-token-file",
-        token.name(),
+        name(&token),
     ]);
-    by_environment.env("DEALKIT_SERVER_SERVICE_KEY_FILE", &key.0);
+    by_environment.env("DEALKIT_SERVER_SERVICE_KEY_FILE", key.path());
     let server = Running::start(by_environment);
     let request = get_deal("d_1").replace("sandbox-key", "from-file");
     assert_eq!(send(server.address, request.as_bytes()).status, 200);
@@ -236,8 +237,8 @@ fn keys_come_from_files_too() {
     let message = refused(&["--service-key-file", "/no/such/file"]);
     let said = "'--service-key-file <FILE>': cannot be read: ";
     assert!(message.contains(said), "{message}");
-    std::fs::write(&key.0, "hunter2 hunter2").unwrap();
-    let message = refused(&["--service-key-file", key.name()]);
+    std::fs::write(key.path(), "hunter2 hunter2").unwrap();
+    let message = refused(&["--service-key-file", name(&key)]);
     assert!(
         message.contains("must hold 1 to 1,024 visible ASCII"),
         "{message}"
@@ -245,7 +246,7 @@ fn keys_come_from_files_too() {
     assert!(!message.contains("hunter2"), "{message}");
     let message = refused(&[
         "--service-key-file",
-        token.name(),
+        name(&token),
         "--service-key",
         "hunter2",
     ]);
@@ -253,24 +254,8 @@ fn keys_come_from_files_too() {
     assert!(!message.contains("hunter2"), "{message}");
 }
 
-/// A file of this test that is deleted afterwards.
-struct Temporary(std::path::PathBuf);
-
-impl Temporary {
-    fn at(name: &str) -> Self {
-        let name = format!("dealkit-process-{name}-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
-    fn name(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+fn name(file: &NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
 }
 
 /// What the error for a FIFO advises.
@@ -370,11 +355,11 @@ fn wrong_use_is_explained() {
 
 #[test]
 fn a_profile_says_how_a_service_behaves() {
-    let file = Temporary::at("profile");
-    let written = |text: &str| std::fs::write(&file.0, text).unwrap();
+    let file = NamedTempFile::new().unwrap();
+    let written = |text: &str| std::fs::write(file.path(), text).unwrap();
     written("reading = \"ok,errors-html\"\nstrict = true\n");
     let create = |flags: &[&str], body: &str| {
-        let server = Running::quiet(&[&["--profile", file.name()], flags].concat());
+        let server = Running::quiet(&[&["--profile", name(&file)], flags].concat());
         send(server.address, create_agent(body).as_bytes())
     };
     let response = create(&[], &AGENT.replace("{}", r#"{"typo":1}"#));
@@ -405,8 +390,8 @@ fn a_profile_says_how_a_service_behaves() {
         ("reading = hunter2", "in TOML"),
     ] {
         written(text);
-        let message = refused(&["--profile", file.name()]);
-        let is_named = message.contains("--profile <FILE>") && message.contains(file.name());
+        let message = refused(&["--profile", name(&file)]);
+        let is_named = message.contains("--profile <FILE>") && message.contains(name(&file));
         assert!(
             is_named && message.contains(expected) && !message.contains("hunter2"),
             "{text}: {message}"

@@ -1,6 +1,6 @@
 //! Seeds: files in both forms, generated deals, and errors that say where the problem is.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{collections::BTreeSet, fs};
 
 use crate::support::{KEY, Received, get_deal, send};
 use bytes::Bytes;
@@ -10,22 +10,13 @@ use dealkit::{
 };
 use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
 use http::Request;
+use tempfile::NamedTempFile;
 
 /// A file that is deleted after the test.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, content: impl AsRef<[u8]>) -> Self {
-        let path = std::env::temp_dir().join(format!("dealkit-{}-{name}", std::process::id()));
-        fs::write(&path, content).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+fn file(content: impl AsRef<[u8]>) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, content).unwrap();
+    file
 }
 
 fn served(service: &Service, id: &str) -> Option<Bytes> {
@@ -37,14 +28,14 @@ fn served(service: &Service, id: &str) -> Option<Bytes> {
 }
 
 /// The message for a file with this content.
-fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
-    let file = Temporary::new(name, content);
+fn refusal(content: impl AsRef<[u8]>) -> String {
+    let file = file(content);
     let error = Sandbox::builder()
-        .deals_file(&file.0)
+        .deals_file(file.path())
         .start()
         .unwrap_err()
         .to_string();
-    let path = file.0.display().to_string();
+    let path = file.path().display().to_string();
     error
         .strip_prefix(&path)
         .unwrap_or_else(|| panic!("the file is not named first: {error}"))
@@ -55,12 +46,12 @@ fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
 fn both_forms_of_a_file_are_served_byte_for_byte() {
     let first = r#"{"id":"x","application":{"requested_amount":10.10,  "later":1.0e2}}"#;
     let second = r#"{ "id" : "y" }"#;
-    for (name, content) in [
-        ("array.json", format!("\n[{first} , {second}]\n")),
-        ("lines.jsonl", format!("{first}\r\n\n{second}")),
+    for content in [
+        format!("\n[{first} , {second}]\n"),
+        format!("{first}\r\n\n{second}"),
     ] {
-        let file = Temporary::new(name, content);
-        let sandbox = Sandbox::builder().deals_file(&file.0).start().unwrap();
+        let file = file(content);
+        let sandbox = Sandbox::builder().deals_file(file.path()).start().unwrap();
         for (id, text) in [("x", first), ("y", second)] {
             assert_eq!(send(sandbox.address(), get_deal(id).as_bytes()).body, text);
         }
@@ -76,61 +67,52 @@ fn both_forms_of_a_file_are_served_byte_for_byte() {
 fn errors_say_where() {
     let good = r#"{"id":"x"}"#;
     let bad = r#"{"id":"y","application":{"offers":[{},{"expiry_date_time":"soon"}]}}"#;
-    for (name, content, expected) in [
+    for (content, expected) in [
         (
-            "a.json",
             format!("[{good},{bad}]"),
             ": index 1: /application/offers/1/expiry_date_time: expected",
         ),
         (
-            "b.jsonl",
             format!("{good}\n\n{bad}"),
             ": line 3: /application/offers/1/expiry_date_time: expected",
         ),
         (
-            "c.json",
             format!("[{good},{good}]"),
             ": index 1: /id: another deal already has this id",
         ),
         (
-            "d.jsonl",
             format!("{good}\n{good}"),
             ": line 2: /id: another deal already has this id",
         ),
         (
-            "e.json",
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
             ": is not strict JSON: expected value at line 2 column 8",
         ),
         (
-            "f.jsonl",
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
             ": line 2: is not strict JSON: a key that this object already has at column 11",
         ),
         (
-            "g.json",
             "[{}]".to_owned(),
             ": index 0: /id: a required field is missing",
         ),
-        ("h.json", "[3]".to_owned(), ": index 0: expected"),
+        ("[3]".to_owned(), ": index 0: expected"),
         (
-            "i.json",
             "{\n  \"id\": \"x\"\n}\n".to_owned(),
             ": line 1: is only part of a JSON value that spans several lines",
         ),
-        ("j.json", " \n".to_owned(), ": is empty"),
+        (" \n".to_owned(), ": is empty"),
         (
-            "k.json",
             "\u{feff}[]".to_owned(),
             ": line 1: is not strict JSON: a byte order mark",
         ),
     ] {
-        let refusal = refusal(name, content);
-        assert!(refusal.starts_with(expected), "{name}{refusal}");
+        let refusal = refusal(content);
+        assert!(refusal.starts_with(expected), "{expected}{refusal}");
         assert!(!refusal.contains("soon"), "{refusal}");
     }
     assert!(
-        refusal("l.jsonl", b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
+        refusal(b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
             .starts_with(": line 2: is not strict JSON: a byte")
     );
     let missing = Sandbox::builder()
@@ -238,9 +220,9 @@ const HASH_OF_THE_FIRST_100: u64 = 10_874_775_307_121_027_045;
 
 #[test]
 fn made_up_deals_come_beside_a_file() {
-    let file = Temporary::new("beside.json", r#"[{"id":"x"}]"#);
+    let beside = file(r#"[{"id":"x"}]"#);
     let sandbox = Sandbox::builder()
-        .deals_file(&file.0)
+        .deals_file(beside.path())
         .generate(2, 1)
         .start()
         .unwrap();
@@ -257,9 +239,9 @@ fn made_up_deals_come_beside_a_file() {
             "{id}"
         );
     }
-    let clash = Temporary::new("clash.json", r#"[{"id":"g_1"}]"#);
+    let clash = file(r#"[{"id":"g_1"}]"#);
     let error = Sandbox::builder()
-        .deals_file(&clash.0)
+        .deals_file(clash.path())
         .generate(2, 1)
         .start()
         .unwrap_err()
