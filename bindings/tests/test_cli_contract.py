@@ -156,17 +156,10 @@ def test_over_tls_with_a_key_in_a_file(dealkit_sandbox: Sandbox, peer: Any, tmp_
     authority = Authority(tmp_path / "ca")
     secure = peer(Broken(dealkit_sandbox, "^never", b""), authority.issue(), authority.file)
     (tmp_path / "key").write_text("sandbox-key\n")
-    options = [
-        "--json",
-        "--rate-limit",
-        "1000",
-        "--ca-file",
-        authority.file,
-        "--client-cert",
-        authority.issue("client"),
-    ]
+    options = ["--json", "--rate-limit", "1000"]
+    trusts: list[str | Path] = ["--ca-file", authority.file, "--client-cert", authority.issue("client")]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key"), "HTTPS_PROXY": "http://127.0.0.1:9"}
-    done = dealkit("check", "--contract", *options, url=secure.url, key="", env=env)
+    done = dealkit("check", "--contract", *options, *trusts, url=secure.url, key="", env=env)
     assert done.code == 0 and json.loads(done.shown)["counts"] == {"asked": 13, "breaches": 0}
 
 

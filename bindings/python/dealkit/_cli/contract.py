@@ -246,12 +246,13 @@ def _look_at(model: Any, found: Mapping[str, Any], seen: Counter[str]) -> None:
                 _look_at(kind, item or {}, seen)
         else:
             seen["there"] += not field.required
+            text = str(value)  # as the document has it: numbers are read as their texts
             if kind is int:
-                seen["numbers"] += not value.lstrip("-").isdigit() or abs(int(value)) > 2**53
+                seen["numbers"] += not text.lstrip("-").isdigit() or abs(int(text)) > 2**53
             elif kind is Decimal:
-                seen["numbers"] += "e" in value.lower() or sum(map(str.isdigit, value)) > _ENOUGH_DIGITS
+                seen["numbers"] += "e" in text.lower() or sum(map(str.isdigit, text)) > _ENOUGH_DIGITS
             elif kind is datetime:
-                seen["times"] += value[-1:] not in "Zz"
+                seen["times"] += text[-1:] not in "Zz"
 
 
 class Findings:

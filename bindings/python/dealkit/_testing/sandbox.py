@@ -83,7 +83,8 @@ def _client(given: ClientOptions, sandbox: Sandbox, of_class: type[OfClass]) -> 
     own: ClientOptions = {"base_url": sandbox.url, "ca_file": sandbox.ca_file}
     if "service_key_file" not in given:
         own["service_key"] = sandbox.service_key
-    return of_class(**{**own, **given})
+    options: ClientOptions = {**own, **given}
+    return of_class(**options)
 
 
 def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
