@@ -88,14 +88,14 @@ impl fmt::Debug for ServiceKey {
 /// assert!(["", "*", "two words", "a**"].iter().all(|wrong| WorldKeys::new(wrong).is_err()));
 /// # Ok::<(), dealkit_server::InvalidWorldKeys>(())
 /// ```
-#[derive(Clone, Default)]
-pub struct WorldKeys(Vec<(ServiceKey, Part)>);
+#[derive(Clone, Debug, Default)]
+pub struct WorldKeys(Vec<Pattern>);
 
-/// How much of a key is given.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    Whole,
-    Prefix,
+/// A key, or what keys begin with.
+#[derive(Clone, Debug)]
+struct Pattern {
+    text: ServiceKey,
+    is_prefix: bool,
 }
 
 /// The text does not say which keys have worlds. The message does not repeat it.
@@ -113,14 +113,12 @@ impl WorldKeys {
     /// When one of them is empty, longer than 1,000 characters, or contains one that is not visible ASCII.
     pub fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
         let keys = keys.split(',').map(str::trim).map(|text| {
-            let (text, part) = match text.strip_suffix('*') {
-                Some(prefix) => (prefix, Part::Prefix),
-                None => (text, Part::Whole),
-            };
-            match ServiceKey::new(text) {
-                Ok(key) if text.len() <= 1_000 && !text.contains('*') => Ok((key, part)),
-                _ => Err(InvalidWorldKeys),
-            }
+            let prefix = text.strip_suffix('*');
+            let (text, is_prefix) = (prefix.unwrap_or(text), prefix.is_some());
+            let is_valid = text.len() <= 1_000 && !text.contains('*');
+            let text = ServiceKey::new(text).ok().filter(|_| is_valid);
+            let text = text.ok_or(InvalidWorldKeys)?;
+            Ok(Pattern { text, is_prefix })
         });
         keys.collect::<Result<_, _>>().map(Self)
     }
@@ -131,11 +129,10 @@ impl WorldKeys {
 
     /// The candidate as a key, if it has a world.
     pub(crate) fn find(&self, candidate: &[u8]) -> Option<ServiceKey> {
-        let found = self.0.iter().any(|(key, part)| match part {
-            Part::Whole => key.matches(candidate),
-            Part::Prefix => candidate
-                .get(..key.0.len())
-                .is_some_and(|prefix| key.matches(prefix)),
+        let found = self.0.iter().any(|Pattern { text, is_prefix }| {
+            let length = is_prefix.then_some(text.0.len());
+            let part = candidate.get(..length.unwrap_or(candidate.len()));
+            part.is_some_and(|part| text.matches(part))
         });
         let candidate = str::from_utf8(candidate).ok().filter(|_| found)?;
         ServiceKey::new(candidate).ok()
@@ -143,22 +140,14 @@ impl WorldKeys {
 
     /// A key that nobody has: the first one listed of which `is_taken` says so, or one that is made up.
     pub(crate) fn free(&self, is_taken: impl Fn(&str) -> bool) -> Option<ServiceKey> {
-        let mut keys = self.0.iter().filter_map(|(key, part)| {
-            let key = match part {
-                Part::Whole => key.clone(),
-                Part::Prefix => {
-                    let random = RandomState::new().hash_one("world");
-                    ServiceKey::new(format!("{}{random:016x}", key.0)).ok()?
-                }
-            };
+        let mut keys = self.0.iter().filter_map(|Pattern { text, is_prefix }| {
+            let mut key = text.clone();
+            if *is_prefix {
+                let random = RandomState::new().hash_one("world");
+                key = ServiceKey::new(format!("{}{random:016x}", text.0)).ok()?;
+            }
             (!is_taken(&key.0)).then_some(key)
         });
         keys.next()
-    }
-}
-
-impl fmt::Debug for WorldKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WorldKeys(…)")
     }
 }
