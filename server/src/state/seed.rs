@@ -148,13 +148,9 @@ fn wrong(place: &str, reason: impl Into<String>) -> SeedError {
     }
 }
 
-/// Checked deals with distinct ids, in the order in which they were added.
+/// Checked deals, by their distinct ids.
 #[derive(Debug, Default)]
-pub(crate) struct Seeds {
-    deals: Vec<StoredDeal>,
-    /// Where each id came from.
-    places: HashMap<Box<str>, String>,
-}
+pub(crate) struct Seeds(HashMap<Box<str>, Bytes>);
 
 impl Seeds {
     /// Deals of the embedding program.
@@ -206,7 +202,7 @@ impl Seeds {
     }
 
     pub(crate) fn into_deals(self) -> SeedDeals {
-        Arc::new(self.deals.into_iter().collect())
+        Arc::new(self.0)
     }
 
     fn add_array(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {
@@ -244,17 +240,14 @@ impl Seeds {
         self.keep(deal, place)
     }
 
-    fn keep(&mut self, deal: StoredDeal, place: String) -> Result<(), SeedError> {
-        let (id, _) = &deal;
-        if let Some(first) = self.places.get(id) {
-            return Err(SeedError::Deal {
+    fn keep(&mut self, (id, text): StoredDeal, place: String) -> Result<(), SeedError> {
+        match self.0.insert(id, text) {
+            None => Ok(()),
+            Some(_) => Err(SeedError::Deal {
                 place,
                 pointer: "/id".to_owned(),
-                reason: format!("another deal already has this id: {first}"),
-            });
+                reason: "another deal already has this id".to_owned(),
+            }),
         }
-        self.places.insert(id.clone(), place);
-        self.deals.push(deal);
-        Ok(())
     }
 }

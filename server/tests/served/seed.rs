@@ -246,9 +246,9 @@ fn made_up_deals_come_beside_a_file() {
         .start()
         .unwrap_err()
         .to_string();
-    assert!(
-        error.starts_with("generated deal 1: /id: another deal already has this id: "),
-        "{error}"
+    assert_eq!(
+        error,
+        "generated deal 1: /id: another deal already has this id"
     );
 }
 
