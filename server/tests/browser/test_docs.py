@@ -124,18 +124,18 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
 
 def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
-    faults = page.get_by_role("region", name="Faults to come")
+    faults = page.get_by_role("region", name="Pending faults")
     faults.get_by_label("What goes wrong").select_option("503, Retry-After 1")
     faults.get_by_label("For").select_option("POST /v1/agents")
     faults.get_by_label("Times").fill("2")
     faults.get_by_role("button", name="Add", exact=True).click()
     listed = faults.get_by_role("listitem")
-    for text in ("status=503", "method=POST", "path=/v1/agents", "times=2", "played 0"):
+    for text in ("status=503", "method=POST", "path=/v1/agents", "times=2", "applied 0 of 2"):
         expect(listed).to_contain_text(text)
     assert visit.send("retrieveDeal").startswith("200 OK")
     assert visit.send("createAgent").startswith("503 Service Unavailable")
     expect(page.locator("#journal summary").first).to_contain_text("status=503; retry_after=1")
-    expect(listed).to_contain_text("played 1")
+    expect(listed).to_contain_text("applied 1 of 2")
     listed.get_by_role("button", name="Remove").click()
     expect(listed).to_have_count(0)
     expect(page.locator("#faults-heading")).to_be_focused()
@@ -204,7 +204,7 @@ def test_a_response_that_breaks_off_shows_what_came(visit: Visit) -> None:
     expect(retrieve.get_by_role("button", name="Cancel")).to_be_hidden()
     remove_fault(page)
 
-    add_fault(page, "bytes that are no HTTP")
+    add_fault(page, "invalid HTTP response")
     assert visit.send("retrieveDeal").startswith("No response The browser says: ")
 
 

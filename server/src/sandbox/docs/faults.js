@@ -14,7 +14,7 @@ const PRESETS = [
   ["connection reset within the head", { cut: "in-head" }],
   ["connection reset after 10 bytes of the body", { cut: "after-bytes:10" }],
   ["stalls after 10 bytes of the body", { cut: "after-bytes:10", how: "stall" }],
-  ["bytes that are no HTTP", { garbage: true }],
+  ["invalid HTTP response", { garbage: true }],
   ["acted on, but the response is lost", { act_then_reset: true }],
 ];
 
@@ -52,13 +52,14 @@ function row(fault) {
     .filter(([name]) => !own.includes(name))
     .map(([name, value]) => (value === "null" ? `${name} without end` : `${name}=${words(value)}`))
     .join("; ");
-  const [id, matched, played] = own.map((name) => get(fault, name));
+  const [id, played] = ["id", "played"].map((name) => get(fault, name));
   const remove = button("Remove", async () => {
     await change(`faults/${id}`, { method: "DELETE" }, "Removed.");
     // The button is gone: the keyboard goes on from here.
     heading.focus();
   }, { "aria-label": `Remove ${text}` });
-  const counts = element("span", { class: "quiet" }, `played ${played}, matched ${matched}`);
+  const times = get(fault, "times") ?? (get(fault, "lasts") ? "null" : "1");
+  const counts = element("span", { class: "quiet" }, times === "null" ? `applied ${played} times` : `applied ${played} of ${times}`);
   return element("li", {}, element("code", {}, plain(text)), counts, remove);
 }
 
