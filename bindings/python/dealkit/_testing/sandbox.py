@@ -15,11 +15,9 @@ from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedReques
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import EllipsisType
-    from typing import Literal, TypeVar, Unpack
+    from typing import Literal, Unpack
 
     from dealkit._core.options import ClientOptions, Path
-
-    OfClass = TypeVar("OfClass", Client, AsyncClient)
 
     DealLike = Mapping[str, object] | str | bytes | Deal
 
@@ -79,12 +77,11 @@ def _start_self_signed(texts: list[str] | None, given: dict[str, Any]) -> _nativ
         raise
 
 
-def _client(given: ClientOptions, sandbox: Sandbox, of_class: type[OfClass]) -> OfClass:
+def _options(given: ClientOptions, sandbox: Sandbox) -> ClientOptions:
     own: ClientOptions = {"base_url": sandbox.url, "ca_file": sandbox.ca_file}
     if "service_key_file" not in given:
         own["service_key"] = sandbox.service_key
-    options: ClientOptions = {**own, **given}
-    return of_class(**options)
+    return {**own, **given}
 
 
 def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
@@ -240,12 +237,12 @@ class Sandbox:
         >>> with Sandbox(tls=True) as sandbox, sandbox.client(timeout=5) as client:
         ...     deal = client.deals.retrieve("d_1")
         """
-        return _client(options, self, Client)
+        return Client(**_options(options, self))
 
     @sealed
     def async_client(self, **options: Unpack[ClientOptions]) -> AsyncClient:
         """The same as an ``AsyncClient``."""
-        return _client(options, self, AsyncClient)
+        return AsyncClient(**_options(options, self))
 
     @sealed
     def accept_keys(self, *keys: str) -> None:
