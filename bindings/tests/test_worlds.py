@@ -102,6 +102,21 @@ def test_what_cannot_be_attached_to(url: str, token: str | None, text: str) -> N
             assert sandbox.agents == []
 
 
+def test_a_server_that_speaks_tls() -> None:
+    with Sandbox(worlds="test-*", tls=True) as server:
+        with Sandbox.attach(server.url, ca_file=server.ca_file) as sandbox, sandbox.client() as client:
+            sandbox.fail_next(status=404)
+            with pytest.raises(NotFoundError):
+                client.deals.retrieve("d_1")
+            assert [request.status for request in sandbox.requests] == [404] and not server.requests
+        with server.client() as client:
+            assert client.deals.retrieve("d_1").id == "d_1"
+        with pytest.raises(ConfigError, match="cannot be reached: .*certificate"):
+            Sandbox.attach(server.url)
+    with pytest.raises(ConfigError, match="ca_file .*gone.pem cannot be read"):
+        Sandbox.attach(server.url, ca_file="gone.pem")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_uses_it_and_does_not_end_it() -> None:
     with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:

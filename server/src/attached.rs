@@ -3,18 +3,21 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    io::{self, Read as _, Write as _},
-    net::TcpStream,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use dealkit::{Json, wire};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, uri::Authority};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use ureq::{
+    Agent,
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
+};
 
 use crate::{
     contract::auth::{InvalidServiceKey, ServiceKey},
@@ -28,8 +31,11 @@ use crate::{
     },
 };
 
-/// How long to wait for the server, at each step.
+/// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much of a response is read: more than a page of requests can be.
+const MAX_RESPONSE: u64 = 1 << 30;
 
 /// How long one call waits for requests.
 const WAIT: Duration = Duration::from_secs(10);
@@ -48,6 +54,7 @@ pub struct AttachedSandbox {
 #[must_use = "it does nothing until `start` is called"]
 pub struct Attach {
     url: String,
+    ca_pem: Option<String>,
     admin_token: Option<Result<ServiceKey, InvalidServiceKey>>,
     service_key: Option<Result<ServiceKey, InvalidServiceKey>>,
     readings: Vec<Reading>,
@@ -58,11 +65,18 @@ impl Attach {
     pub(crate) fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            ca_pem: None,
             admin_token: None,
             service_key: None,
             readings: Vec::new(),
             strict: None,
         }
+    }
+
+    /// The certificates to trust, in PEM, for a server that speaks TLS: what it writes to `--tls-ca-out`.
+    pub fn ca_pem(mut self, pem: impl Into<String>) -> Self {
+        self.ca_pem = Some(pem.into());
+        self
     }
 
     /// The token that the server's interface asks for: that of `--admin-token` or, without one, a service key that was
@@ -96,7 +110,7 @@ impl Attach {
     /// # Errors
     /// When the server cannot be reached, does not let the caller in, or has no such world or no room for another one.
     pub fn start(self) -> Result<AttachedSandbox, AttachError> {
-        let server = Server::new(&self.url, self.admin_token.transpose()?)?;
+        let server = Server::new(&self.url, self.ca_pem, self.admin_token.transpose()?)?;
         let key = match self.service_key {
             Some(key) => key?,
             None => {
@@ -105,7 +119,7 @@ impl Attach {
                     service_key: String,
                 }
                 let begun: Begun =
-                    server.read(&server.call(None, &Method::POST, "world", b"")?)?;
+                    server.read(&server.call(None, Method::POST, "world", b"")?)?;
                 ServiceKey::new(begun.service_key)?
             }
         };
@@ -124,9 +138,14 @@ impl Attach {
 pub enum AttachError {
     /// The URL is not one of a sandbox.
     #[error(
-        "the URL of a sandbox is http:// with a host and perhaps a port, such as http://127.0.0.1:8080"
+        "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
     )]
     Url,
+    /// There is no certificate to trust in the text that was given for it.
+    #[error(
+        "the certificate to trust cannot be read: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
+    )]
+    Certificate,
     /// The key or the token is not valid.
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
@@ -145,7 +164,7 @@ pub enum AttachError {
         /// The server.
         url: String,
         /// Why.
-        source: io::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server refused the call.
     #[error("the sandbox at {url} responded {status}: {detail}")]
@@ -299,9 +318,9 @@ impl AttachedSandbox {
         method: Method,
         path: &str,
         body: impl AsRef<[u8]>,
-    ) -> Result<Bytes, AttachError> {
+    ) -> Result<Vec<u8>, AttachError> {
         self.server
-            .call(Some(&self.key), &method, path, body.as_ref())
+            .call(Some(&self.key), method, path, body.as_ref())
     }
 
     /// All entries of a list, on however many pages.
@@ -384,21 +403,58 @@ impl Seen {
 /// A server that runs elsewhere.
 struct Server {
     url: String,
-    authority: Authority,
+    agent: Agent,
     token: Option<ServiceKey>,
 }
 
 impl Server {
-    fn new(url: &str, token: Option<ServiceKey>) -> Result<Self, AttachError> {
+    fn new(
+        url: &str,
+        ca_pem: Option<String>,
+        token: Option<ServiceKey>,
+    ) -> Result<Self, AttachError> {
         let uri: Uri = url.parse().map_err(|_| AttachError::Url)?;
-        let is_origin =
-            uri.scheme_str() == Some("http") && uri.path() == "/" && uri.query().is_none();
-        let authority = uri.into_parts().authority.filter(|_| is_origin);
-        let authority = authority.filter(|authority| !authority.as_str().contains('@'));
-        let authority = authority.ok_or(AttachError::Url)?;
+        let scheme = uri
+            .scheme_str()
+            .filter(|it| matches!(*it, "http" | "https"));
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let authority = authority.filter(|authority| !authority.contains('@'));
+        let (Some(scheme), Some(authority), "/", None) =
+            (scheme, authority, uri.path(), uri.query())
+        else {
+            return Err(AttachError::Url);
+        };
+        // Named, because a program can link more than one, and none of them is then the default.
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let roots = match ca_pem {
+            None => RootCerts::PlatformVerifier,
+            Some(pem) => {
+                let found = parse_pem(pem.as_bytes()).filter_map(|item| match item {
+                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                    _ => None,
+                });
+                let found: Vec<_> = found.collect();
+                if found.is_empty() {
+                    return Err(AttachError::Certificate);
+                }
+                RootCerts::from(found)
+            }
+        };
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(provider)
+            .root_certs(roots);
+        let agent = Agent::config_builder()
+            .tls_config(tls.build())
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            // A connection that is kept would be shared with a process that was forked.
+            .max_idle_connections(0)
+            .build();
         Ok(Self {
-            url: format!("http://{authority}"),
-            authority,
+            url: format!("{scheme}://{authority}"),
+            agent: agent.into(),
             token,
         })
     }
@@ -407,30 +463,29 @@ impl Server {
     fn call(
         &self,
         key: Option<&ServiceKey>,
-        method: &Method,
+        method: Method,
         path: &str,
         body: &[u8],
-    ) -> Result<Bytes, AttachError> {
-        // Of HTTP/1.0, so that the response comes without chunks, and ends with the connection.
-        let mut request = format!(
-            "{method} /__sandbox/{path} HTTP/1.0\r\nhost: {}\r\ncontent-type: {}\r\ncontent-length: {}\r\n",
-            self.authority,
-            wire::JSON,
-            body.len()
-        );
+    ) -> Result<Vec<u8>, AttachError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}/__sandbox/{path}", self.url))
+            .header(header::CONTENT_TYPE, wire::JSON);
         let key = key.map(|key| (wire::SERVICE_KEY_HEADER, key));
         let token = self.token.as_ref().map(|token| (TOKEN_HEADER, token));
         for (name, secret) in key.into_iter().chain(token) {
-            request += &format!("{name}: {}\r\n", secret.reveal());
+            request = request.header(name, secret.reveal());
         }
-        let request = [(request + "\r\n").as_bytes(), body].concat();
-        let response = self
-            .exchange(&request)
-            .map_err(|source| AttachError::Unreachable {
-                url: self.url.clone(),
-                source,
-            })?;
-        let (status, body) = parsed(response).ok_or_else(|| self.unexpected())?;
+        let exchange = || {
+            let (head, body) = self.agent.run(request.body(body)?)?.into_parts();
+            let body = body.into_with_config().limit(MAX_RESPONSE);
+            Ok((head.status, body.read_to_vec()?))
+        };
+        let unreachable = |source: ureq::Error| AttachError::Unreachable {
+            url: self.url.clone(),
+            source: source.into(),
+        };
+        let (status, body) = exchange().map_err(unreachable)?;
         if status.is_success() {
             return Ok(body);
         }
@@ -446,17 +501,6 @@ impl Server {
         })
     }
 
-    fn exchange(&self, request: &[u8]) -> io::Result<Vec<u8>> {
-        let host = self.authority.host().trim_matches(['[', ']']);
-        let mut stream = TcpStream::connect((host, self.authority.port_u16().unwrap_or(80)))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(request)?;
-        let mut response = Vec::new();
-        stream.read_to_end(&mut response)?;
-        Ok(response)
-    }
-
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, AttachError> {
         serde_json::from_slice(body).map_err(|_| self.unexpected())
     }
@@ -466,15 +510,4 @@ impl Server {
             url: self.url.clone(),
         }
     }
-}
-
-/// The status and the body of a response.
-fn parsed(response: Vec<u8>) -> Option<(StatusCode, Bytes)> {
-    let response = Bytes::from(response);
-    let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
-    let status = response.get("HTTP/1.x ".len().."HTTP/1.x 200".len())?;
-    Some((
-        StatusCode::from_bytes(status).ok()?,
-        response.slice(head + 4..),
-    ))
 }

@@ -36,8 +36,8 @@ def _start(config: pytest.Config) -> Sandbox:
     from dealkit.testing import Sandbox
 
     if url := os.environ.get("DEALKIT_SANDBOX_URL"):
-        token = os.environ.get("DEALKIT_SANDBOX_TOKEN")
-        return Sandbox.attach(url, admin_token=token, strict=config.getini("dealkit_strict"))
+        token, ca_file = os.environ.get("DEALKIT_SANDBOX_TOKEN"), os.environ.get("DEALKIT_SANDBOX_CA_FILE")
+        return Sandbox.attach(url, admin_token=token, ca_file=ca_file, strict=config.getini("dealkit_strict"))
     return Sandbox(strict=config.getini("dealkit_strict"))
 
 

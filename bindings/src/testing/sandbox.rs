@@ -40,7 +40,7 @@ pub(crate) struct NativeSandbox {
     sandbox: Mutex<Option<Kind>>,
     url: String,
     service_key: String,
-    /// The file of the certificate to trust, which goes with the server.
+    /// The file of the certificate to trust.
     ca_file: Option<String>,
     process: u32,
 }
@@ -131,10 +131,16 @@ pub(crate) fn attach_sandbox<'py>(
     py: Python<'py>,
     settings: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let configure = || {
+    let configure = || -> Outcome<_> {
         let settings = Settings(settings);
         let url = settings.text("url")?.unwrap_or_default();
+        let ca_file = settings.text("ca_file")?;
+        let ca_pem = ca_file.as_ref().map(|file| {
+            let unread = |error| Failure::Config(format!("ca_file {file} cannot be read: {error}"));
+            fs::read_to_string(file).map_err(unread)
+        });
         let mut attach = set!(Sandbox::attach(url),
+            ca_pem: ca_pem.transpose()?,
             admin_token: settings.text("admin_token")?,
             service_key: settings.text("service_key")?,
             strict: settings.number("strict", Expected::Bool)?,
@@ -142,19 +148,20 @@ pub(crate) fn attach_sandbox<'py>(
         for reading in readings_of(&settings)? {
             attach = attach.reading(reading);
         }
-        Ok(attach)
+        Ok((attach, ca_file))
     };
     let configured = gil::uncollected(py, || Ok(configure()))?;
-    let attached = configured.and_then(|attach| {
+    let attached = configured.and_then(|(attach, ca_file)| {
         let attached = gil::release(py, || attach.start());
-        attached.map_err(|error| Failure::Config(error.to_string()))
+        let attached = attached.map_err(|error| Failure::Config(error.to_string()))?;
+        Ok((attached, ca_file))
     });
     entry(py, || {
-        let sandbox = attached?;
+        let (sandbox, ca_file) = attached?;
         Ok(NativeSandbox {
             url: sandbox.url(),
             service_key: sandbox.service_key().to_owned(),
-            ca_file: None,
+            ca_file,
             sandbox: Mutex::new(Some(Kind::Attached(Arc::new(sandbox)))),
             process: process::id(),
         })
@@ -335,19 +342,16 @@ impl NativeSandbox {
     /// Stops the server at once.
     fn close(&self, py: Python<'_>) {
         if self.process == process::id() {
-            let sandbox = self.lock().take();
-            gil::release(py, || {
-                drop(sandbox);
-                self.remove_ca_file();
-            });
+            gil::release(py, || self.stop());
         }
     }
 }
 
 impl NativeSandbox {
-    fn remove_ca_file(&self) {
-        if let Some(file) = &self.ca_file {
-            // It may be gone already.
+    fn stop(&self) {
+        let sandbox = self.lock().take();
+        if let (Some(Kind::Started(_)), Some(file)) = (&sandbox, &self.ca_file) {
+            // It was made for this server. It may be gone already.
             let _ = fs::remove_file(file);
         }
     }
@@ -452,7 +456,7 @@ impl Drop for NativeSandbox {
             // Its thread is the parent's: waiting for it to end would take for ever.
             std::mem::forget(self.lock().take());
         } else {
-            self.remove_ca_file();
+            self.stop();
         }
     }
 }

@@ -195,7 +195,7 @@ impl<T, M> Call<T, M> {
     }
 
     /// The same call, to be awaited, and how it was to be made.
-    #[cfg(any(feature = "blocking", feature = "ledger"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
             request: self.request,

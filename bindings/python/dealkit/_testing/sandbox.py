@@ -180,6 +180,7 @@ class Sandbox:
         cls,
         url: str,
         *,
+        ca_file: Path | None = None,
         admin_token: str | None = None,
         service_key: str | None = None,
         reading: str | None = None,
@@ -199,6 +200,8 @@ class Sandbox:
 
         Args:
             url: The server, such as ``http://127.0.0.1:8080``.
+            ca_file: A file (PEM) of the certificates to trust, if it speaks TLS with one of its own: what it wrote to
+                ``--tls-ca-out``.
             admin_token: The server's ``--admin-token`` or, if it has none, the service key that was chosen for it.
             service_key: The key of the world. Default: one that the server makes up.
             reading: How the specification is interpreted in this world. Default: as the server does.
@@ -210,6 +213,8 @@ class Sandbox:
         """
         given = {**locals()}
         del given["cls"]
+        if ca_file is not None:
+            given["ca_file"] = file_path("ca_file", ca_file)
         sandbox = object.__new__(cls)
         sandbox._native = unwrap(_native.attach_sandbox(given))
         return sandbox
@@ -226,8 +231,8 @@ class Sandbox:
 
     @property
     def ca_file(self) -> str | None:
-        """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and for programs such as ``curl --cacert``.
-        It is there until the sandbox is closed."""
+        """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and for programs such as ``curl --cacert``,
+        which is there until the sandbox is closed; of a server that runs elsewhere, the one that ``attach`` was given."""
         return self._native.ca_file
 
     @sealed
