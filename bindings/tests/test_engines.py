@@ -192,7 +192,8 @@ def test_an_import_that_cannot_begin(sandbox: Sandbox, tmp_path: Path, monkeypat
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "wrong")
     monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
     assert "401 Unauthorized" in refused(error=StoppedError)
-    assert len(sandbox.requests) == 5 and not sandbox.agents
+    # Of the first five rows, those that are not yet sent when the first refusal comes stay unsent.
+    assert 1 <= len(sandbox.requests) <= 5 and not sandbox.agents
 
 
 def test_the_command_line(
