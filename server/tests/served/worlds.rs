@@ -471,7 +471,7 @@ fn what_cannot_be_attached_to_says_why() {
         (&url, "hunter2", Some("other"), "no world for that key"),
         (&plain.url(), "", None, "--worlds"),
         (&gone, "", None, "cannot be reached"),
-        ("https://localhost", "", None, "http://"),
+        ("ftp://localhost", "", None, "http://"),
         ("http://user:hunter2@localhost", "", None, "http://"),
         ("localhost:8080", "", None, "http://"),
     ] {
