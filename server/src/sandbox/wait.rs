@@ -136,7 +136,7 @@ impl Journal {
         loop {
             // From here on, nothing that comes is missed.
             let changed = self.changed.notified();
-            if self.filtered(|request| wanted.counts(request)).len() >= wanted.count {
+            if self.count(|request| wanted.counts(request)) >= wanted.count {
                 return;
             }
             changed.await;
