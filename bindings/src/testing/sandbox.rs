@@ -256,15 +256,7 @@ impl NativeSandbox {
 
     /// Forgets the requests so far.
     fn clear_requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let done = self.with(
-            py,
-            |here| {
-                here.clear_requests();
-                Ok(())
-            },
-            AttachedSandbox::clear_requests,
-        );
-        entry(py, || done)
+        self.does(py, Service::clear_requests, AttachedSandbox::clear_requests)
     }
 
     /// Makes something go wrong with future requests: a fault, as JSON.
@@ -285,15 +277,7 @@ impl NativeSandbox {
 
     /// Removes every fault that has not happened as often as it should.
     fn clear_faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let done = self.with(
-            py,
-            |here| {
-                here.clear_faults();
-                Ok(())
-            },
-            AttachedSandbox::clear_faults,
-        );
-        entry(py, || done)
+        self.does(py, Service::clear_faults, AttachedSandbox::clear_faults)
     }
 
     /// Adds a deal, a JSON text; one with the same id is replaced.
@@ -328,15 +312,7 @@ impl NativeSandbox {
 
     /// Restores the initial state: no agents, the deals that the server started with, no faults and no requests.
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let done = self.with(
-            py,
-            |here| {
-                here.reset();
-                Ok(())
-            },
-            AttachedSandbox::reset,
-        );
-        entry(py, || done)
+        self.does(py, Service::reset, AttachedSandbox::reset)
     }
 
     /// Stops the server at once.
@@ -370,6 +346,24 @@ impl NativeSandbox {
             Some(Kind::Attached(sandbox)) => Ok(Reached::There(Arc::clone(sandbox))),
             None => Err(Failure::Runtime("this sandbox is closed".to_owned())),
         }
+    }
+
+    /// Does what returns nothing.
+    fn does<'py>(
+        &self,
+        py: Python<'py>,
+        here: fn(&Service),
+        there: fn(&AttachedSandbox) -> Result<(), AttachError>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let done = self.with(
+            py,
+            |service| {
+                here(service);
+                Ok(())
+            },
+            there,
+        );
+        entry(py, || done)
     }
 
     fn with<T: Send>(
