@@ -31,7 +31,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-api api check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -262,7 +262,7 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 
 # Tools that cargo installs, each in the one version that was tried. They share one build of their dependencies, compiled as
 # quickly as possible.
-CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-public-api@0.52.0 cargo-semver-checks@0.51.0
+CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-semver-checks@0.51.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_OPT_LEVEL := 0
@@ -303,7 +303,7 @@ needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ n
 
 ## Checks everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
 check-release:
-	sh release/check.sh lint test-crates check-publish check-floors check-msrv check-deny check-api check-semver check-changelog \
+	sh release/check.sh lint test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
 		check-workflows check-wheel lint-openapi
 
 ## Runs the tests of each published crate, from its unpacked package.
@@ -330,31 +330,14 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
-# Left out of the text of the API: methods of derived traits, traits that no program names, and auto traits where they hold without a
-# condition, so that only the exceptions stand there.
-AUTO := Send|Sync|Unpin|UnwindSafe|RefUnwindSafe
-UNTOLD := ::(Freeze|UnsafeUnpin|StructuralPartialEq) for |^impl.*::($(AUTO)) for [^ ]*$$|::(clone|cmp|eq|fmt|hash|partial_cmp)\(&self
-
-## Checks the public API of the published crates and of the Python package against release/api; after a change to it, `make api`
-## updates the files.
-check-api api: $(CARGO_TOOLS)/cargo-public-api $(VENV)/package
-	@$(call needs_toolchain,$(NIGHTLY)); mkdir -p target/api; set -e; for crate in dealkit dealkit-server; do \
-		RUSTUP_TOOLCHAIN=$(NIGHTLY) $(CARGO_TOOLS)/cargo-public-api public-api --package $$crate --all-features -s \
-			--target-dir target/api >target/api/$$crate.all; \
-		grep -vE '$(UNTOLD)' target/api/$$crate.all >target/api/$$crate.txt; \
-		$(if $(filter api,$@),cp target/api/$$crate.txt release/api/$$crate.txt,diff -u release/api/$$crate.txt target/api/$$crate.txt \
-			|| { echo "check-api: the public API has changed: if it should, make api, and say so in CHANGELOG.md" >&2; exit 1; }); \
-	done; \
-	$(VENV)/bin/python -I release/python_api.py >target/api/python.txt; \
-	$(if $(filter api,$@),cp target/api/python.txt release/api/python.txt,diff -u release/api/python.txt target/api/python.txt)
-
 # What the next release is compared with: the newest one, or any revision.
 SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
 ## Checks that the version number allows what has changed in the public API since the newest release, or since SINCE.
-check-semver: $(CARGO_TOOLS)/cargo-semver-checks
+check-semver: $(CARGO_TOOLS)/cargo-semver-checks $(RELEASE_TOOLS)/installed
 	@[ -n "$(SINCE)" ] || { echo "not run: check-semver: nothing is released yet; SINCE=REVISION compares with a revision"; exit 0; }; \
-		$(CARGO_TOOLS)/cargo-semver-checks semver-checks --baseline-rev "$(SINCE)" --package dealkit --package dealkit-server --all-features
+		$(CARGO_TOOLS)/cargo-semver-checks semver-checks --baseline-rev "$(SINCE)" --package dealkit --package dealkit-server --all-features && \
+		$(RELEASE_TOOLS)/bin/griffe check dealkit --search bindings/python --against "$(SINCE)" --no-color
 
 ## Checks that CHANGELOG.md has what a release needs.
 check-changelog:
