@@ -34,6 +34,15 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
             process.terminate()
 
 
+@contextmanager
+def sandbox(program: Path, deals: int) -> Iterator[str]:
+    """The sandbox with generated deals; its URL."""
+    command = [program, "--listen", "127.0.0.1:0", "--service-key", KEY, "--generate", str(deals)]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+
+
 def cpu_seconds(pid: int) -> float:
     """CPU time that a process has used, all threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
-import subprocess
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ import models
 import msgspec
 import pandas
 import polars
-from processes import KEY, ended, memory
+from processes import KEY, memory, sandbox
 from rounds import Bench, Table, parser, point
 
 import dealkit
@@ -34,15 +32,6 @@ import dealkit.arrow
 IN_FLIGHT = 64
 HEADERS = {"x-service-key": KEY}
 Frame = polars.DataFrame | pandas.DataFrame
-
-
-@contextmanager
-def sandbox(program: Path, deals: int) -> Iterator[str]:
-    """The sandbox with generated deals; its URL."""
-    command = [program, "--listen", "127.0.0.1:0", "--service-key", KEY, "--generate", str(deals)]
-    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
 
 
 def identifiers(count: int, deals: int) -> list[str]:
