@@ -22,6 +22,7 @@ extensions = [
     "contract",
     "documented",
     "measured",
+    "pages",
     "rust",
     "stubs",
 ]

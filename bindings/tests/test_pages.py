@@ -17,6 +17,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ PAGES = sorted(
 ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
+FIRST_CALL = "docs/guide/first-call.md"
 # Pages whose commands are run elsewhere: `make test-engines` installs what these need.
 ON_ENGINES = ["docs/howto/on-engines.md"]
 
@@ -48,8 +50,9 @@ def snippets(language: str) -> Iterator[tuple[str, str, str]]:
 class Shell:
     """A reader's shell in a folder of its own: what one block exports or starts is there for the next."""
 
-    # pip finds installed whatever a page has it install. Cargo and npx would ask their registries.
+    # pip finds installed whatever a page has it install, and need not build it. Cargo and npx would ask their registries.
     BEFORE = r"""
+        pip() { [ "$*" = "install ." ] || command pip "$@"; }
         cargo() { true; }
         npx() { true; }
         make() { command make --dry-run --directory "$DEALKIT_ROOT" "$@" >/dev/null; }
@@ -76,6 +79,8 @@ class Shell:
         """The output of a block, every command of which must succeed."""
         # What a block has started goes on writing to the block's log.
         log, env = self._folder / f"log{len(self._started)}", self._folder / "env"
+        # A server without `&` is in a terminal of its own.
+        block = re.sub(r"(?m)^dealkit-server$", "dealkit-server &", block)
         after = f'{block.replace("127.0.0.1:8080", self.env["DEALKIT_SERVER_LISTEN"])}\nenv --null >"{env}"'
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -179,7 +184,7 @@ def test_commands(page: str, tmp_path: Path) -> None:
     """Every shell block of a page, one after the other; curl gets the status given after it, or otherwise a success."""
     blocks = [text for place, text, _ in snippets("sh") if place.split(":")[0] == page]
     with shell(tmp_path) as reader:
-        if "dealkit-server &" not in blocks[0]:
+        if not any(line.startswith("dealkit-server") for block in blocks for line in block.splitlines()):
             reader.run("dealkit-server &")  # Its page says that it is running.
         for block in blocks:
             shown = reader.run(block)
@@ -224,17 +229,23 @@ def test_the_files_that_are_named_exist(page: str) -> None:
     assert [word for word in words if not any(file.endswith(f"/{word}") for file in files)] == []
 
 
-def test_the_links_of_the_readme_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^):]+)\)", (ROOT / "README.md").read_text("utf-8"))
-    assert len(links) > 20
-    assert [link for link in links if not (ROOT / link).is_file()] == []
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_links_lead_to_files(page: Path) -> None:
+    """As a code host follows them: `make site` checks what the site makes of them."""
+    links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).is_file()] == []
 
 
 @pytest.mark.parametrize("language", FIRST_LINES)
 def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
-    """The packages' own pages cannot include text, so they repeat what README shows."""
+    """The packages' own pages, and a code host, cannot include text, so they repeat what README shows."""
     first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
-    assert first["README.md"] == first[FIRST_LINES[language]]
+    assert first["README.md"] == first[FIRST_LINES[language]] == first[FIRST_CALL]
+
+
+def test_the_outcomes_of_a_create_are_the_same_everywhere() -> None:
+    table = (ROOT / "sdk/src/calls/create_outcomes.md").read_text("utf-8").partition("may exist:")[2]
+    assert table.strip() in ERRORS.read_text("utf-8")
 
 
 def test_the_first_rust_program_is_an_example_that_runs() -> None:
@@ -258,3 +269,14 @@ def test_every_exception_is_in_the_table() -> None:
     for name in dealkit.__all__:
         if name.endswith("Error") and name != "DealkitError":
             assert f"`{name}`" in shown, name
+
+
+def test_the_errors_under_troubleshooting_are_said() -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "sdk/src").rglob("*.rs"))
+    said = re.sub(r"\\\n\s*", "", sources) + "".join(f"{status.value} {status.phrase}\n" for status in HTTPStatus)
+    text = (ROOT / "docs/guide/troubleshooting.md").read_text("utf-8")
+    headings = re.findall(r"^### (?!500)(.*)$", text, re.MULTILINE)
+    # The names and bounds of settings are put into the texts.
+    pieces = [piece.strip() for heading in headings for piece in re.split(r"\w+_\w+|\b1024\b", heading)]
+    assert len(pieces) > 20
+    assert [piece for piece in pieces if piece not in said] == []

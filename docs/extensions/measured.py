@@ -32,7 +32,9 @@ def bar(ratio: float) -> str:
 
 def table(language: str, rows: list[Any]) -> list[str]:
     lines = [f'<table class="table measured"><caption>{html.escape(language)}</caption><thead><tr>']
-    lines += ['<th scope="col">work</th><th scope="col">beside</th><th scope="col">ratio</th></tr></thead><tbody>']
+    lines += [
+        '<th scope="col">work</th><th scope="col">compared with</th><th scope="col">ratio</th></tr></thead><tbody>'
+    ]
     for what, of in groupby(rows, key=lambda row: row["what"]):
         peers = list(of)
         for position, row in enumerate(peers):

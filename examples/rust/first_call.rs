@@ -4,7 +4,7 @@ use dealkit::{AgentProfile, Client, CreateAgent, Role};
 
 #[tokio::main]
 async fn main() -> Result<(), dealkit::Error> {
-    let client = Client::from_env()?; // or Client::builder().base_url("https://…").service_key("…").build()?
+    let client = Client::from_env()?;
 
     let request = CreateAgent::builder()
         .email("ada@example.com")
@@ -12,14 +12,15 @@ async fn main() -> Result<(), dealkit::Error> {
         .last_name("Lovelace")
         .profile(AgentProfile::new().tier("A"))
         .role(Role::Agent)
-        .build()?; // every violation at once
+        .build()?;
     let agent = client.agents().create(request).await?;
     println!("created {}", agent.id);
 
     let deal = client.deals().retrieve("d_1").await?;
-    if let Some(application) = &deal.application {
-        for offer in &application.offers {
-            println!("{:?} % of the commission", offer.percent_of_commission); // exact: 10.10
+    for offer in deal.application.iter().flat_map(|it| &it.offers) {
+        // A decimal, with every digit that the service has sent.
+        if let Some(percent) = offer.percent_of_commission {
+            println!("{percent} % of the commission");
         }
     }
     Ok(())
