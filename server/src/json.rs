@@ -4,7 +4,7 @@
 //! text may hold lone surrogates. This reader refuses both, and a byte order mark. Of numbers, only the syntax is
 //! checked: how large one may be is up to the field that holds it.
 
-use std::{collections::HashSet, fmt};
+use std::collections::HashSet;
 
 use dealkit::lexer::{Lexer, Refused};
 use serde_json::value::RawValue;
@@ -17,7 +17,8 @@ pub const MAX_DEPTH: usize = 128;
 /// The position is that of the byte at which reading stopped: for an unpaired surrogate, or a key that the object already
 /// has, the string's opening quote; for a text that ends too early, its end. Lines and columns count from 1, and columns count characters (code
 /// points), as an editor shows them. Nothing of the text is repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason} at line {line} column {column}")]
 pub struct JsonError {
     reason: String,
     line: usize,
@@ -36,35 +37,7 @@ impl JsonError {
             column: 1 + last.iter().filter(is_character).count(),
         }
     }
-
-    /// What is wrong, without the position.
-    pub fn reason(&self) -> &str {
-        &self.reason
-    }
-
-    /// The line, from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The column, from 1, in characters.
-    pub fn column(&self) -> usize {
-        self.column
-    }
 }
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            reason,
-            line,
-            column,
-        } = self;
-        write!(f, "{reason} at line {line} column {column}")
-    }
-}
-
-impl std::error::Error for JsonError {}
 
 /// Checks that `bytes` are one strict JSON value, and returns them as text.
 ///

@@ -21,11 +21,7 @@ use crate::{
 };
 
 /// A JSON array.
-const SAMPLES: &str = include_str!("samples.json");
-
-/// A common mistake, and what to do about it.
-const SINGLE_VALUE: &str = "is only part of a JSON value that spans several lines; a file must be a JSON array of \
-    deals, or have one deal per line: put [ ] around the value";
+pub(super) const SAMPLES: &str = include_str!("samples.json");
 
 /// How many deals can be generated: this many take five gigabytes.
 const MAX_GENERATED: usize = 1_000_000;
@@ -72,12 +68,6 @@ impl From<serde_json::Value> for SeedDeal {
     }
 }
 
-impl From<dealkit::Json> for SeedDeal {
-    fn from(value: dealkit::Json) -> Self {
-        value.as_str().into()
-    }
-}
-
 impl From<Deal> for SeedDeal {
     fn from(deal: Deal) -> Self {
         // A deal is strings, numbers and maps with string keys, which always serialize to JSON.
@@ -99,8 +89,7 @@ impl SeedDeal {
 
     /// Checks the text; `place` says where it came from in an error.
     pub(crate) fn check(self, place: &str) -> Result<StoredDeal, SeedError> {
-        json::check(&self.0)
-            .map_err(|error| wrong(place, format!("is not strict JSON: {error}")))?;
+        json::check(&self.0).map_err(|error| not_json(place, &error))?;
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
             place: place.to_owned(),
             pointer: error.pointer().to_owned(),
@@ -148,6 +137,10 @@ fn wrong(place: &str, reason: impl Into<String>) -> SeedError {
     }
 }
 
+fn not_json(place: &str, error: &json::JsonError) -> SeedError {
+    wrong(place, format!("is not strict JSON: {error}"))
+}
+
 /// Checked deals, by their distinct ids.
 #[derive(Debug, Default)]
 pub(crate) struct Seeds(HashMap<Box<str>, Bytes>);
@@ -176,13 +169,28 @@ impl Seeds {
             source,
         })?;
         let path = path.display().to_string();
-        match bytes.trim_ascii_start().first() {
-            Some(b'[') => self.add_array(&path, &bytes),
-            Some(_) => self.add_lines(&path, &bytes),
-            None => Err(wrong(
+        match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
+            (None, _) => Err(wrong(
                 &path,
                 "is empty; for a server without deals write []",
             )),
+            (Some(b'['), Ok(text)) => {
+                let deals: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+                let mut deals = deals.into_iter().enumerate();
+                deals.try_for_each(|(index, deal)| {
+                    self.add(deal.get().into(), format!("{path}: index {index}"))
+                })
+            }
+            (Some(b'['), Err(error)) => Err(not_json(&path, &error)),
+            // A single deal may have several lines.
+            (_, Ok(text)) => self.add(text.into(), format!("{path}: line 1")),
+            (_, Err(_)) => {
+                let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
+                let mut lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
+                lines.try_for_each(|(line, number)| {
+                    self.add(line.into(), format!("{path}: line {number}"))
+                })
+            }
         }
     }
 
@@ -203,36 +211,6 @@ impl Seeds {
 
     pub(crate) fn into_deals(self) -> SeedDeals {
         Arc::new(self.0)
-    }
-
-    fn add_array(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {
-        let text = json::check(bytes)
-            .map_err(|error| wrong(path, format!("is not strict JSON: {error}")))?;
-        let deals: Vec<&RawValue> = serde_json::from_str(text)
-            .map_err(|error| wrong(path, format!("is not a JSON array of deals: {error}")))?;
-        let mut deals = deals.into_iter().enumerate();
-        deals.try_for_each(|(index, deal)| {
-            self.add(deal.get().into(), format!("{path}: index {index}"))
-        })
-    }
-
-    fn add_lines(&mut self, path: &str, bytes: &[u8]) -> Result<(), SeedError> {
-        let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
-        for (line, number) in lines.filter(|(line, _)| !line.trim_ascii().is_empty()) {
-            let place = format!("{path}: line {number}");
-            let text = json::check(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|error| {
-                if number == 1 && json::check(bytes).is_ok() {
-                    return wrong(&place, SINGLE_VALUE);
-                }
-                let (reason, column) = (error.reason(), error.column());
-                wrong(
-                    &place,
-                    format!("is not strict JSON: {reason} at column {column}"),
-                )
-            })?;
-            self.add(text.into(), place)?;
-        }
-        Ok(())
     }
 
     fn add(&mut self, deal: SeedDeal, place: String) -> Result<(), SeedError> {

@@ -42,13 +42,9 @@ impl SplitMix64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// One of the words in a list with commas between them.
-    pub(crate) fn pick(&mut self, words: &'static str) -> &'static str {
-        let count = words.split(',').count() as u64;
-        let index = self.next() % count;
-        let mut words = (0..).zip(words.split(','));
-        words
-            .find(|(at, _)| *at == index)
-            .map_or("", |(_, word)| word)
+    /// One of the words.
+    pub(crate) fn pick<'w>(&mut self, words: &[&'w str]) -> &'w str {
+        let index = self.next() as usize % words.len().max(1);
+        words.get(index).copied().unwrap_or_default()
     }
 }

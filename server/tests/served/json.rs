@@ -43,7 +43,8 @@ fn refusals_and_their_places() {
     let wrong = cases.iter().filter_map(|(text, place)| {
         let shown = String::from_utf8_lossy(text);
         let error = json::check(text).expect_err(&shown);
-        ((error.line(), error.column()) != *place).then(|| format!("{shown}: {error}"))
+        let at = format!(" at line {} column {}", place.0, place.1);
+        (!error.to_string().ends_with(&at)).then(|| format!("{shown}: {error}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
     assert!(json::check(nested(128).as_bytes()).is_ok());
@@ -76,7 +77,10 @@ fn agrees(text: &[u8]) -> Result<(), TestCaseError> {
             String::from_utf8_lossy(text)
         ),
         Err(error) => prop_assert!(
-            !lenient || STRICTER.contains(&error.reason()),
+            !lenient
+                || STRICTER
+                    .iter()
+                    .any(|reason| error.to_string().starts_with(reason)),
             "refused for {error}: {:?}",
             String::from_utf8_lossy(text)
         ),
