@@ -2,14 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use chrono::{DateTime, Utc};
 use dealkit::{Json, wire};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{Method, Request, StatusCode, Uri, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -44,13 +42,17 @@ const WAIT: Duration = Duration::from_secs(10);
 /// when this is dropped.
 ///
 /// Each method calls the server, and blocks the thread until it has responded.
+#[derive(Debug)]
 pub struct AttachedSandbox {
-    server: Server,
-    key: ServiceKey,
+    url: String,
+    agent: Agent,
+    token: Option<ServiceKey>,
+    /// None until the world has begun.
+    key: Option<ServiceKey>,
 }
 
 /// Configures an [`AttachedSandbox`]; see [`Sandbox::attach`](crate::Sandbox::attach).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until `start` is called"]
 pub struct Attach {
     url: String,
@@ -65,11 +67,7 @@ impl Attach {
     pub(crate) fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            ca_pem: None,
-            admin_token: None,
-            service_key: None,
-            readings: Vec::new(),
-            strict: None,
+            ..Self::default()
         }
     }
 
@@ -110,20 +108,19 @@ impl Attach {
     /// # Errors
     /// When the server cannot be reached, does not let the caller in, or has no such world or no room for another one.
     pub fn start(self) -> Result<AttachedSandbox, AttachError> {
-        let server = Server::new(&self.url, self.ca_pem, self.admin_token.transpose()?)?;
-        let key = match self.service_key {
+        let mut sandbox = AttachedSandbox::new(&self.url, self.ca_pem)?;
+        sandbox.token = self.admin_token.transpose()?;
+        sandbox.key = Some(match self.service_key {
             Some(key) => key?,
             None => {
                 #[derive(Deserialize)]
                 struct Begun {
                     service_key: String,
                 }
-                let begun: Begun =
-                    server.read(&server.call(None, Method::POST, "world", b"")?)?;
+                let begun: Begun = sandbox.read(&sandbox.call(Method::POST, "world", "")?)?;
                 ServiceKey::new(begun.service_key)?
             }
-        };
-        let sandbox = AttachedSandbox { server, key };
+        });
         let names: Vec<_> = self.readings.iter().map(|reading| reading.name()).collect();
         let reading = (!names.is_empty()).then(|| names.join(","));
         let settings = json!({"reading": reading, "strict": self.strict});
@@ -141,11 +138,6 @@ pub enum AttachError {
         "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
     )]
     Url,
-    /// There is no certificate to trust in the text that was given for it.
-    #[error(
-        "the certificate to trust cannot be read: it must be PEM, which begins with -----BEGIN CERTIFICATE-----"
-    )]
-    Certificate,
     /// The key or the token is not valid.
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
@@ -184,23 +176,15 @@ pub enum AttachError {
     },
 }
 
-impl fmt::Debug for AttachedSandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttachedSandbox")
-            .field("url", &self.server.url)
-            .finish_non_exhaustive()
-    }
-}
-
 impl AttachedSandbox {
     /// The base URL for a client, such as `http://127.0.0.1:8080`.
     pub fn url(&self) -> String {
-        self.server.url.clone()
+        self.url.clone()
     }
 
     /// The key of the world, which requests must carry.
     pub fn service_key(&self) -> &str {
-        self.key.reveal()
+        self.key.as_ref().map_or("", ServiceKey::reveal)
     }
 
     /// See [`Service::agents`](crate::Service::agents).
@@ -208,20 +192,7 @@ impl AttachedSandbox {
     /// # Errors
     /// When the call fails.
     pub fn agents(&self) -> Result<Vec<CreatedAgent>, AttachError> {
-        #[derive(Deserialize)]
-        struct Entry {
-            agent: Id,
-            sent: Box<RawValue>,
-        }
-        #[derive(Deserialize)]
-        struct Id {
-            id: String,
-        }
-        let read = |entry: Entry| {
-            let number = entry.agent.id.strip_prefix("a_")?.parse().ok()?;
-            CreatedAgent::read(number, entry.sent.get().as_bytes())
-        };
-        self.list("agents", read)
+        self.list("agents", Some)
     }
 
     /// See [`Service::requests`](crate::Service::requests). Where a body is not UTF-8, it has replacement characters.
@@ -229,7 +200,7 @@ impl AttachedSandbox {
     /// # Errors
     /// When the call fails.
     pub fn requests(&self) -> Result<Vec<RecordedRequest>, AttachError> {
-        self.list("requests", Seen::read)
+        self.list("requests", Some)
     }
 
     /// See [`Service::wait_for`](crate::Service::wait_for).
@@ -313,106 +284,7 @@ impl AttachedSandbox {
         self.call(Method::POST, "reset", "").map(drop)
     }
 
-    fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: impl AsRef<[u8]>,
-    ) -> Result<Vec<u8>, AttachError> {
-        self.server
-            .call(Some(&self.key), method, path, body.as_ref())
-    }
-
-    /// All entries of a list, on however many pages.
-    fn list<E: DeserializeOwned, T>(
-        &self,
-        name: &str,
-        read: impl Fn(E) -> Option<T>,
-    ) -> Result<Vec<T>, AttachError> {
-        let (mut all, mut after) = (Vec::new(), String::new());
-        loop {
-            let path = format!("{name}?limit=1000&after={after}");
-            let page = self.call(Method::GET, &path, "")?;
-            let mut page: BTreeMap<String, Box<RawValue>> = self.server.read(&page)?;
-            let entries = page.remove(name).ok_or_else(|| self.server.unexpected())?;
-            for entry in self.server.read::<Vec<E>>(entries.get().as_bytes())? {
-                all.push(read(entry).ok_or_else(|| self.server.unexpected())?);
-            }
-            let next = page
-                .remove("next")
-                .ok_or_else(|| self.server.unexpected())?;
-            after = match self.server.read(next.get().as_bytes())? {
-                Value::String(next) => next,
-                Value::Number(next) => next.to_string(),
-                _ => return Ok(all),
-            };
-        }
-    }
-}
-
-impl Drop for AttachedSandbox {
-    fn drop(&mut self) {
-        // The server may be gone, and its worlds with it.
-        let _ = self.call(Method::DELETE, "world", "");
-    }
-}
-
-/// A request, as the interface shows it.
-#[derive(Deserialize)]
-struct Seen {
-    number: u64,
-    at: DateTime<Utc>,
-    method: String,
-    path: String,
-    query: Option<String>,
-    headers: Vec<(String, String)>,
-    body: String,
-    body_bytes: u64,
-    status: Option<u16>,
-    duration: f64,
-    request_id: String,
-    fault: Option<String>,
-    done: bool,
-}
-
-impl Seen {
-    fn read(self) -> Option<RecordedRequest> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in self.headers {
-            let name = HeaderName::try_from(name).ok()?;
-            headers.append(name, HeaderValue::try_from(value).ok()?);
-        }
-        Some(RecordedRequest {
-            number: self.number,
-            at: self.at.into(),
-            method: self.method.parse().ok()?,
-            path: self.path,
-            query: self.query,
-            headers,
-            body: self.body.into(),
-            body_bytes: self.body_bytes,
-            status: self.status.map(StatusCode::from_u16).transpose().ok()?,
-            duration: Duration::try_from_secs_f64(self.duration).ok()?,
-            request_id: self.request_id,
-            fault: self.fault,
-            is_done: self.done,
-        })
-    }
-}
-
-/// A server that runs elsewhere.
-struct Server {
-    url: String,
-    agent: Agent,
-    token: Option<ServiceKey>,
-}
-
-impl Server {
-    fn new(
-        url: &str,
-        ca_pem: Option<String>,
-        token: Option<ServiceKey>,
-    ) -> Result<Self, AttachError> {
+    fn new(url: &str, ca_pem: Option<String>) -> Result<Self, AttachError> {
         let uri: Uri = url.parse().map_err(|_| AttachError::Url)?;
         let scheme = uri
             .scheme_str()
@@ -435,7 +307,10 @@ impl Server {
                 });
                 let found: Vec<_> = found.collect();
                 if found.is_empty() {
-                    return Err(AttachError::Certificate);
+                    return Err(AttachError::Unreachable {
+                        url: format!("{scheme}://{authority}"),
+                        source: "the certificate to trust must be PEM".into(),
+                    });
                 }
                 RootCerts::from(found)
             }
@@ -455,29 +330,29 @@ impl Server {
         Ok(Self {
             url: format!("{scheme}://{authority}"),
             agent: agent.into(),
-            token,
+            token: None,
+            key: None,
         })
     }
 
-    /// The body of the response to a call, which is about the world of `key` if there is one.
+    /// The body of the response to a call, which is about this world if it has begun.
     fn call(
         &self,
-        key: Option<&ServiceKey>,
         method: Method,
         path: &str,
-        body: &[u8],
+        body: impl AsRef<[u8]>,
     ) -> Result<Vec<u8>, AttachError> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}/__sandbox/{path}", self.url))
             .header(header::CONTENT_TYPE, wire::JSON);
-        let key = key.map(|key| (wire::SERVICE_KEY_HEADER, key));
+        let key = self.key.as_ref().map(|key| (wire::SERVICE_KEY_HEADER, key));
         let token = self.token.as_ref().map(|token| (TOKEN_HEADER, token));
         for (name, secret) in key.into_iter().chain(token) {
             request = request.header(name, secret.reveal());
         }
         let exchange = || {
-            let (head, body) = self.agent.run(request.body(body)?)?.into_parts();
+            let (head, body) = self.agent.run(request.body(body.as_ref())?)?.into_parts();
             let body = body.into_with_config().limit(MAX_RESPONSE);
             Ok((head.status, body.read_to_vec()?))
         };
@@ -501,6 +376,30 @@ impl Server {
         })
     }
 
+    /// All entries of a list, on however many pages.
+    fn list<E: DeserializeOwned, T>(
+        &self,
+        name: &str,
+        read: impl Fn(E) -> Option<T>,
+    ) -> Result<Vec<T>, AttachError> {
+        let (mut all, mut after) = (Vec::new(), String::new());
+        loop {
+            let path = format!("{name}?limit=1000&after={after}");
+            let page = self.call(Method::GET, &path, "")?;
+            let mut page: BTreeMap<String, Box<RawValue>> = self.read(&page)?;
+            let entries = page.remove(name).ok_or_else(|| self.unexpected())?;
+            for entry in self.read::<Vec<E>>(entries.get().as_bytes())? {
+                all.push(read(entry).ok_or_else(|| self.unexpected())?);
+            }
+            let next = page.remove("next").ok_or_else(|| self.unexpected())?;
+            after = match self.read(next.get().as_bytes())? {
+                Value::String(next) => next,
+                Value::Number(next) => next.to_string(),
+                _ => return Ok(all),
+            };
+        }
+    }
+
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, AttachError> {
         serde_json::from_slice(body).map_err(|_| self.unexpected())
     }
@@ -508,6 +407,15 @@ impl Server {
     fn unexpected(&self) -> AttachError {
         AttachError::Unexpected {
             url: self.url.clone(),
+        }
+    }
+}
+
+impl Drop for AttachedSandbox {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            // The server may be gone, and its worlds with it.
+            let _ = self.call(Method::DELETE, "world", "");
         }
     }
 }

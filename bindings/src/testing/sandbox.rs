@@ -3,7 +3,6 @@
 use std::{
     fs, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::UNIX_EPOCH,
 };
 
 use dealkit::{Json, Unreadable};
@@ -427,9 +426,7 @@ fn all_recorded<'py>(
 fn recorded<'py>(py: Python<'py>, request: &RecordedRequest) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("number", request.number)?;
-    // Nothing was recorded before 1970.
-    let at = request.at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    fields.set_item("at", at.as_secs_f64())?;
+    fields.set_item("at", request.at.timestamp_micros() as f64 / 1e6)?;
     fields.set_item("method", request.method.as_str())?;
     fields.set_item("path_template", request.path_template())?;
     fields.set_item("path", &request.path)?;

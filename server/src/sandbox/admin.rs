@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dealkit::{Agent, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 use tokio::time::timeout;
 
 use crate::sandbox::{
@@ -233,8 +233,10 @@ fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let waits = within.is_some();
     let found = (call.world.journal)
         .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
-    let entries = found.iter();
-    let entries = entries.map(|request| (request.number, described(request, call)));
+    let entries = found.iter().map(|request| {
+        let curl = curl(request, &call.world.key, call.reached);
+        (request.number, Described { request, curl })
+    });
     let timed_out = waits.then_some(found.len() < wanted.count);
     Ok(page("requests", limit, entries, timed_out))
 }
@@ -441,29 +443,12 @@ fn unknown_deal() -> Refusal {
     )
 }
 
-fn described(request: &RecordedRequest, call: &AdminCall<'_>) -> Value {
-    let headers: Vec<_> = request
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
-        .collect();
-    let at = chrono::DateTime::<chrono::Utc>::from(request.at);
-    json!({
-        "number": request.number,
-        "at": at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
-        "method": request.method.as_str(),
-        "path": request.path,
-        "query": request.query,
-        "headers": headers,
-        "body": String::from_utf8_lossy(&request.body),
-        "body_bytes": request.body_bytes,
-        "status": request.status.map(|status| status.as_u16()),
-        "duration": request.duration.as_secs_f64(),
-        "request_id": request.request_id,
-        "fault": request.fault,
-        "done": request.is_done,
-        "curl": curl(request, &call.world.key, call.reached),
-    })
+/// A request, and the command that repeats it.
+#[derive(Serialize)]
+struct Described<'r> {
+    #[serde(flatten)]
+    request: &'r RecordedRequest,
+    curl: Option<String>,
 }
 
 /// The parameters of a query.

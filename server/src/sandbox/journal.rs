@@ -7,9 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::Notify;
 
 use crate::{
@@ -42,15 +44,16 @@ const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 /// A request that the server saw.
 ///
 /// `Debug` shows neither headers nor body: they may be personal. [`Service::fail_next`](crate::Service::fail_next) has an
-/// example.
-#[derive(Clone)]
+/// example. serde writes and reads it as the interface shows it.
+#[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedRequest {
     /// Counts all requests, from 1. Requests that are no longer kept leave a gap only at the beginning.
     pub number: u64,
     /// When it arrived.
-    pub at: SystemTime,
+    pub at: DateTime<Utc>,
     /// The method.
+    #[serde(with = "http_serde::method")]
     pub method: Method,
     /// The path as it was sent, such as `/v1/deals/d_1`.
     pub path: String,
@@ -58,21 +61,39 @@ pub struct RecordedRequest {
     pub query: Option<String>,
     /// The headers as they were sent. Those with secrets (`x-service-key`, `authorization`, `cookie` and the like)
     /// hold `<redacted>`.
+    #[serde(with = "http_serde::header_map")]
     pub headers: HeaderMap,
     /// The body: of a very long one, the first MiB. Empty if the server responded without reading it.
+    #[serde(serialize_with = "text")]
     pub body: Bytes,
     /// How long the body was, in bytes.
     pub body_bytes: u64,
     /// The status of the response, or `None` if none was sent: not yet, or because the connection was cut first.
+    #[serde(with = "http_serde::option::status_code")]
     pub status: Option<StatusCode>,
     /// The time from the request's head to the response, which has yet to be sent.
+    #[serde(serialize_with = "seconds", deserialize_with = "duration")]
     pub duration: Duration,
     /// The id of the request, which the response carried in `x-request-id`.
     pub request_id: String,
     /// The fault that happened to it, as the header `x-sandbox-fault` writes it.
     pub fault: Option<String>,
     /// Whether nothing more will become of it.
+    #[serde(rename = "done")]
     pub(crate) is_done: bool,
+}
+
+/// What is not UTF-8 has replacement characters.
+fn text<S: Serializer>(body: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&String::from_utf8_lossy(body))
+}
+
+fn seconds<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
 }
 
 impl RecordedRequest {
@@ -121,7 +142,7 @@ impl RecordedRequest {
         }
         Self {
             number: 0,
-            at,
+            at: at.into(),
             method: method.clone(),
             path: target.path().to_owned(),
             query: target.query().map(str::to_owned),

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
+use serde::Deserialize;
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -26,7 +27,7 @@ use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, Un
 /// assert_eq!(created.sent.phone(), Some("+15555550100")); // no response shows it
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct CreatedAgent {
     /// The agent, as the response showed it.

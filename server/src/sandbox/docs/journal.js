@@ -118,7 +118,7 @@ function* contents(request) {
     yield textBlock("Command that repeats it", request.curl);
     yield copyButton("Copy curl command", request.curl);
   }
-  yield pairs("Headers of the request", request.headers);
+  yield pairs("Headers of the request", Object.entries(request.headers));
   if (request.body) yield textBlock("Body of the request", request.body);
   const kept = new TextEncoder().encode(request.body).length;
   if (request.body_bytes > kept) yield element("p", { class: "quiet" }, `${request.body_bytes} bytes, of which the first are kept.`);
