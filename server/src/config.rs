@@ -130,7 +130,7 @@ settings! {
     /// How many agents can be created.
     max_agents: u64 = 1_000_000, "N", 0;
     /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with worlds, in
-    /// all of them together, with their faults and recorded requests.
+    /// all of them together.
     max_store_bytes: u64 = 1_073_741_824, "BYTES", 0;
     /// How many worlds there are at once, beside that of the service key.
     max_worlds: usize = 1_000, "N", 1;

@@ -150,6 +150,8 @@ impl Service {
             max_agents: config.max_agents,
             rate_limit: config.rate_limit,
             room: Room::new(config.max_store_bytes),
+            for_faults: Room::new(64 * 1024 * 1024),
+            for_requests: Room::new(512 * 1024 * 1024),
         };
         let key = config.service_key.clone().unwrap_or_default();
         Self(Arc::new(Inner {

@@ -63,11 +63,7 @@ impl Entry {
     fn new(id: u64, fault: Fault, room: &Room) -> Result<Self, InvalidFault> {
         let (play, matching) = fault.check()?;
         let taken = room.take(fault.bytes()).ok_or_else(|| {
-            InvalidFault(
-                "all faults together may have bodies of 64 MiB, or of what max_store_bytes leaves in a world: remove some \
-                 first"
-                    .into(),
-            )
+            InvalidFault("all faults together may have bodies of 64 MiB: remove some first".into())
         })?;
         let lasts = matching.lasts;
         Ok(Self {

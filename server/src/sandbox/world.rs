@@ -63,18 +63,20 @@ pub(crate) struct Beginning {
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
     pub(crate) rate_limit: Option<RateLimit>,
-    /// All of them share it.
+    /// All worlds share these: for agents and deals, for faults, and for requests.
     pub(crate) room: Room,
+    pub(crate) for_faults: Room,
+    pub(crate) for_requests: Room,
 }
 
 impl World {
-    fn new(key: ServiceKey, beginning: &Beginning, for_faults: &Room, for_requests: &Room) -> Self {
+    fn new(key: ServiceKey, beginning: &Beginning) -> Self {
         Self {
             accepted: Mutex::new(vec![key.clone()]),
             key,
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
-            faults: Faults::new(beginning.rate_limit, for_faults),
-            journal: Journal::new(for_requests),
+            faults: Faults::new(beginning.rate_limit, &beginning.for_faults),
+            journal: Journal::new(&beginning.for_requests),
             settings: Mutex::new(beginning.settings.clone()),
             used: Mutex::new(Instant::now()),
         }
@@ -135,11 +137,8 @@ impl Worlds {
         max: usize,
         beginning: Beginning,
     ) -> Self {
-        // What the first world has besides its store takes nothing of the store's room.
-        let for_faults = Room::new(64 * 1024 * 1024);
-        let first = World::new(first, &beginning, &for_faults, &Room::new(u64::MAX));
         Self {
-            first: Arc::new(first),
+            first: Arc::new(World::new(first, &beginning)),
             keys,
             max,
             beginning,
@@ -199,9 +198,8 @@ impl Worlds {
         if others.len() >= self.max && !others.contains_key(key.reveal()) {
             return Err(NoWorld::Full);
         }
-        let room = &self.beginning.room;
         let world = others.entry(key.reveal().into());
-        let world = world.or_insert_with(|| Arc::new(World::new(key, &self.beginning, room, room)));
+        let world = world.or_insert_with(|| Arc::new(World::new(key, &self.beginning)));
         Ok(Arc::clone(world))
     }
 

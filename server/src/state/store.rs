@@ -98,17 +98,8 @@ impl Store {
         }
     }
 
-    /// Keeps a deal; one with the same id is replaced, and makes room for it.
+    /// Keeps a deal; one with the same id is replaced, whose room is free afterwards.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
-        if let Some(mut deal) = self.changed.get_mut(&id)
-            && let Some((before, taken)) = &mut *deal
-        {
-            let more = text.len().saturating_sub(before.len());
-            taken.merge(self.room.take(more).ok_or(Full::Bytes)?);
-            drop(taken.split(before.len().saturating_sub(text.len())));
-            *before = text;
-            return Ok(());
-        }
         let taken = self.room.take(text.len()).ok_or(Full::Bytes)?;
         self.changed.insert(id, Some((text, taken)));
         Ok(())

@@ -125,16 +125,15 @@ fn the_store_is_bounded_in_bytes() {
     assert!(detail.contains("--max-store-bytes"), "{detail}");
 
     assert_eq!(create(AGENT).status, 201);
-    let deal = |id: &str| {
-        format!(
-            r#"{{"id": "{id}", "external_id": "{}"}}"#,
-            "x".repeat(1_000)
-        )
+    let deal = |id: &str, length| {
+        let text = "x".repeat(length);
+        format!(r#"{{"id": "{id}", "external_id": "{text}"}}"#)
     };
-    sandbox.insert_deal(deal("d_9").as_str()).unwrap();
-    // Inserting the same deal again takes no more space.
-    sandbox.insert_deal(deal("d_9").as_str()).unwrap();
-    let full = sandbox.insert_deal(deal("d_8").as_str()).unwrap_err();
+    // What is replaced takes no space any more.
+    for _ in 0..5 {
+        sandbox.insert_deal(deal("d_9", 500)).unwrap();
+    }
+    let full = sandbox.insert_deal(deal("d_8", 1_500)).unwrap_err();
     assert!(full.to_string().contains("max_store_bytes"), "{full}");
     let mut created = 1;
     while create(AGENT).status == 201 {
