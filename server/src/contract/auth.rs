@@ -89,14 +89,7 @@ impl fmt::Debug for ServiceKey {
 /// # Ok::<(), dealkit_server::InvalidWorldKeys>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct WorldKeys(Vec<Pattern>);
-
-/// A key, or what keys begin with.
-#[derive(Clone, Debug)]
-struct Pattern {
-    text: ServiceKey,
-    is_prefix: bool,
-}
+pub struct WorldKeys(Vec<ServiceKey>);
 
 /// The text does not say which keys have worlds. The message does not repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,12 +106,10 @@ impl WorldKeys {
     /// When one of them is empty, longer than 1,000 characters, or contains one that is not visible ASCII.
     pub fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
         let keys = keys.split(',').map(str::trim).map(|text| {
-            let prefix = text.strip_suffix('*');
-            let (text, is_prefix) = (prefix.unwrap_or(text), prefix.is_some());
-            let is_valid = text.len() <= 1_000 && !text.contains('*');
-            let text = ServiceKey::new(text).ok().filter(|_| is_valid);
-            let text = text.ok_or(InvalidWorldKeys)?;
-            Ok(Pattern { text, is_prefix })
+            let stem = text.strip_suffix('*').unwrap_or(text);
+            let is_valid = (1..=1_000).contains(&stem.len()) && !stem.contains('*');
+            let key = ServiceKey::new(text).ok().filter(|_| is_valid);
+            key.ok_or(InvalidWorldKeys)
         });
         keys.collect::<Result<_, _>>().map(Self)
     }
@@ -129,10 +120,12 @@ impl WorldKeys {
 
     /// The candidate as a key, if it has a world.
     pub(crate) fn find(&self, candidate: &[u8]) -> Option<ServiceKey> {
-        let found = self.0.iter().any(|Pattern { text, is_prefix }| {
-            let length = is_prefix.then_some(text.0.len());
-            let part = candidate.get(..length.unwrap_or(candidate.len()));
-            part.is_some_and(|part| text.matches(part))
+        let found = self.0.iter().any(|key| match key.0.strip_suffix('*') {
+            Some(prefix) => {
+                let part = candidate.get(..prefix.len());
+                part.is_some_and(|part| prefix.as_bytes().ct_eq(part).into())
+            }
+            None => key.matches(candidate),
         });
         let candidate = str::from_utf8(candidate).ok().filter(|_| found)?;
         ServiceKey::new(candidate).ok()
@@ -140,14 +133,12 @@ impl WorldKeys {
 
     /// A key that nobody has: the first one listed of which `is_taken` says so, or one that is made up.
     pub(crate) fn free(&self, is_taken: impl Fn(&str) -> bool) -> Option<ServiceKey> {
-        let mut keys = self.0.iter().filter_map(|Pattern { text, is_prefix }| {
-            let mut key = text.clone();
-            if *is_prefix {
-                let random = RandomState::new().hash_one("world");
-                key = ServiceKey::new(format!("{}{random:016x}", text.0)).ok()?;
-            }
-            (!is_taken(&key.0)).then_some(key)
+        let random = RandomState::new().hash_one("world");
+        let keys = self.0.iter().map(|key| match key.0.strip_suffix('*') {
+            Some(prefix) => format!("{prefix}{random:016x}"),
+            None => key.0.to_string(),
         });
-        keys.next()
+        keys.filter(|key| !is_taken(key))
+            .find_map(|key| ServiceKey::new(key).ok())
     }
 }

@@ -80,10 +80,10 @@ impl<'p, O> MatchedPath<'p, O> {
             })
         });
         found.ok_or_else(|| {
-            let detail = format!(
-                "This server has {}. Check the base URL and the path.",
-                overview(table)
-            );
+            let all = table.iter();
+            let all = all.map(|route| format!("{} {}", route.method, route.path));
+            let all = all.collect::<Vec<_>>().join(", ");
+            let detail = format!("This server has {all}. Check the base URL and the path.");
             Refusal::new(ProblemType::UNKNOWN_PATH, detail)
         })
     }
@@ -143,7 +143,11 @@ pub(crate) fn check_selection(method: Option<&str>, path: Option<&str>) -> Resul
 }
 
 /// Whether each segment of a path fits that of another one.
-pub(crate) fn is_path(path: &str, other: &str, fits: impl Fn(&str, &str) -> bool) -> bool {
+pub(crate) fn is_path<'p>(
+    path: &'p str,
+    other: &str,
+    mut fits: impl FnMut(&'p str, &str) -> bool,
+) -> bool {
     let mut segments = path.split('/').zip(other.split('/'));
     path.split('/').count() == other.split('/').count()
         && segments.all(|(segment, expected)| fits(segment, expected))
@@ -160,37 +164,21 @@ pub(crate) fn template(path: &str) -> &'static str {
     MatchedPath::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
 
-/// Every operation of a table in words: `POST /v1/agents and GET /v1/deals/{id}`.
-fn overview<O>(table: &[Route<O>]) -> String {
-    let all = table.iter();
-    let all: Vec<String> = all
-        .map(|route| format!("{} {}", route.method, route.path))
-        .collect();
-    match all.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-        None => String::new(),
-    }
-}
-
 /// The id in `path`, if `path` matches `template`; it is empty when the template has no `{id}`.
 ///
 /// The path is split at `/` first, and each segment is decoded once afterwards, so that `%2F` belongs to an id and does
 /// not end it. An invalid escape (`%zz`) stands for itself. A segment that is not UTF-8 after decoding matches nothing.
 fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
     let mut id = Cow::Borrowed("");
-    let mut expected = template.split('/');
-    for segment in path.split('/') {
-        let expected = expected.next()?;
-        let segment = percent_decode_str(segment).decode_utf8().ok()?;
-        if expected == "{id}" {
-            if segment.is_empty() {
-                return None;
-            }
-            id = segment;
-        } else if segment != expected {
-            return None;
+    let found = is_path(path, template, |segment, expected| {
+        let Ok(segment) = percent_decode_str(segment).decode_utf8() else {
+            return false;
+        };
+        if expected != "{id}" {
+            return segment == expected;
         }
-    }
-    expected.next().is_none().then_some(id)
+        id = segment;
+        !id.is_empty()
+    });
+    found.then_some(id)
 }

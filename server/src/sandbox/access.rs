@@ -1,10 +1,10 @@
 //! Who may use the interface under /__sandbox/: no web page of another origin, and not everybody who can reach the
 //! server.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use dealkit::wire;
-use http::{Method, header, request::Parts, uri::Authority};
+use http::{HeaderValue, Method, header, request::Parts, uri::Authority};
 
 use crate::contract::{
     auth::ServiceKey,
@@ -132,22 +132,12 @@ fn host(head: &Parts) -> Option<Authority> {
 /// somebody's name.
 fn is_this_machine(authority: &Authority) -> bool {
     let text = authority.as_str();
-    let host = match text.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => text,
-    };
-    match host.strip_prefix('[') {
-        Some(address) => address
-            .strip_suffix(']')
-            .and_then(|address| address.parse::<Ipv6Addr>().ok())
-            .is_some_and(|address| address.to_canonical().is_loopback()),
-        None => {
-            host.eq_ignore_ascii_case("localhost")
-                || host
-                    .parse::<Ipv4Addr>()
-                    .is_ok_and(|address| address.is_loopback())
-        }
-    }
+    let port = text.rsplit_once(':');
+    let port = port.filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let host = port.map_or(text, |(host, _)| host);
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 fn check_origin(head: &Parts) -> Result<(), Refusal> {
@@ -160,23 +150,13 @@ fn check_origin(head: &Parts) -> Result<(), Refusal> {
 
 /// Whether the request comes from no page, or from one of this server.
 fn is_same_origin(head: &Parts) -> bool {
-    let headers = &head.headers;
-    let all_sites = headers.get_all("sec-fetch-site");
-    let from_here = all_sites
-        .iter()
-        .all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
-    let host = host(head);
-    from_here
-        && headers.get_all(header::ORIGIN).iter().all(|origin| {
-            let origin = origin.to_str().ok();
-            let origin = origin.and_then(|origin| {
-                origin
-                    .strip_prefix("http://")
-                    .or_else(|| origin.strip_prefix("https://"))
-            });
-            let host = host.as_ref().map(Authority::as_str);
-            origin
-                .zip(host)
-                .is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
-        })
+    let (headers, host) = (&head.headers, host(head));
+    let is_here = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+    let is_own = |origin: &HeaderValue| {
+        let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
+        let host = host.as_ref().map(Authority::as_str);
+        (origin.zip(host)).is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host))
+    };
+    headers.get_all("sec-fetch-site").iter().all(is_here)
+        && headers.get_all(header::ORIGIN).iter().all(is_own)
 }
