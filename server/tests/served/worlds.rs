@@ -1,9 +1,17 @@
 //! Worlds: what has one key is not seen with another.
 
-use std::{fmt::Debug, thread, time::Duration};
+use std::{
+    fmt::Debug,
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use crate::support::{AGENT, Received, process::Running};
-use dealkit::{Json, blocking::Client};
+use dealkit::{
+    Json,
+    blocking::Client,
+    chrono::{DateTime, Utc},
+};
 use dealkit_server::{
     AttachError, AttachedSandbox, Config, Fault, Reading, Sandbox, SeedDeal, Service, Wanted,
     WorldKeys,
@@ -354,7 +362,7 @@ macro_rules! face {
             (&sent.clone().into(), sent.len() as u64)
         );
         assert_eq!(created.headers["x-service-key"], "<redacted>");
-        assert!(created.at <= std::time::SystemTime::now().into() && created.query.is_none());
+        assert!(created.at <= DateTime::<Utc>::from(SystemTime::now()) && created.query.is_none());
         assert!(!created.request_id.is_empty() && !created.duration.is_zero());
         assert!(
             requests[2]
