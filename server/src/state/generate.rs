@@ -10,7 +10,10 @@ use dealkit::{
     chrono::{Days, TimeDelta},
 };
 
-use crate::state::{seed::SAMPLES, split_mix::SplitMix64};
+use crate::state::split_mix::SplitMix64;
+
+/// The deals of a server that was given none, as a JSON array.
+pub(super) const SAMPLES: &str = include_str!("samples.json");
 
 const STATUSES: &[&str] = &["CLOSED", "OPEN", "PENDING", "CANCELLED"];
 const PHASES: &[&str] = &["APPLICATION", "LISTING", "CLOSING"];

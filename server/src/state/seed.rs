@@ -20,9 +20,6 @@ use crate::{
     },
 };
 
-/// A JSON array.
-pub(super) const SAMPLES: &str = include_str!("samples.json");
-
 /// How many deals can be generated: this many take five gigabytes.
 const MAX_GENERATED: usize = 1_000_000;
 
@@ -80,7 +77,7 @@ impl SeedDeal {
     ///
     /// For a server that is to serve them alongside others.
     pub fn samples() -> Vec<Self> {
-        let samples: Vec<&RawValue> = serde_json::from_str(SAMPLES).unwrap_or_default();
+        let samples: Vec<&RawValue> = serde_json::from_str(generate::SAMPLES).unwrap_or_default();
         samples
             .into_iter()
             .map(|sample| sample.get().into())
