@@ -31,7 +31,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site fmt wheel bench bench-docs bench-rust bench-python bench-server bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -191,11 +191,16 @@ RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 ## errors, and every link and anchor is checked, without requests to other hosts.
 site: $(SITE_TOOLS)/installed
 	rm -rf $(RUSTDOC) target/site
-	RUSTDOCFLAGS="-D warnings" cargo doc --package dealkit --package dealkit-server --all-features --no-deps
+	RUSTDOCFLAGS="-D warnings --html-before-content $(abspath docs/rustdoc.html)" \
+		cargo doc --package dealkit --package dealkit-server --all-features --no-deps
 	$(SITE_TOOLS)/bin/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet \
 		--doctree-dir target/site-tools/doctrees docs target/site
 	cp -R $(RUSTDOC) target/site/reference/rust
 	$(SITE_TOOLS)/bin/python docs/check_links.py target/site --but target/site/reference/rust
+
+## Makes the pictures of README and the site again, into docs/pictures: with the command as it is now, and Chromium.
+pictures: $(SITE_TOOLS)/installed $(VENV)/package needs-chromium
+	CHROMIUM=$(CHROMIUM) $(SITE_TOOLS)/bin/python docs/pictures.py $(VENV)/bin
 
 fmt: $(VENV)/tools
 	cargo fmt --all

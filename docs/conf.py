@@ -17,16 +17,22 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "sphinx_design",
     # Ours, in the folder extensions.
     "contract",
     "documented",
+    "finding",
     "measured",
     "pages",
     "rust",
     "stubs",
 ]
 exclude_patterns = ["extensions", "requirements.txt"]
+
+# What is copied is what a reader types: no prompts, and no output.
+copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
 # In Markdown, blocks that rustdoc should not take for programs are fenced with colons.
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -65,7 +71,7 @@ html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": f"dealkit {release}"},
+    "logo": {"text": f"dealkit {release}", "image_light": html_favicon, "image_dark": html_favicon},
     "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
     "show_toc_level": 2,

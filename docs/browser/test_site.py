@@ -30,6 +30,25 @@ AXE = {
     "rules": {"summary-name": {"enabled": False}, "definition-list": {"enabled": False}},
 }
 PHONE = {"width": 375, "height": 800}
+TABLET = {"width": 768, "height": 1024}
+# What users ask, and the page that answers it.
+QUESTIONS = {
+    "429": "Troubleshooting",
+    "422": "Errors and outcomes",
+    "host cannot be found": "Troubleshooting",
+    "retry quota": "Retries, time limits, rates",
+    "RetryPolicy": "Rust",
+    "connect_timeout": "Retries, time limits, rates",
+    "throttled": "Errors and outcomes",
+    "webhook": "Concepts",
+    "rotate key": "Keys that change",
+    "unknown outcome": "A create whose outcome is unknown",
+    "backup ledger": "Production checklist",
+    "mock pytest": "Testing with the sandbox",
+    "parquet polars": "Deals as tables",
+    "import csv": "The command line",
+    "upgrade": "Upgrading",
+}
 DESKTOP = {"width": 1280, "height": 900}
 
 # A busy machine takes its time.
@@ -91,16 +110,23 @@ def test_everybody_can_read_it(page: Page, url: str, path: str) -> None:
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert violations(page, runOnly=["color-contrast"]) == []
-    page.set_viewport_size(PHONE)
-    # Tables and programs scroll by themselves; the page does not.
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for size in (TABLET, PHONE):
+        page.set_viewport_size(size)
+        # Tables and programs scroll by themselves; the page does not.
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
-def test_the_search_finds(page: Page, url: str) -> None:
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_the_search_finds(page: Page, url: str, asked: str) -> None:
     page.goto(url)
     page.keyboard.press("Control+k")
-    page.locator("input[type=search]:visible").fill("retry quota")
+    page.locator("input[type=search]:visible").fill(asked)
     page.keyboard.press("Enter")
-    expect(
-        page.locator("#search-results").get_by_role("link", name="Retries, time limits, rates").first
-    ).to_be_visible()
+    found = page.locator("#search-results li:nth-child(-n + 10) > a")
+    expect(found.get_by_text(QUESTIONS[asked], exact=True).first).to_be_visible()
+
+
+def test_the_rust_reference_leads_back(page: Page, url: str) -> None:
+    page.goto(f"{url}reference/rust/dealkit/struct.Client.html")
+    page.get_by_role("link", name="dealkit: guide").click()
+    expect(page).to_have_url(f"{url}index.html")

@@ -65,11 +65,22 @@ COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
 INK = "#808080"
 
 
+def conclusion(curve: dict[str, Any]) -> str:
+    """What a plot shows: how dealkit compares, from point to point, with the peer that comes closest."""
+    ours, *others = ([point[2] for point in series["points"]] for series in curve["series"])
+    peers = ([our / its for our, its in zip(ours, other, strict=False)] for other in others)
+    closest, ratios = min(enumerate(peers, 1), key=lambda peer: abs(1 - sum(peer[1]) / len(peer[1])))
+    low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
+    times = low if low == high else f"{low} to {high}"
+    title = curve["title"][0].upper() + curve["title"][1:]
+    return f"{title}:\n{times} times {curve['series'][closest]['name']}"
+
+
 def drawn(curve: dict[str, Any]) -> str:
     """A curve as SVG, with the median and the quartiles of each point, without a background of its own."""
     inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
     style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": curve["title"]}
-    title = curve["title"][0].upper() + curve["title"][1:]
+    better = "higher" if "/s" in curve["unit"] else "lower"
     with rc_context(style):
         figure = Figure(figsize=(5, 3.3), layout="constrained")
         axes = figure.subplots()
@@ -77,7 +88,8 @@ def drawn(curve: dict[str, Any]) -> str:
             at, low, middle, high = zip(*series["points"], strict=True)
             axes.plot(at, middle, marker="o", markersize=4, color=colour, label=series["name"])
             axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.set(xscale="log", title=title, xlabel=curve["along"], ylabel=curve["unit"])
+        axes.set(xscale="log", xlabel=curve["along"], ylabel=f"{curve['unit']} ({better} is better)")
+        axes.set_title(conclusion(curve), fontsize="medium")
         every = [value for series in curve["series"] for point in series["points"] for value in point[1:]]
         if max(every) > 20 * min(every):
             axes.set_yscale("log")
@@ -101,7 +113,7 @@ def plot(curve: dict[str, Any]) -> str:
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    label = html.escape(curve["title"][0].upper() + curve["title"][1:])
+    label = html.escape(conclusion(curve).replace("\n", " "))
     return svg.replace("<svg", f'<svg class="plot" role="img" aria-label="{label}"', 1)
 
 
@@ -109,7 +121,8 @@ class Curves(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FIGURES))
         curves = json.loads(FIGURES.read_text("utf-8")).get("curves", [])
-        plots = [plot(curve) for curve in curves]
+        # A curve without a peer compares nothing.
+        plots = [plot(curve) for curve in curves if len(curve["series"]) > 1]
         return [nodes.raw("", f'<div class="plots">{"".join(plots)}</div>', format="html")] if plots else []
 
 

@@ -1,14 +1,21 @@
-"""Rust in the pages: programs as rustdoc shows them, and links to its output (`rust:dealkit/struct.Client.html`)."""
+"""Rust in the pages: programs as rustdoc shows them, links to its output (`rust:dealkit/struct.Client.html`), and a list of what
+it documents, so that the search finds it."""
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-# Where `make site` puts the Rust reference.
+# Where `make site` puts the Rust reference, and where rustdoc has written it.
 REFERENCE = "reference/rust"
+RUSTDOC = Path(__file__).parents[2] / "target" / "doc"
+ITEM = re.compile(r'<dt><a class="(?!mod)\w+" href="([^"]+)"[^>]*>(.*?)</a>.*?</dt>(?:<dd>(.*?)</dd>)?', re.DOTALL)
 
 
 class Programs(SphinxTransform):
@@ -27,6 +34,29 @@ class Programs(SphinxTransform):
             block.children = [nodes.Text(shown)]
 
 
+def plain(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>|\n", " ", markup)).replace("*", "\\*").strip()
+
+
+def items() -> Iterator[str]:
+    """A line for each item: its name, what it is, and the methods that a program calls on it."""
+    for module in sorted(RUSTDOC.glob("dealkit*/**/index.html")):
+        for path, name, what in ITEM.findall(module.read_text("utf-8")):
+            target = module.parent / path
+            if not target.is_file():
+                continue  # of another crate
+            page, _, _ = target.read_text("utf-8").partition('id="trait-implementations"')
+            called = sorted(set(re.findall(r'id="method\.(\w+)"', page)))
+            calls = f" ({', '.join(f'`{each}`' for each in called)})" if called else ""
+            shown = "::".join([*module.parent.relative_to(RUSTDOC).parts, re.sub(r"<[^>]*>", "", name)])
+            yield f"* [`{shown}`](rust:{target.relative_to(RUSTDOC)}): {plain(what)}{calls}"
+
+
+def write(_app: Any, page: str, source: list[str]) -> None:
+    if page == REFERENCE:
+        source[0] += "\n" + "\n".join(dict.fromkeys(items())) + "\n"
+
+
 def link(app: Any, document: nodes.document, page: str) -> None:
     up = "../" * page.count("/")
     for reference in document.findall(nodes.reference):
@@ -38,5 +68,6 @@ def link(app: Any, document: nodes.document, page: str) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.add_transform(Programs)
+    app.connect("source-read", write)
     app.connect("doctree-resolved", link)
     return {"parallel_read_safe": True}

@@ -1,0 +1,46 @@
+"""What helps people and programs to find a page: a search that takes numbers, such as 429, for words, and llms.txt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.search.en import SearchEnglish
+
+HERE = Path(__file__).parents[1]
+# What Sphinx's script leaves out of a query.
+NUMBERS = " || queryTerm.match(/^\\d+$/)"
+
+
+class Search(SearchEnglish):
+    def word_filter(self, word: str) -> bool:
+        return word.isdigit() or super().word_filter(word)
+
+
+def finish(app: Any, failure: Exception | None) -> None:
+    if failure or app.builder.name != "html":
+        return
+    script = Path(app.outdir) / "_static/searchtools.js"
+    text = script.read_text("utf-8")
+    assert NUMBERS in text, "Sphinx's searchtools.js is another one now: do queries with numbers work?"
+    script.write_text(text.replace(NUMBERS, ""), encoding="utf-8")
+    (Path(app.outdir) / "llms.txt").write_text(llms(), encoding="utf-8")
+
+
+def llms() -> str:
+    """The pages that README and the lists of the guide name, as https://llmstxt.org has it."""
+    readme = (HERE.parent / "README.md").read_text("utf-8")
+    what = readme.partition("<!-- what -->\n")[2].partition("\n<!-- end -->")[0]
+    lines = ["# dealkit", f"\n> {what}".replace("\n", " ").replace(" ", "\n", 1)]
+    for folder in ("guide", "howto"):
+        text = (HERE / folder / "index.md").read_text("utf-8").replace("../../SECURITY.md", "security.md")
+        for heading, item in re.findall(r"^#+( .*)|^(\* .*)", text, re.MULTILINE):
+            lines.append(item.replace("](", f"]({folder}/").replace(".md)", ".html)") or f"\n##{heading}\n")
+    return "\n".join(lines) + "\n"
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_search_language(Search)
+    app.connect("build-finished", finish)
+    return {"parallel_read_safe": True}
