@@ -1,12 +1,9 @@
-//! The page for people: the operations, a form that tries each, and what the server saw. It works offline.
+//! The page for people: forms that send requests, and what the server saw. It works offline.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use crate::{
-    contract::{auth::ServiceKey, response::response},
-    sandbox::reading::Reading,
-};
+use crate::contract::{auth::ServiceKey, response::response};
 
 /// Nothing from elsewhere, nothing inline, no page around it, and no text of a request ever becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -46,11 +43,7 @@ pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
     } else {
         ""
     };
-    let readings = Reading::ALL.iter();
-    let readings = readings.map(|reading| format!("<option>{reading}</option>"));
-    let page = include_str!("docs/index.html")
-        .replace("{{service_key}}", key)
-        .replace("{{readings}}", &readings.collect::<String>());
+    let page = include_str!("docs/index.html").replace("{{service_key}}", key);
     for_browsers(HTML, page.into())
 }
 

@@ -80,10 +80,6 @@ class Visit:
         """Shows a panel."""
         self.page.get_by_role("navigation").get_by_role("link", name=name).click()
 
-    def options(self, operation: str) -> None:
-        """Unfolds the options of a form."""
-        self.page.locator(f"#{operation}").get_by_text("Options: ").click()
-
     def send(self, operation: str) -> str:
         """Sends the form of an operation, and returns what the page then says about the response."""
         article = self.page.locator(f"#{operation}")

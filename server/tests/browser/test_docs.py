@@ -19,33 +19,14 @@ def rows(page: Page) -> list[str]:
     return [" ".join(row.split()) for row in page.locator("#journal summary").all_inner_texts()]
 
 
-def test_it_shows_what_openapi_json_says(page: Page) -> None:
-    expect(page.get_by_role("heading", name="POST /v1/agents")).to_be_visible()
-    expect(page.get_by_role("heading", name="GET /v1/deals/{id}")).to_be_visible()
-    create = page.locator("#createAgent")
-    create.get_by_text("Description").click()
-    create.get_by_text("Fields of the body").click()
-    schema = create.get_by_label("JSON Schema")
-    for text in ('"first_name": {', '"maxLength": 255', '"COLLECTIVE_ADMIN"', '"onboardingComplete": {'):
-        expect(schema).to_contain_text(text)
-
-    retrieve = page.locator("#retrieveDeal")
-    retrieve.get_by_text("Description").click()
-    retrieve.locator("summary", has_text="200").click()
-    expect(retrieve.get_by_label("JSON Schema")).to_contain_text('"percent_of_commission": {')
-    for status in ("400", "401", "404"):
-        expect(retrieve.locator("summary", has_text=status)).to_be_visible()
-
-
 def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
-    page.locator("#createAgent-sample").select_option("With a role and its scope")
     assert visit.send("createAgent").startswith("201 Created, ")
     expect(page.get_by_label("Body of the response")).to_contain_text('"id": "a_1"')
     expect(page.locator("#journal summary")).to_have_count(1)
     assert rows(page)[0].split(" ", 1)[1].startswith("POST /v1/agents 201 ")
     [agent] = sandbox.call("GET", "/__sandbox/agents")["agents"]
-    assert (agent["agent"]["id"], agent["sent"]["email"]) == ("a_1", "grace@example.com")
+    assert (agent["agent"]["id"], agent["sent"]["email"]) == ("a_1", "ada@example.com")
 
     body = page.locator("#createAgent-body")
     body.fill('{"email": "no"}')
@@ -62,21 +43,18 @@ def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> No
     deal = '{"id":"a/b é","application":{"requested_amount":10.10},"quotes":[],"x":123456789012345678901234567.0,"y":"\\u00e9{[,"}'
     sandbox.call("PUT", "/__sandbox/deals/a%2Fb%20%C3%A9", deal)
     page.locator("#retrieveDeal-id").fill("a/b é")
-    assert visit.send("retrieveDeal").startswith(f"200 OK, {len(deal.encode())} bytes, ")
+    assert visit.send("retrieveDeal").startswith("200 OK, ")
     assert page.get_by_label("Body of the response").text_content() == (
         '{\n  "id": "a/b é",\n  "application": {"requested_amount": 10.10},\n  "quotes": [],\n'
         '  "x": 123456789012345678901234567.0,\n  "y": "\\u00e9{[,"\n}\n'
     )
 
-    visit.options("retrieveDeal")
-    page.locator("#retrieveDeal-x-request-id").fill("mine-1")
-    page.locator("#retrieveDeal-reading").select_option("errors-html")
     page.locator("#retrieveDeal-id").fill("nobody")
     assert visit.send("retrieveDeal").startswith("404 Not Found, ")
-    response = page.locator("#retrieveDeal .response")
-    expect(response.get_by_label("Body of the response")).to_contain_text("<html")
+    response = page.locator("#retrieveDeal")
+    expect(response.get_by_label("Body of the response")).to_contain_text("unknown-deal")
     response.get_by_text("Headers").click()
-    expect(response.get_by_label("Headers of the response")).to_contain_text("x-request-id: mine-1")
+    expect(response.get_by_label("Headers of the response")).to_contain_text("x-request-id: req_")
 
 
 def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: Sandbox) -> None:
@@ -185,27 +163,24 @@ def test_every_fault_of_the_page_is_one(visit: Visit) -> None:
         remove_fault(page)
 
 
-def test_a_response_that_breaks_off_shows_what_came(visit: Visit) -> None:
+def test_a_response_that_breaks_off_is_told(visit: Visit) -> None:
     page = visit.page
     retrieve = page.locator("#retrieveDeal")
     add_fault(page, "connection reset after 10 bytes of the body")
-    outcome = visit.send("retrieveDeal")
-    assert outcome.startswith("200 OK, broke off after 10 bytes. The browser says: "), outcome
-    assert len(retrieve.get_by_label("Body of the response").inner_text()) == 10
+    assert visit.send("retrieveDeal").startswith("200 OK. The browser says: ")
+    remove_fault(page)
+
+    add_fault(page, "invalid HTTP response")
+    assert visit.send("retrieveDeal").startswith("No response. The browser says: ")
     remove_fault(page)
 
     add_fault(page, "stalls after 10 bytes of the body")
     retrieve.get_by_role("button", name="Send").click()
     expect(retrieve.get_by_text("Waiting for the response")).to_be_visible()
-    # It is in the journal once the response has started.
+    # It is in the journal once the response has started, and holds up nothing else.
     expect(page.locator("#journal summary").first).to_contain_text("stall")
-    retrieve.get_by_role("button", name="Cancel").click()
-    assert "Cancelled" in visit.outcome("retrieveDeal")
-    expect(retrieve.get_by_role("button", name="Cancel")).to_be_hidden()
     remove_fault(page)
-
-    add_fault(page, "invalid HTTP response")
-    assert visit.send("retrieveDeal").startswith("No response The browser says: ")
+    assert visit.send("retrieveDeal").startswith("200 OK, ")
 
 
 def test_deals_are_looked_at_added_edited_and_removed(visit: Visit, sandbox: Sandbox) -> None:
@@ -231,8 +206,6 @@ def test_deals_are_looked_at_added_edited_and_removed(visit: Visit, sandbox: San
         text.fill(wrong)
         text.press("Control+Enter")
         expect(editor.get_by_role("alert")).to_contain_text(said)
-    editor.get_by_text("Fields of a deal").click()
-    expect(editor.get_by_label("JSON Schema")).to_contain_text('"percent_of_commission": {')
     text.fill('{"id": "n/1", "application": {"requested_amount": 10.10}}')
     editor.get_by_role("button", name="Save").click()
     expect(editor).to_be_hidden()
@@ -399,8 +372,6 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     tab_to("Headers")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Headers of the response")).to_be_visible()
-    tab_to("Sample")
-    page.keyboard.press("ArrowDown")
     tab_to("Body")
     page.keyboard.press("Control+a")
     page.keyboard.type('{"email": "kay@example.com", "first_name": "Kay", "last_name": "Board", "profile": {}}')

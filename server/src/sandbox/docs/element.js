@@ -12,28 +12,6 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** A label and what it is for, with a hint below. */
-export function field(label, control, hint) {
-  const made = element("div", { class: "field" }, element("label", { for: control.id }, label), control);
-  if (hint) {
-    const id = `${control.id}-hint`;
-    control.setAttribute("aria-describedby", id);
-    made.append(element("div", { class: "hint", id }, ...prose(hint)));
-  }
-  return made;
-}
-
-/** Paragraphs of text with `code` and **bold**: as much of Markdown as openapi.json has. */
-export function prose(text = "") {
-  return text.split("\n\n").map((paragraph) => {
-    const parts = paragraph.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
-      if (part.startsWith("`")) return element("code", {}, part.slice(1, -1));
-      return part.startsWith("**") ? element("strong", {}, part.slice(2, -2)) : part;
-    });
-    return element("p", {}, ...parts);
-  });
-}
-
 /** Text in which nothing disguises the rest: characters that turn the direction of writing are shown as `\\u202e`. */
 export function plain(text) {
   const disguising = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;

@@ -4,20 +4,6 @@ import { button, element, plain } from "./element.js";
 import { get, line, parse } from "./json.js";
 import { call } from "./sandbox.js";
 
-/** Each as POST /__sandbox/faults takes it. */
-const PRESETS = [
-  ["503, Retry-After 1", { status: 503, retry_after: 1 }],
-  ["429, Retry-After 1", { status: 429, retry_after: 1 }],
-  ["500", { status: 500 }],
-  ["2 seconds late", { delay: 2 }],
-  ["connection reset before the response", { cut: "before-head" }],
-  ["connection reset within the head", { cut: "in-head" }],
-  ["connection reset after 10 bytes of the body", { cut: "after-bytes:10" }],
-  ["stalls after 10 bytes of the body", { cut: "after-bytes:10", how: "stall" }],
-  ["invalid HTTP response", { garbage: true }],
-  ["acted on, but the response is lost", { act_then_reset: true }],
-];
-
 const [form, list, heading, preset, operation, times, status] = [
   "add-fault", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
 ].map((id) => document.getElementById(id));
@@ -25,17 +11,12 @@ const [form, list, heading, preset, operation, times, status] = [
 /** The list as it was read last. */
 let shown = "";
 
-/** Makes the form, which adds faults for these operations. */
-export function startFaults(operations) {
-  preset.append(...PRESETS.map(([label], index) => element("option", { value: index }, label)));
-  operation.append(...operations.map(({ method, path }, index) => element("option", { value: index }, `${method} ${path}`)));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const { method, path } = operations[operation.value] ?? {};
-    const fault = { ...PRESETS[preset.value][1], method, path, times: times.value ? Number(times.value) : null };
-    change("faults", { method: "POST", body: JSON.stringify(fault) }, "Added.");
-  });
-}
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const [method, path] = operation.value ? operation.value.split(" ") : [];
+  const fault = { ...JSON.parse(preset.value), method, path, times: times.value ? Number(times.value) : null };
+  change("faults", { method: "POST", body: JSON.stringify(fault) }, "Added.");
+});
 
 /** Reads the list. */
 export async function refreshFaults() {

@@ -102,7 +102,7 @@ function rowOf(request) {
   const time = `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`;
   const heading = [
     element("time", { class: "quiet", datetime: request.at }, time),
-    element("span", { class: `method ${request.method}` }, request.method),
+    element("span", {}, request.method),
     element("code", { class: "target" }, targetOf(request)),
     element("span", { class: statusClass(request.status) }, request.status ?? NO_RESPONSE),
     element("span", { class: "duration quiet" }, duration(request.duration)),

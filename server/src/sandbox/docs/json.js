@@ -37,39 +37,24 @@ export function get(node, name) {
   return node.items.find(([key]) => key === `"${name}"`)?.[1];
 }
 
-/** The value on one line, in coloured pieces. */
-function* pieces(node) {
-  if (!node.open) {
-    const kind = node.startsWith('"') ? "string" : /^[tfn]/.test(node) ? "word" : "number";
-    yield element("span", { class: kind }, plain(node));
-    return;
-  }
-  yield node.open;
-  for (const [index, [key, value]] of node.items.entries()) {
-    if (index > 0) yield ", ";
-    yield* name(key);
-    yield* pieces(value);
-  }
-  yield node.close;
-}
-
 /** The value as one line of text. */
 export function line(node) {
-  return element("span", {}, ...pieces(node)).textContent;
+  if (!node.open) return plain(node);
+  return node.open + node.items.map(([key, value]) => named(key) + line(value)).join(", ") + node.close;
 }
 
-function* name(key) {
-  if (key !== null) yield* [element("span", { class: "key" }, plain(key)), ": "];
+function named(key) {
+  return key === null ? "" : `${plain(key)}: `;
 }
 
 function* lines([key, node], depth, end) {
   const indent = "  ".repeat(depth);
   if (!node.open || node.length <= MAX_LINE || depth > MAX_INDENT) {
-    yield element("div", {}, indent, ...name(key), ...pieces(node), `${end}\n`);
+    yield element("div", {}, `${indent}${named(key)}${line(node)}${end}\n`);
     return;
   }
   const items = node.items.flatMap((item, index) => [...lines(item, depth + 1, index < node.items.length - 1 ? "," : "")]);
-  yield element("details", { open: true }, element("summary", {}, indent, ...name(key), `${node.open}\n`), ...items);
+  yield element("details", { open: true }, element("summary", {}, `${indent}${named(key)}${node.open}\n`), ...items);
   yield element("div", {}, `${indent}${node.close}${end}\n`);
 }
 

@@ -1,11 +1,10 @@
-// Starts the page: its panels, what they show from openapi.json, and what they read from the sandbox again and again.
+// Starts the page: its panels, and what they read from the sandbox again and again.
 
-import { element, prose } from "./element.js";
-import { refreshFaults, startFaults } from "./faults.js";
+import { refreshFaults } from "./faults.js";
 import { clearJournal, refreshJournal } from "./journal.js";
 import { Refused, attempt, call, world } from "./sandbox.js";
-import { operationArticle, operationsOf, resolved } from "./send.js";
-import { lists, startDeals } from "./store.js";
+import { startSending } from "./send.js";
+import { lists } from "./store.js";
 
 /** How long after a reading the next one begins, in milliseconds. */
 const INTERVAL = 2_000;
@@ -48,37 +47,25 @@ function showPanel() {
   refresh();
 }
 
-async function start() {
-  if (world !== null) key.value = world;
-  const spec = resolved(JSON.parse(await call("openapi.json")));
-  const operations = operationsOf(spec);
-  document.getElementById("send").append(
-    ...operations.map((operation) => operationArticle(spec, operation, refresh)),
-    element("details", { class: "card" }, element("summary", {}, "How the sandbox reads the specification"),
-      ...prose(spec.info.description), element("p", {}, element("a", { href: "openapi.json" }, "openapi.json"))),
-  );
-  startFaults(operations);
-  startDeals(spec.components.schemas.Deal);
-  document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
-  document.getElementById("reset").addEventListener("click", () => resetting.showModal());
-  resetting.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    resetting.close();
-    await inTurn(() => call("reset", { method: "POST" }));
-    await refresh();
-  });
-  for (const close of document.querySelectorAll("dialog .close")) {
-    close.addEventListener("click", () => close.closest("dialog").close());
-  }
-  addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {
-    if (key === "Enter" && (ctrlKey || metaKey)) target.form?.requestSubmit();
-  });
-  live.addEventListener("change", refresh);
-  document.getElementById("token").addEventListener("change", refresh);
-  document.addEventListener("visibilitychange", refresh);
-  wide.addEventListener("change", showPanel);
-  addEventListener("hashchange", showPanel);
-  showPanel();
+if (world !== null) key.value = world;
+startSending(refresh);
+document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
+document.getElementById("reset").addEventListener("click", () => resetting.showModal());
+resetting.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  resetting.close();
+  await inTurn(() => call("reset", { method: "POST" }));
+  await refresh();
+});
+for (const close of document.querySelectorAll("dialog .close")) {
+  close.addEventListener("click", () => close.closest("dialog").close());
 }
-
-start();
+addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {
+  if (key === "Enter" && (ctrlKey || metaKey)) target.form?.requestSubmit();
+});
+live.addEventListener("change", refresh);
+document.getElementById("token").addEventListener("change", refresh);
+document.addEventListener("visibilitychange", refresh);
+wide.addEventListener("change", showPanel);
+addEventListener("hashchange", showPanel);
+showPanel();

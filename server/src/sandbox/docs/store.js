@@ -1,7 +1,7 @@
 // The deals and the agents that the sandbox holds: lists of trees, and an editor for deals.
 
 import { button, copyButton, element, folded } from "./element.js";
-import { get, parse, textBlock, tree } from "./json.js";
+import { get, parse, tree } from "./json.js";
 import { attempt, call } from "./sandbox.js";
 
 const [editor, text, error, find, findId, found, addDeal] = [
@@ -109,17 +109,12 @@ async function save() {
   }
 }
 
-/** Makes the editor, which shows the schema of a deal. */
-export function startDeals(schema) {
-  const fields = folded(["Fields of a deal"], () => [textBlock("JSON Schema", JSON.stringify(schema))]);
-  document.getElementById("editor-fields").append(fields);
-  addDeal.addEventListener("click", () => edit('{\n  "id": ""\n}\n'));
-  editor.addEventListener("submit", (event) => {
-    event.preventDefault();
-    save();
-  });
-  find.addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(() => show(findId.value));
-  });
-}
+addDeal.addEventListener("click", () => edit('{\n  "id": ""\n}\n'));
+editor.addEventListener("submit", (event) => {
+  event.preventDefault();
+  save();
+});
+find.addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(() => show(findId.value));
+});
