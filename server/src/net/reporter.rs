@@ -110,7 +110,7 @@ impl<'s> Reporter<'s> {
         let at = SystemTime::now() - self.began.elapsed();
         let mut request =
             RecordedRequest::new(at, &self.head.method, &self.head.uri, headers, &self.body);
-        request.fault = self.fault.as_ref().map(|fault| fault.to_string());
+        request.fault = self.fault.as_ref().map(|fault| fault.shown.clone());
         request
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Json, wire};
-use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
+use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -18,8 +18,10 @@ pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
-/// The fields of a fault that say what happens, and what is expected of each.
-const EFFECTS: [(&str, &str); 8] = [
+/// The fields of a fault, and what is expected of each: those that say what happens, and then those that say which requests it
+/// happens to.
+const FIELDS: [(&str, &str); 16] = [
+    ("delay", "a number of seconds from 0 to 3600"),
     ("status", "a status from 200 to 599"),
     (
         "retry_after",
@@ -29,15 +31,14 @@ const EFFECTS: [(&str, &str); 8] = [
         "body",
         "a string, or an object or array, which is sent as JSON",
     ),
-    ("delay", "a number of seconds from 0 to 3600"),
     ("cut", "before-head, in-head or after-bytes:N"),
     ("how", "reset, eof or stall"),
     ("garbage", "true or false"),
     ("act_then_reset", "true or false"),
-];
-
-/// The same for those that say which requests it happens to.
-const MATCHING: [(&str, &str); 8] = [
+    (
+        "rate_limit",
+        "requests in a second or a minute, such as 50/s or 600/m",
+    ),
     ("method", "a method, such as POST"),
     (
         "path",
@@ -47,12 +48,11 @@ const MATCHING: [(&str, &str); 8] = [
     ("times", "a whole number, 1 or more, or null for no limit"),
     ("probability", "a number from 0 to 1"),
     ("seed", "a whole number, 0 or more"),
-    (
-        "rate_limit",
-        "requests in a second or a minute, such as 50/s or 600/m",
-    ),
     ("lasts", "a number of seconds"),
 ];
+
+/// How many of them may be in the header.
+const IN_HEADER: usize = 8;
 
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,15 +127,10 @@ impl Fault {
             .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
         let mut fault = Self::default();
         for (name, value) in fields {
-            let mut known = EFFECTS.iter().chain(&MATCHING);
-            let Some((name, _)) = known.find(|(known, _)| *known == name) else {
-                return Err(InvalidFault(format!(
-                    "unknown field: expected {} or {}",
-                    names(&EFFECTS),
-                    names(&MATCHING)
-                )));
-            };
-            fault.set(name, value);
+            let known = FIELDS.iter().find(|(known, _)| *known == name);
+            let unknown =
+                || InvalidFault(format!("unknown field: expected {}", names(FIELDS.len())));
+            fault.set(known.ok_or_else(unknown)?.0, value);
         }
         fault.check()?;
         Ok(fault)
@@ -287,13 +282,10 @@ impl Fault {
     /// What is to happen, and to which requests, if all of it makes sense.
     pub(crate) fn check(&self) -> Result<(Play, Matching), InvalidFault> {
         let matching = Matching {
-            method: self.read("method", |method: String| {
-                Method::from_bytes(method.as_bytes()).ok()
-            })?,
+            method: self.read("method", Some::<String>)?,
             path: self.read("path", |path: String| {
-                let sent = PathAndQuery::try_from(&*path).ok();
-                let is_sent = path.is_ascii() && sent.is_some_and(|sent| sent.path() == path);
-                is_sent.then_some(path)
+                let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
+                path.bytes().all(is_sent).then_some(path)
             })?,
             after: self.read("after", Some)?.unwrap_or_default(),
             times: self
@@ -308,8 +300,8 @@ impl Fault {
             rate_limit: self.read("rate_limit", |text: String| text.parse().ok())?,
             lasts: self.read("lasts", |seconds| Duration::try_from_secs_f64(seconds).ok())?,
         };
-        let method = matching.method.as_ref().map(Method::as_str);
-        route::check_selection(method, matching.path.as_deref()).map_err(InvalidFault)?;
+        let (method, path) = (matching.method.as_deref(), matching.path.as_deref());
+        route::check_selection(method, path).map_err(InvalidFault)?;
         let delay = self.read("delay", |seconds| {
             let delay = Duration::try_from_secs_f64(seconds).ok();
             delay.filter(|delay| *delay <= MAX_DELAY)
@@ -329,6 +321,7 @@ impl Fault {
             effect: self.effect()?,
             retry_after,
             body,
+            shown: self.shown(),
         };
         Ok((play, matching))
     }
@@ -344,12 +337,24 @@ impl Fault {
         };
         let value = value.deserialize().ok().and_then(valid);
         value.map(Some).ok_or_else(|| {
-            let mut known = EFFECTS.iter().chain(&MATCHING);
-            let what = known
-                .find(|(known, _)| *known == name)
-                .map_or("", |(_, what)| what);
-            InvalidFault(format!("{name}: expected {what}"))
+            let what = FIELDS.iter().find(|(known, _)| *known == name);
+            InvalidFault(format!(
+                "{name}: expected {}",
+                what.map_or("", |(_, what)| what)
+            ))
         })
+    }
+
+    /// What happens, as in the header, without a body.
+    fn shown(&self) -> String {
+        let shown = FIELDS.iter().take(IN_HEADER + 1).filter_map(|(name, _)| {
+            let value = self.0.get(name).filter(|_| *name != "body")?;
+            let text = value
+                .deserialize()
+                .unwrap_or_else(|_| value.as_str().to_owned());
+            Some(format!("{name}={text}"))
+        });
+        shown.collect::<Vec<_>>().join("; ")
     }
 
     fn has(&self, name: &str) -> bool {
@@ -402,15 +407,16 @@ impl fmt::Debug for Fault {
     }
 }
 
-fn names(fields: &[(&str, &str)]) -> String {
-    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+/// The names of the first fields.
+fn names(count: usize) -> String {
+    let names: Vec<_> = FIELDS.iter().take(count).map(|(name, _)| *name).collect();
     names.join(", ")
 }
 
 /// Which requests a fault happens to.
 #[derive(Clone, Debug)]
 pub(crate) struct Matching {
-    method: Option<Method>,
+    method: Option<String>,
     path: Option<String>,
     /// How many of them are spared first.
     pub(super) after: u64,
@@ -425,12 +431,12 @@ pub(crate) struct Matching {
 impl Matching {
     /// Whether it selects a request, which chance may spare.
     pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
-        (self.method.as_ref()).is_none_or(|only| only == method)
+        (self.method.as_ref()).is_none_or(|only| only == method.as_str())
             && (self.path.as_ref()).is_none_or(|only| is_path(path, only, fits))
     }
 }
 
-/// What happens to one request: a fault that makes sense. Shown as in the header `x-sandbox-fault`, without a body.
+/// What happens to one request: a fault that makes sense.
 #[derive(Clone, Debug)]
 pub(crate) struct Play {
     /// By how much everything is delayed.
@@ -439,6 +445,8 @@ pub(crate) struct Play {
     retry_after: Option<HeaderValue>,
     /// With whether it is JSON.
     body: Option<(Bytes, bool)>,
+    /// What the journal says: the header that makes it happen.
+    pub(crate) shown: String,
 }
 
 /// What happens instead of the response, or to it.
@@ -466,7 +474,7 @@ impl Play {
             InvalidFault(format!(
                 "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
                  the names are {}",
-                names(&EFFECTS)
+                names(IN_HEADER)
             ))
         };
         let text = std::str::from_utf8(value).map_err(|_| malformed())?;
@@ -474,8 +482,10 @@ impl Play {
         for pair in text.split(';') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
             let (name, value) = (name.trim(), value.trim());
-            let known = EFFECTS.iter().find(|(known, _)| *known == name);
-            let (name, _) = known.ok_or_else(malformed)?;
+            let mut known = FIELDS.iter().take(IN_HEADER);
+            let (name, _) = known
+                .find(|(known, _)| *known == name)
+                .ok_or_else(malformed)?;
             // A body is text, whatever it looks like.
             let json = Json::parse(value).ok().filter(|_| *name != "body");
             fault.set(name, json.unwrap_or_else(|| Json::string(value)));
@@ -520,39 +530,6 @@ impl fmt::Display for Cut {
             Self::BeforeHead => f.write_str("before-head"),
             Self::InHead => f.write_str("in-head"),
             Self::AfterBytes(bytes) => write!(f, "after-bytes:{bytes}"),
-        }
-    }
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Reset => "reset",
-            Self::Eof => "eof",
-            Self::Stall => "stall",
-        })
-    }
-}
-
-impl fmt::Display for Play {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        if !self.delay.is_zero() || self.effect == Effect::None {
-            write!(f, "delay={}", self.delay.as_secs_f64())?;
-            separator = "; ";
-        }
-        match self.effect {
-            Effect::None => Ok(()),
-            Effect::Respond(status) => {
-                write!(f, "{separator}status={}", status.as_u16())?;
-                let retry_after = self.retry_after.iter().map(HeaderValue::to_str);
-                let mut retry_after = retry_after.flatten();
-                retry_after.try_for_each(|value| write!(f, "; retry_after={value}"))
-            }
-            Effect::Limit => write!(f, "{separator}status=429"),
-            Effect::Cut { at, how } => write!(f, "{separator}cut={at}; how={how}"),
-            Effect::Garbage => write!(f, "{separator}garbage"),
-            Effect::ActThenReset => write!(f, "{separator}act_then_reset"),
         }
     }
 }

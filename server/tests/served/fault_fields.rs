@@ -31,19 +31,19 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"garbage": true, "times": -1}"#, "times: expected a whole number, 1 or more, or null for no limit"),
         (r#"{"garbage": true, "after": 0.5}"#, "after: expected a whole number, 0 or more"),
         (r#"{"garbage": true, "probability": 1.5}"#, "probability: expected a number from 0 to 1"),
-        (r#"{"garbage": true, "method": "A B"}"#, "method: expected a method, such as POST"),
+        (r#"{"garbage": true, "method": "A B"}"#, "method: expected one of POST, GET, HEAD, OPTIONS"),
         (r#"{"garbage": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
         (r#"{"garbage": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
-        (r#"{"garbage": true, "path": "v1"}"#, "path: expected a path as it is sent"),
+        (r#"{"garbage": true, "path": "v1"}"#, "path: expected one of /v1/agents, /v1/deals/{id}"),
         (r#"{"rate_limit": "5/h"}"#, "rate_limit: expected requests in a second or a minute, such as 50/s or 600/m"),
         (r#"{"rate_limit": 5}"#, "rate_limit: expected requests in a second"),
         (r#"{"garbage": true, "lasts": -1}"#, "lasts: expected a number of seconds"),
-        (r#"{"garbage": true, "reason": ""}"#, "unknown field: expected status, retry_after,"),
+        (r#"{"garbage": true, "reason": ""}"#, "unknown field: expected delay, status, retry_after,"),
     ] {
         let error = Fault::from_json(json).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{json}: {error}");
     }
-    let service = service(|_| {});
+    let service = service(|builder| builder);
     for (header, expected) in [
         ("", "expected name=value pairs"),
         ("503", "expected name=value pairs"),
@@ -227,7 +227,7 @@ fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
 /// Digit for digit, whatever the numbers.
 #[test]
 fn a_body_of_json_is_listed_as_it_was_given() {
-    let service = service(|_| {});
+    let service = service(|builder| builder);
     let fault = r#"{"status":500,"body":{"a":1.10e400}}"#;
     ask(&service, Method::POST, fault.to_owned());
     let listed = ask(&service, Method::GET, String::new());

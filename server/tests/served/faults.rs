@@ -173,7 +173,7 @@ fn a_cut_is_where_and_how_it_says() {
             let cut = |cut: Cut| {
                 sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
                 let (text, end) = exchange(&sandbox, &get_deal("d"));
-                assert_eq!(end, expected, "{cut} {how}: {text}");
+                assert_eq!(end, expected, "{cut} {how:?}: {text}");
                 text
             };
             assert_eq!(cut(Cut::BeforeHead), "");
@@ -256,12 +256,12 @@ fn a_large_body_is_cut_to_the_byte() {
         };
         while body(&response).is_none_or(|body| body.len() < CUT) {
             let read = stream.read(&mut buffer).unwrap();
-            assert_ne!(read, 0, "{how}");
+            assert_ne!(read, 0, "{how:?}");
             response += str::from_utf8(&buffer[..read]).unwrap();
         }
         let (more, _) = listen(&mut stream);
         let body = body(&response).unwrap();
-        assert!(more.is_empty() && body.len() == CUT, "{how}");
+        assert!(more.is_empty() && body.len() == CUT, "{how:?}");
         assert!(text.starts_with(&body));
     }
 }

@@ -17,7 +17,7 @@ use tower_service::Service as _;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn limited(limit: &str) -> Service {
-    service(|config| config.rate_limit = Some(limit.parse().unwrap()))
+    service(|builder| builder.rate_limit(limit.parse().unwrap()))
 }
 
 async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
@@ -88,7 +88,7 @@ async fn each_key_has_a_bucket_that_fills_up_at_the_rate() {
         .into_iter()
         .filter_map(|request| request.fault)
         .collect();
-    assert_eq!(shown.first().unwrap(), "status=429");
+    assert_eq!(shown.first().unwrap(), "rate_limit=6/m");
     service.reset();
     assert_eq!(told(&service, KEY).await.0, 200);
     advance(SECOND * 60).await;
@@ -97,7 +97,7 @@ async fn each_key_has_a_bucket_that_fills_up_at_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_sandbox_begins_to_limit_for_a_time() {
-    let service = service(|_| ());
+    let service = service(|builder| builder);
     assert_eq!(told(&service, KEY).await, seen(200, "", ""));
     let fault = r#"{"rate_limit": "1/s", "lasts": 5}"#;
     let fault = Fault::from_json(fault).unwrap();
@@ -170,9 +170,9 @@ async fn clients_keep_to_the_limit() {
 /// A refusal is read as the service would write it.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_written_in_the_reading() {
-    let service = service(|config| {
-        config.rate_limit = "1/s".parse().ok();
-        config.readings = vec![Reading::ErrorsHtml];
+    let service = service(|builder| {
+        let builder = builder.rate_limit("1/s".parse().unwrap());
+        builder.reading(Reading::ErrorsHtml)
     });
     assert_eq!(get(&service, KEY).await.status(), 200);
     let refused = get(&service, KEY).await;
