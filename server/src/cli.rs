@@ -4,19 +4,16 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{
-    Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
-    builder::BoolishValueParser, parser::ValueSource,
+    Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource,
 };
-use tokio::{runtime, sync::oneshot};
+use tokio::{runtime, task::spawn_blocking};
 
 use crate::{
-    config::{Config, LogFormat, SandboxBuilder, Tls},
-    contract::auth::ServiceKey,
+    config::{LogFormat, SandboxBuilder},
     health,
     sandbox::{Reading, world::Change},
     server::{Sandbox, StartError},
@@ -46,85 +43,13 @@ const USAGE_ERROR: u8 = 2;
 )]
 struct Arguments {
     #[command(flatten)]
-    config: Config,
-
-    /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
-    ///
-    /// An address that other machines can reach needs a key other than that. Other users of this machine can
-    /// see flags, but not environment variables.
-    #[arg(long, value_name = "KEY")]
-    service_key: Option<OsString>,
-
-    /// File that holds the service key, such as a secret that a container mounts; white space around the key is ignored
-    #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = key_in)]
-    service_key_file: Option<ServiceKey>,
-    /// Keys that have a world of their own, such as test-*: see the README [default: none]
-    ///
-    /// Keys, and prefixes that end in *, separated by commas. Each such key has its own agents, deals, faults and
-    /// requests, so that tests which run at the same time can share this server.
-    #[arg(long, value_name = "KEYS")]
-    worlds: Option<OsString>,
-
-    /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
-    #[arg(long, value_name = "FILE")]
-    deals: Option<PathBuf>,
-
-    /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
-    #[arg(long, value_name = "N")]
-    generate: Option<usize>,
-
-    /// Seed of the generated deals: the same seed gives the same deals [default: 0]
-    #[arg(long, value_name = "S", requires = "generate")]
-    seed: Option<u64>,
+    builder: SandboxBuilder,
 
     /// File of "dealkit check --contract --profile-out FILE" about a service: this server behaves as that one does
     ///
     /// It is TOML, with reading = "NAME,NAME" and strict = true or false. A flag or a variable wins.
     #[arg(long, value_name = "FILE", value_parser = profile)]
     profile: Option<(Option<Vec<Reading>>, Option<bool>)>,
-
-    /// Turn off the interface under /__sandbox/ (except health, openapi.json and ca.pem), and the headers
-    /// x-sandbox-fault and x-sandbox-reading
-    #[arg(long, value_parser = BoolishValueParser::new())]
-    no_admin: bool,
-
-    /// Token that the interface under /__sandbox/ asks for in x-sandbox-token: 1 to 1,024 visible ASCII characters
-    ///
-    /// Without one, it is open on a loopback address, or asks for the service key if one was chosen; elsewhere it is
-    /// closed. Other users of this machine can see flags, but not environment variables.
-    #[arg(long, value_name = "TOKEN")]
-    admin_token: Option<OsString>,
-
-    /// File that holds that token, as for --service-key-file
-    #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = key_in)]
-    admin_token_file: Option<ServiceKey>,
-
-    /// Speak TLS, with HTTP/1.1 and HTTP/2: with the certificate and the private key in these files, in PEM and without a
-    /// password, or with self-signed in place of them
-    ///
-    /// The self-signed certificate is for localhost, 127.0.0.1, ::1 and the address of --listen. Its issuer is made with it,
-    /// and has its own certificate at /__sandbox/ca.pem. In the environment, a comma separates the two files; one file can
-    /// have both.
-    #[arg(long, value_name = "CERT KEY", num_args = 1..=2, value_delimiter = ',', help_heading = "TLS")]
-    tls: Vec<PathBuf>,
-
-    /// Another host name or address that the self-signed certificate is for, such as that of a container
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "tls",
-        value_delimiter = ',',
-        help_heading = "TLS"
-    )]
-    tls_name: Vec<String>,
-
-    /// Write the certificate of the self-signed one's issuer to this file, for callers that are to trust it
-    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
-    tls_ca_out: Option<PathBuf>,
-
-    /// Refuse callers without a certificate from one of the issuers in this file, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
-    tls_client_ca: Option<PathBuf>,
 
     #[command(subcommand)]
     task: Option<Task>,
@@ -160,7 +85,7 @@ where
         }
     };
     if let Some(Task::Health) = arguments.task {
-        return match health::check(arguments.config.listen) {
+        return match health::check(arguments.builder.listen) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 let _ = writeln!(io::stderr(), "error: {why}");
@@ -168,9 +93,9 @@ where
             }
         };
     }
-    let hint = arguments.hint();
-    match arguments.builder().start() {
-        Ok(sandbox) => serve(sandbox, &hint),
+    let has_hint = arguments.builder.log == LogFormat::Text;
+    match arguments.builder.start() {
+        Ok(sandbox) => serve(sandbox, has_hint),
         Err(error) => fail(&error),
     }
 }
@@ -183,13 +108,6 @@ fn with_variable(flag: Arg) -> Arg {
     let name = name.replace('-', "_").to_uppercase();
     flag.env(format!("DEALKIT_SERVER_{name}"))
         .hide_env_values(true)
-}
-
-/// The key or the token in a file.
-fn key_in(file: &str) -> Result<ServiceKey, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-    ServiceKey::new(text.trim())
-        .map_err(|_| "must hold 1 to 1,024 visible ASCII characters, without spaces".to_owned())
 }
 
 /// The readings in a profile, and whether it is strict. There are no keys in it, so that it can be shown to others.
@@ -212,7 +130,7 @@ impl Arguments {
             )
         };
         let (readings, strict) = self.profile.take().unwrap_or_default();
-        let config = &mut self.config;
+        let config = &mut self.builder;
         if let Some(readings) = readings.filter(|_| is_free("readings")) {
             config.readings = readings;
         }
@@ -221,72 +139,14 @@ impl Arguments {
         }
         self
     }
-
-    fn builder(mut self) -> SandboxBuilder {
-        self.config.service_key = self.service_key_file;
-        self.config.admin_token = self.admin_token_file;
-        let mut builder = SandboxBuilder::new(self.config).admin(!self.no_admin);
-        if let Some(key) = self.service_key {
-            // A key that is not UTF-8 is not visible ASCII either: it is refused like any other invalid key.
-            builder = builder.service_key(key.to_string_lossy());
-        }
-        if let Some(token) = self.admin_token {
-            builder = builder.admin_token(token.to_string_lossy());
-        }
-        if let Some(keys) = self.worlds {
-            builder = builder.worlds(keys.to_string_lossy());
-        }
-        if let [certificate, rest @ ..] = &self.tls[..] {
-            let tls = if *certificate == *"self-signed" && rest.is_empty() {
-                Tls::self_signed()
-            } else {
-                Tls::files(certificate, rest.first().unwrap_or(certificate))
-            };
-            builder = builder.tls(Tls {
-                names: self.tls_name,
-                ca_out: self.tls_ca_out,
-                client_ca: self.tls_client_ca,
-                ..tls
-            });
-        }
-        if let Some(file) = self.deals {
-            builder = builder.deals_file(file);
-        }
-        if let Some(count) = self.generate {
-            builder = builder.generate(count, self.seed.unwrap_or_default());
-        }
-        builder
-    }
-
-    /// Something to try first, at `URL`, if the key is not a secret.
-    fn hint(&self) -> String {
-        let is_plain =
-            self.service_key.is_none() && self.service_key_file.is_none() && self.deals.is_none();
-        if !is_plain || self.generate == Some(0) || self.config.log != LogFormat::Text {
-            return String::new();
-        }
-        let deal = self.generate.map_or("d_1", |_| "g_0");
-        let key = ServiceKey::DEFAULT;
-        let trusting = match (&self.tls_ca_out, &self.tls[..]) {
-            (Some(file), _) => format!("--cacert '{}' ", file.display()),
-            (None, [tls]) if *tls == *"self-signed" => "--insecure ".to_owned(),
-            _ => String::new(),
-        };
-        let mut hint =
-            format!("try: curl {trusting}-H 'x-service-key: {key}' URL/v1/deals/{deal}\n");
-        if !self.no_admin {
-            hint += "or open URL/__sandbox/docs\n";
-        }
-        hint
-    }
 }
 
-fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
+fn serve(sandbox: Sandbox, has_hint: bool) -> ExitCode {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&StartError::System(error)),
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         // Set up before the first line is out: its reader may send a signal at once.
         let mut next_signal = match signals() {
             Ok(signals) => signals,
@@ -296,21 +156,20 @@ fn serve(sandbox: Sandbox, hint: &str) -> ExitCode {
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
-        let _ = io::stderr().write_all(hint.replace("URL", &sandbox.url()).as_bytes());
+        if has_hint && sandbox.has_page() {
+            let _ = writeln!(io::stderr(), "try it at {}/__sandbox/docs", sandbox.url());
+        }
         next_signal().await;
 
-        let (stopped, has_stopped) = oneshot::channel();
-        let stopping = std::thread::spawn(move || {
-            sandbox.shutdown();
-            let _ = stopped.send(());
-        });
         tokio::select! {
-            _ = has_stopped => { let _ = stopping.join(); }
+            _ = spawn_blocking(|| sandbox.shutdown()) => {}
             // A second signal: do not wait for the requests in flight.
             () = next_signal() => {}
         }
         ExitCode::SUCCESS
-    })
+    });
+    runtime.shutdown_background();
+    code
 }
 
 fn fail(error: &StartError) -> ExitCode {
@@ -319,9 +178,6 @@ fn fail(error: &StartError) -> ExitCode {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
         }
         StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
-        StartError::TokenRequired { .. } => {
-            " (DEALKIT_SERVER_ADMIN_TOKEN, or --admin-token-file or DEALKIT_SERVER_ADMIN_TOKEN_FILE for a file)"
-        }
         StartError::Worlds(_) => " (from --worlds or DEALKIT_SERVER_WORLDS)",
         StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {

@@ -29,8 +29,8 @@ mod service;
 mod state;
 
 pub use attached::{Attach, AttachError, AttachedSandbox};
-pub use config::{Config, LogFormat, SandboxBuilder, Tls};
-pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys};
+pub use config::{LogFormat, SandboxBuilder, Tls};
+pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey};
 pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
     Cut, Fault, How, InvalidFault, InvalidRateLimit, NotSeen, PendingFault, RateLimit, Reading,

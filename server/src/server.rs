@@ -2,17 +2,18 @@
 
 use std::{
     fmt, io,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     ops::Deref,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
     attached::Attach,
-    config::{Config, SandboxBuilder},
+    config::SandboxBuilder,
     contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
     net::{
         access_log::AccessLog,
@@ -20,7 +21,11 @@ use crate::{
         listener,
         tls::{self, TlsError},
     },
-    sandbox::reached::Reached,
+    sandbox::{
+        access::Access,
+        reached::Reached,
+        world::{Beginning, Settings, Worlds},
+    },
     service::Service,
     state::{
         room::Room,
@@ -30,6 +35,9 @@ use crate::{
 
 /// How many threads serve connections. Something that takes long on one of them leaves the other alone.
 const WORKERS: usize = 2;
+
+/// hyper needs that much.
+const MIN_HEAD_BYTES: usize = 8_192;
 
 /// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
 /// its own threads and runtimes, so it works the same in sync and async programs.
@@ -49,7 +57,6 @@ const WORKERS: usize = 2;
 /// ```
 pub struct Sandbox {
     address: SocketAddr,
-    service_key: ServiceKey,
     service: Service,
     /// Sending on it stops the server gracefully, dropping it ends the server at once.
     stop: Option<oneshot::Sender<()>>,
@@ -68,11 +75,7 @@ impl Sandbox {
     /// Configures a server: by default on a free loopback port, with the key `sandbox-key` and the three sample
     /// deals `d_1`, `d_2`, `d_3`.
     pub fn builder() -> SandboxBuilder {
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        SandboxBuilder::new(Config {
-            listen,
-            ..Config::default()
-        })
+        SandboxBuilder::new()
     }
 
     /// A world of its own on a server that runs elsewhere, at `url`, and was started with `--worlds`. It has the methods of a
@@ -134,7 +137,7 @@ impl Sandbox {
 
     /// The key that requests must carry, unless [`accept_keys`](Service::accept_keys) has replaced it.
     pub fn service_key(&self) -> &str {
-        self.service_key.reveal()
+        self.service.service_key().reveal()
     }
 
     /// Stops: refuses new connections, answers the requests in flight, and returns when all are answered or
@@ -177,52 +180,92 @@ impl SandboxBuilder {
     /// # Errors
     /// When a deal or a setting is wrong, or the address cannot be listened on. Nothing runs then.
     pub fn start(self) -> Result<Sandbox, StartError> {
-        let mut config = self.config;
-        if let Some(key) = self.service_key {
-            config.service_key = Some(key?);
-        }
-        if let Some(token) = self.admin_token {
-            config.admin_token = Some(token.map_err(|_| StartError::AdminToken)?);
-        }
-        if let Some(keys) = self.worlds {
-            config.worlds = WorldKeys::new(&keys)?;
-        }
-        let address = config.listen;
-        if !address.ip().to_canonical().is_loopback() {
-            let is_known = |key: &ServiceKey| key.is_default();
-            let default = ServiceKey::DEFAULT.as_bytes();
-            if config.service_key.as_ref().is_none_or(is_known)
-                || config.worlds.find(default).is_some()
-            {
-                return Err(StartError::KeyRequired { address });
-            }
-            if config
-                .admin_token
-                .as_ref()
-                .is_some_and(ServiceKey::is_default)
-            {
-                return Err(StartError::TokenRequired { address });
-            }
-        }
-        if config.max_head_bytes < Config::MIN_HEAD_BYTES {
-            return Err(StartError::MaxHeadBytes);
-        }
-        if config.max_connections == 0 {
-            return Err(StartError::MaxConnections);
-        }
+        self.check()?;
+        let (tls, ca_pem) = tls::configure(&self.tls, self.listen.ip())?;
+        let reached = Reached {
+            is_tls: tls.is_some(),
+            ca_pem,
+        };
+        let service = self.service_reached(reached)?;
+        run(&self, service, tls)
+    }
 
+    /// The same without sockets: see [`Service`].
+    ///
+    /// # Errors
+    /// When a deal or a setting is wrong.
+    pub fn service(&self) -> Result<Service, StartError> {
+        self.service_reached(Reached::default())
+    }
+
+    fn check(&self) -> Result<(), StartError> {
+        let limits = [
+            ("max_head_bytes", self.max_head_bytes, MIN_HEAD_BYTES),
+            ("max_connections", self.max_connections, 1),
+            ("max_worlds", self.max_worlds, 1),
+        ];
+        match limits.into_iter().find(|(_, limit, least)| limit < least) {
+            Some((setting, _, least)) => Err(StartError::Limit { setting, least }),
+            None => Ok(()),
+        }
+    }
+
+    fn service_reached(&self, reached: Reached) -> Result<Service, StartError> {
+        let key = self.service_key.as_ref().or(self.service_key_file.as_ref());
+        let key = key.map(ServiceKey::new).transpose()?;
+        let token = self.admin_token.as_ref().or(self.admin_token_file.as_ref());
+        let token = token.map(ServiceKey::new).transpose();
+        let token = token.map_err(|_| StartError::AdminToken)?;
+        let worlds = self.worlds.as_deref().map(WorldKeys::new).transpose()?;
+        let worlds = worlds.unwrap_or_default();
+        let is_loopback = self.listen.ip().to_canonical().is_loopback();
+        let is_secret =
+            |key: &Option<ServiceKey>| key.as_ref().is_some_and(|key| !key.is_default());
+        let is_guessed = !is_secret(&key)
+            || worlds.find(ServiceKey::DEFAULT.as_bytes()).is_some()
+            || token.as_ref().is_some_and(ServiceKey::is_default);
+        if !is_loopback && is_guessed {
+            let address = self.listen;
+            return Err(StartError::KeyRequired { address });
+        }
+        let access = match token {
+            _ if self.no_admin => Access::Off,
+            Some(token) => Access::Token(token),
+            None if !is_loopback => Access::Closed,
+            None => match key.clone().filter(|key| !key.is_default()) {
+                Some(key) => Access::Token(key),
+                None => Access::Open,
+            },
+        };
+        let beginning = Beginning {
+            seed: self.seeds()?.into_deals(),
+            settings: Settings {
+                readings: self.readings.clone(),
+                strict: self.strict,
+            },
+            max_agents: self.max_agents,
+            rate_limit: self.rate_limit,
+            room: Room::new(self.max_store_bytes),
+            for_faults: Room::new(64 * 1024 * 1024),
+            for_requests: Room::new(512 * 1024 * 1024),
+        };
+        let worlds = Worlds::new(key.unwrap_or_default(), worlds, self.max_worlds, beginning);
+        Ok(Service::new(worlds, access, reached, self))
+    }
+
+    fn seeds(&self) -> Result<Seeds, SeedError> {
         let mut seeds = Seeds::default();
-        if self.deals.is_none() && self.files.is_empty() && self.generate.is_none() {
+        if self.seeds.is_none() && self.files.is_empty() && self.generate.is_none() {
             seeds.add_all(SeedDeal::samples())?;
         }
-        seeds.add_all(self.deals.unwrap_or_default())?;
+        seeds.add_all(self.seeds.iter().flatten().cloned())?;
         for file in &self.files {
             seeds.add_file(file)?;
         }
-        if let Some((count, seed)) = self.generate {
-            seeds.add_generated(count, seed)?;
+        if let Some(count) = self.generate {
+            seeds.add_generated(count, self.seed)?;
         }
-        run(config, seeds)
+        Ok(seeds)
     }
 }
 
@@ -249,30 +292,24 @@ pub enum StartError {
     /// What says which keys have worlds is not valid.
     #[error(transparent)]
     Worlds(#[from] InvalidWorldKeys),
-    /// The address is not a loopback address, and the service key, or that of a world, is the default, which everybody knows.
+    /// The address is not a loopback address, and the service key, that of a world or the token is the default key, which
+    /// everybody knows.
     #[error(
         "{address} can be reached from other machines, and the default service key is not a secret: choose a service \
-         key, or listen on 127.0.0.1"
+         key, and another sandbox token if that is the same, or listen on 127.0.0.1"
     )]
     KeyRequired {
         /// The address.
         address: SocketAddr,
     },
-    /// The address is not a loopback address, and the token is the default service key, which everybody knows.
-    #[error(
-        "{address} can be reached from other machines, and the default service key is not a secret: choose another \
-         sandbox token"
-    )]
-    TokenRequired {
-        /// The address.
-        address: SocketAddr,
+    /// A limit is too low.
+    #[error("{setting} must be at least {least}")]
+    Limit {
+        /// The method of [`SandboxBuilder`] that sets it.
+        setting: &'static str,
+        /// What it has to be at least.
+        least: usize,
     },
-    /// [`Config::max_head_bytes`] is too small.
-    #[error("the limit for request heads must be at least 8192 bytes")]
-    MaxHeadBytes,
-    /// [`Config::max_connections`] is zero.
-    #[error("at least one connection must be allowed")]
-    MaxConnections,
     /// It cannot speak TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -289,24 +326,22 @@ pub enum StartError {
     System(#[source] io::Error),
 }
 
-fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
-    let configured = config.tls.as_ref();
-    let configured = configured.map(|tls| tls::configure(tls, config.listen.ip()));
-    let (tls, ca_pem) = configured.transpose()?.unzip();
-    let reached = Reached {
-        is_tls: tls.is_some(),
-        ca_pem: ca_pem.flatten(),
-    };
-    let service = Service::with_seeds(&config, seeds, reached);
+fn run(
+    settings: &SandboxBuilder,
+    service: Service,
+    tls: Option<Arc<ServerConfig>>,
+) -> Result<Sandbox, StartError> {
     let shared = Arc::new(Shared {
         service: service.clone(),
-        log: AccessLog::new(config.log).map_err(StartError::System)?,
-        bodies: Room::new(config.max_buffered_bytes as u64),
+        log: AccessLog::new(settings.log).map_err(StartError::System)?,
+        bodies: Room::new(settings.max_buffered_bytes as u64),
         tls,
-        max_head_bytes: config.max_head_bytes,
-        head_timeout: config.head_timeout,
-        body_timeout: config.body_timeout,
+        max_head_bytes: settings.max_head_bytes,
+        head_timeout: settings.head_timeout,
+        body_timeout: settings.body_timeout,
     });
+    let (listen, most) = (settings.listen, settings.max_connections);
+    let grace = settings.shutdown_timeout;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("dealkit-server")
@@ -316,11 +351,10 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
     let (stop, stopped) = oneshot::channel();
     let (bound, listening) = mpsc::sync_channel(1);
     let serving = async move {
-        let listener = TcpListener::bind(config.listen).await;
+        let listener = TcpListener::bind(listen).await;
         match listener.and_then(|listener| Ok((listener.local_addr()?, listener))) {
             Ok((address, listener)) => {
                 let _ = bound.send(Ok(address));
-                let (most, grace) = (config.max_connections, config.shutdown_timeout);
                 listener::serve(listener, shared, most, grace, stopped).await;
             }
             Err(error) => drop(bound.send(Err(error))),
@@ -333,12 +367,11 @@ fn run(config: Config, seeds: Seeds) -> Result<Sandbox, StartError> {
     // It always says so before it ends.
     let listening = listening.recv().map_err(io::Error::other).flatten();
     let address = listening.map_err(|source| StartError::Listen {
-        address: config.listen,
+        address: listen,
         source,
     })?;
     Ok(Sandbox {
         address,
-        service_key: config.service_key.unwrap_or_default(),
         service,
         stop: Some(stop),
         thread: Some(thread),

@@ -7,9 +7,9 @@ use dealkit::{UnknownFields, wire};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 use crate::{
-    config::Config,
+    config::SandboxBuilder,
     contract::{
-        auth::{self, InvalidServiceKey},
+        auth::{self, InvalidServiceKey, ServiceKey},
         checks::{self, check_content, check_target},
         operations::Input,
         problem::{self, ProblemType, Refusal},
@@ -27,12 +27,11 @@ use crate::{
         reached::Reached,
         reading::READING_HEADER,
         rewrite,
-        world::{Beginning, NoWorld, Settings, World, Worlds},
+        world::{NoWorld, World, Worlds},
     },
     state::{
         agent::CreatedAgent,
-        room::Room,
-        seed::{SeedDeal, SeedError, Seeds},
+        seed::{SeedDeal, SeedError},
     },
 };
 
@@ -127,40 +126,29 @@ impl Form {
 }
 
 impl Service {
-    /// A service with `config`'s key, rules and limits, that holds `deals`.
-    ///
-    /// # Errors
-    /// When a deal is not strict JSON, is not a deal, or has the id of another one.
-    pub fn new(
-        config: &Config,
-        deals: impl IntoIterator<Item = SeedDeal>,
-    ) -> Result<Self, SeedError> {
-        let mut seeds = Seeds::default();
-        seeds.add_all(deals)?;
-        Ok(Self::with_seeds(config, seeds, Reached::default()))
+    pub(crate) fn new(
+        worlds: Worlds,
+        access: Access,
+        reached: Reached,
+        settings: &SandboxBuilder,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            worlds,
+            access,
+            reached,
+            max_head_bytes: settings.max_head_bytes,
+            max_body_bytes: settings.max_body_bytes,
+        }))
     }
 
-    pub(crate) fn with_seeds(config: &Config, seeds: Seeds, reached: Reached) -> Self {
-        let beginning = Beginning {
-            seed: seeds.into_deals(),
-            settings: Settings {
-                readings: config.readings.clone(),
-                strict: config.strict,
-            },
-            max_agents: config.max_agents,
-            rate_limit: config.rate_limit,
-            room: Room::new(config.max_store_bytes),
-            for_faults: Room::new(64 * 1024 * 1024),
-            for_requests: Room::new(512 * 1024 * 1024),
-        };
-        let key = config.service_key.clone().unwrap_or_default();
-        Self(Arc::new(Inner {
-            worlds: Worlds::new(key, config.worlds.clone(), config.max_worlds, beginning),
-            access: config.access(),
-            reached,
-            max_head_bytes: config.max_head_bytes,
-            max_body_bytes: config.max_body_bytes,
-        }))
+    /// The key that requests must carry, unless another one was accepted since.
+    pub(crate) fn service_key(&self) -> &ServiceKey {
+        &self.world().key
+    }
+
+    /// Whether there is a page for people.
+    pub(crate) fn has_page(&self) -> bool {
+        matches!(self.0.access, Access::Open | Access::Token(_))
     }
 
     /// Answers a request whose body has arrived, with all checks except the one for the body's timeout. Faults and the
@@ -170,9 +158,9 @@ impl Service {
     ///
     /// ```
     /// use dealkit::Client;
-    /// use dealkit_server::{Config, SeedDeal, Service};
+    /// use dealkit_server::Sandbox;
     ///
-    /// let service = Service::new(&Config::default(), SeedDeal::samples())?;
+    /// let service = Sandbox::builder().service()?;
     /// let client = Client::builder().base_url("http://localhost:8080").service_key("sandbox-key").build()?;
     /// let response = service.handle(client.deals().retrieve("d_1").into_request()?);
     /// assert_eq!(response.status(), 200);

@@ -94,13 +94,12 @@ pub(crate) fn start_sandbox<'py>(
             builder = builder.reading(reading);
         }
         let tls = match (&settings.paths("tls")?[..], &ca_file) {
-            ([certificate, key], _) => Some(Tls::files(certificate, key)),
-            (_, ca_file) => ca_file.as_ref().map(|file| Tls::self_signed().ca_out(file)),
+            ([certificate, key], _) => Tls::files(certificate, key),
+            (_, Some(file)) => Tls::self_signed().ca_out(file),
+            (_, None) => Tls::default(),
         };
         let client_ca = settings.paths("tls_client_ca")?;
-        if let Some(tls) = tls {
-            builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
-        }
+        builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
         let seed = settings.number("seed", Expected::Count)?;
         if let Some(count) = settings.number("generate", Expected::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());

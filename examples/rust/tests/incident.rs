@@ -10,7 +10,7 @@ use std::{
 };
 
 use dealkit::{AgentProfile, Client, CreateAgent, Outcome};
-use dealkit_server::{Config, Fault, SeedDeal, Service};
+use dealkit_server::{Fault, Sandbox};
 use opentelemetry::{KeyValue, global, trace::TracerProvider as _};
 use opentelemetry_sdk::{
     metrics::{
@@ -131,7 +131,7 @@ async fn each_tells_all_of_it() {
         .build();
     global::set_meter_provider(meters.clone());
 
-    let service = Service::new(&Config::default(), SeedDeal::samples()).unwrap();
+    let service = Sandbox::builder().service().unwrap();
     let client = Client::builder()
         .base_url("http://localhost")
         .service_key("sandbox-key")

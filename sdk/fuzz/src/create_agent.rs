@@ -10,8 +10,8 @@ use crate::sandbox;
 pub fn create_agent(data: &[u8]) {
     thread_local! {
         static SERVICES: [(UnknownFields, Service); 2] = [
-            (UnknownFields::Ignore, sandbox::service(Vec::new(), |_| ())),
-            (UnknownFields::Reject, sandbox::service(Vec::new(), |config| config.strict = true)),
+            (UnknownFields::Ignore, sandbox::service(Vec::new(), |builder| builder)),
+            (UnknownFields::Reject, sandbox::service(Vec::new(), |builder| builder.strict(true))),
         ];
     }
     SERVICES.with(|services| {

@@ -23,7 +23,7 @@ pub fn identifier(data: &[u8]) {
                 .service_key(KEY)
                 .build()
                 .unwrap(),
-            sandbox::service(Vec::new(), |_| ()),
+            sandbox::service(Vec::new(), |builder| builder),
         );
     }
     let id = String::from_utf8_lossy(data);

@@ -13,10 +13,9 @@ const MAX_BODY: usize = 512;
 pub fn request(data: &[u8]) {
     thread_local! {
         static SERVICES: (Service, Service) = (
-            sandbox::service(SeedDeal::samples(), |config| config.max_body_bytes = MAX_BODY),
-            sandbox::service(SeedDeal::samples(), |config| {
-                config.max_body_bytes = MAX_BODY;
-                config.max_agents = 0;
+            sandbox::service(SeedDeal::samples(), |builder| builder.max_body_bytes(MAX_BODY)),
+            sandbox::service(SeedDeal::samples(), |builder| {
+                builder.max_body_bytes(MAX_BODY).max_agents(0)
             }),
         );
     }

@@ -1,7 +1,7 @@
 //! What holds for every response of the server, whatever was asked.
 
 use bytes::Bytes;
-use dealkit_server::{Config, SeedDeal, Service};
+use dealkit_server::{Sandbox, SandboxBuilder, SeedDeal, Service};
 use http::{Request, Response, header};
 use serde_json::{Value, value::RawValue};
 
@@ -9,11 +9,12 @@ use serde_json::{Value, value::RawValue};
 pub(crate) const KEY: &str = "sandbox-key";
 
 /// A service with `deals` and a changed configuration.
-pub(crate) fn service(deals: Vec<SeedDeal>, change: impl FnOnce(&mut Config)) -> Service {
-    let mut config = Config::default();
-    config.max_agents = u64::MAX;
-    change(&mut config);
-    Service::new(&config, deals).unwrap()
+pub(crate) fn service(
+    deals: Vec<SeedDeal>,
+    change: impl FnOnce(SandboxBuilder) -> SandboxBuilder,
+) -> Service {
+    let builder = Sandbox::builder().deals(deals).max_agents(u64::MAX);
+    change(builder).service().unwrap()
 }
 
 /// A request with what every request needs.

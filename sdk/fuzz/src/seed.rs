@@ -3,16 +3,14 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::TcpStream,
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
 use dealkit::Deal;
-use dealkit_server::{
-    Config, Sandbox, SandboxBuilder, SeedDeal, SeedError, Service, ServiceKey, StartError,
-};
+use dealkit_server::{Sandbox, SeedDeal, SeedError, Service, StartError};
 
 use serde_json::value::RawValue;
 
@@ -77,14 +75,10 @@ impl Drop for Temporary {
 
 /// Why the server refuses the file, if it does.
 fn refusal(file: &Temporary) -> Option<SeedError> {
-    // Deals are checked before the address, and no machine has this one (RFC 5737): nothing is started.
-    let mut config = Config::default();
-    config.listen = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 0));
-    config.service_key = Some(ServiceKey::new("a-key-of-its-own").unwrap());
-    match SandboxBuilder::new(config).deals_file(&file.0).start() {
+    match Sandbox::builder().deals_file(&file.0).service() {
         Err(StartError::Seed(error)) => Some(error),
-        Err(StartError::Listen { .. }) | Ok(_) => None,
         Err(other) => panic!("{other}"),
+        Ok(_) => None,
     }
 }
 
@@ -107,10 +101,10 @@ fn documents(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
 }
 
 /// A service with the first `count` documents of a file, if it takes them.
-fn service(documents: &[(String, &[u8])], count: usize) -> Result<Service, SeedError> {
+fn service(documents: &[(String, &[u8])], count: usize) -> Result<Service, StartError> {
     let deals = documents[..count].iter();
     let deals = deals.map(|(_, document)| SeedDeal::from(*document));
-    Service::new(&Config::default(), deals)
+    Sandbox::builder().deals(deals).service()
 }
 
 /// The error names the file, and in it the first document that, after those before it, is refused by itself too.

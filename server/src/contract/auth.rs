@@ -80,16 +80,8 @@ impl fmt::Debug for ServiceKey {
 
 /// Which keys have a world of their own, beside the key of the server: those that are listed, and any that begins with one
 /// of the prefixes. Never shown by `Debug`: they are keys too.
-///
-/// ```
-/// use dealkit_server::WorldKeys;
-///
-/// let keys = WorldKeys::new("nightly, test-*")?;
-/// assert!(["", "*", "two words", "a**"].iter().all(|wrong| WorldKeys::new(wrong).is_err()));
-/// # Ok::<(), dealkit_server::InvalidWorldKeys>(())
-/// ```
 #[derive(Clone, Debug, Default)]
-pub struct WorldKeys(Vec<ServiceKey>);
+pub(crate) struct WorldKeys(Vec<ServiceKey>);
 
 /// The text does not say which keys have worlds. The message does not repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,7 +96,7 @@ impl WorldKeys {
     ///
     /// # Errors
     /// When one of them is empty, longer than 1,000 characters, or contains one that is not visible ASCII.
-    pub fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
+    pub(crate) fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
         let keys = keys.split(',').map(str::trim).map(|text| {
             let stem = text.strip_suffix('*').unwrap_or(text);
             let is_valid = (1..=1_000).contains(&stem.len()) && !stem.contains('*');

@@ -31,10 +31,10 @@ use crate::{
 ///
 /// ```
 /// use dealkit::Client;
-/// use dealkit_server::{Config, Fault, SeedDeal, Service};
+/// use dealkit_server::{Fault, Sandbox};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let service = Service::new(&Config::default(), SeedDeal::samples())?;
+/// let service = Sandbox::builder().service()?;
 /// let client = Client::builder().base_url("http://localhost").service_key("sandbox-key").transport(service.clone()).build()?;
 ///
 /// service.fail_next(Fault::act_then_reset())?; // on a read it does no harm: it is sent again

@@ -59,12 +59,25 @@ struct Identity {
     issuer: Option<String>,
 }
 
-/// How a server at this address speaks TLS, and the issuer's certificate, in PEM, if it was made here.
+/// How a server at this address speaks TLS, if it does, and the issuer's certificate, in PEM, if it was made here.
 pub(crate) fn configure(
     tls: &Tls,
     address: IpAddr,
-) -> Result<(Arc<ServerConfig>, Option<String>), TlsError> {
-    let Identity { chain, key, issuer } = match &tls.files {
+) -> Result<(Option<Arc<ServerConfig>>, Option<String>), TlsError> {
+    let files = match &tls.files[..] {
+        [] if tls.names.is_empty() && tls.ca_out.is_none() && tls.client_ca.is_none() => {
+            return Ok((None, None));
+        }
+        [] => {
+            return Err(TlsError(
+                "names, a file for the issuer and certificates of callers are settings of TLS, which is off: set tls, too"
+                    .to_owned(),
+            ));
+        }
+        [only] if *only == *"self-signed" => None,
+        [certificate, rest @ ..] => Some((certificate, rest.first().unwrap_or(certificate))),
+    };
+    let Identity { chain, key, issuer } = match files {
         None => self_signed(&tls.names, address)?,
         Some((certificate, _)) if !tls.names.is_empty() || tls.ca_out.is_some() => {
             let reason = "has its names and its issuer: more names, and a file for the issuer's certificate, are for one \
@@ -96,7 +109,7 @@ pub(crate) fn configure(
         }
     };
     let config = builder.with_single_cert(chain, key);
-    let mut config = config.map_err(|error| match (error, &tls.files) {
+    let mut config = config.map_err(|error| match (error, files) {
         (Error::InconsistentKeys(InconsistentKeys::KeyMismatch), Some((certificate, key))) => {
             let certificate = certificate.display();
             let reason = format!(
@@ -115,7 +128,7 @@ pub(crate) fn configure(
         let unwritten = |error| TlsError::of(file, format!("cannot be written: {error}"));
         fs::write(file, pem).map_err(unwritten)?;
     }
-    Ok((Arc::new(config), issuer))
+    Ok((Some(Arc::new(config)), issuer))
 }
 
 /// A certificate for this machine, from an issuer that exists for as long as this function runs.

@@ -18,7 +18,10 @@ fn create(service: &Service, body: Bytes) -> Received {
 
 #[test]
 fn agent_vectors() {
-    let services = [service(|_| ()), service(|config| config.strict = true)];
+    let services = [
+        service(|builder| builder),
+        service(|builder| builder.strict(true)),
+    ];
     for case in agent_cases() {
         let response = create(&services[usize::from(case.strict)], case.bytes());
         case.check(&response);
@@ -28,12 +31,11 @@ fn agent_vectors() {
 #[test]
 fn no_response_and_no_debug_output_shows_a_key_or_a_value() {
     let secret = "hunter2-hunter2";
-    let service = service(|config| {
-        config.service_key = Some(dealkit_server::ServiceKey::new(secret).unwrap())
-    });
-    let mut config = dealkit_server::Config::default();
-    config.service_key = Some(dealkit_server::ServiceKey::new(secret).unwrap());
-    assert!(!format!("{service:?} {config:?}").contains("hunter2"));
+    let builder = dealkit_server::Sandbox::builder()
+        .service_key(secret)
+        .admin_token(secret);
+    let service = builder.service().unwrap();
+    assert!(!format!("{service:?} {builder:?}").contains("hunter2"));
     for key in [secret, "wrong-hunter2", ""] {
         let body = r#"{"email": "hunter2", "first_name": 2, "phone": "hunter2", "role": "hunter2", "hunter2": 1}"#;
         let request = Request::post("/v1/agents")
@@ -50,7 +52,7 @@ fn no_response_and_no_debug_output_shows_a_key_or_a_value() {
 
 #[test]
 fn http_2_needs_an_authority_and_no_host() {
-    let service = service(|_| ());
+    let service = service(|builder| builder);
     let response = |uri: &str| {
         let request = Request::get(uri)
             .version(Version::HTTP_2)
@@ -63,7 +65,7 @@ fn http_2_needs_an_authority_and_no_host() {
 
 #[test]
 fn a_request_that_was_not_sent_has_the_host_of_its_uri() {
-    let service = service(|_| ());
+    let service = service(|builder| builder);
     for base_url in [
         "http://localhost:8080",
         "http://localhost",

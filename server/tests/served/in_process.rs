@@ -15,7 +15,7 @@ fn builder(service: &Service) -> ClientBuilder {
 
 #[tokio::test]
 async fn a_client_needs_no_socket() {
-    let service = service(|_| ());
+    let service = service(|builder| builder);
     let client = builder(&service).build().unwrap();
     let agents = client.agents();
     let agent = agents.create_json(Json::parse(AGENT).unwrap()).await;
@@ -40,7 +40,9 @@ async fn a_client_needs_no_socket() {
 #[test]
 fn the_blocking_client_needs_none_either() {
     let client = blocking::Client::builder().base_url("http://localhost");
-    let client = client.service_key(KEY).transport(service(|_| ()));
+    let client = client
+        .service_key(KEY)
+        .transport(service(|builder| builder));
     let deal = client.build().unwrap().deals().retrieve("d_1").send();
     assert_eq!(deal.unwrap().id, "d_1");
 }
@@ -70,7 +72,7 @@ async fn every_fault_is_what_it_is_over_a_socket() {
         (cut(Cut::AfterBytes(5), How::Eof), Interrupted, Succeeded, 1),
         (cut(Cut::AfterBytes(5), How::Stall), Timeout, Succeeded, 1),
     ] {
-        let service = service(|_| ());
+        let service = service(|builder| builder);
         let name = format!("{fault:?}");
         service.fail_next(fault).unwrap();
         // A response is there at once, unless it never comes.
@@ -86,7 +88,7 @@ async fn every_fault_is_what_it_is_over_a_socket() {
         assert_eq!(seen[0].status, error.status(), "{name}");
     }
     // A body that is no longer than the cut arrives whole.
-    let service = service(|_| ());
+    let service = service(|builder| builder);
     service
         .fail_next(cut(Cut::AfterBytes(1 << 20), How::Reset))
         .unwrap();
@@ -97,7 +99,7 @@ async fn every_fault_is_what_it_is_over_a_socket() {
 
 #[tokio::test]
 async fn a_body_in_pieces_is_read() {
-    let service = service(|config| config.readings.push(Reading::Chunked));
+    let service = service(|builder| builder.reading(Reading::Chunked));
     let client = builder(&service).build().unwrap();
     assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
 }

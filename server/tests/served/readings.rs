@@ -10,7 +10,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use dealkit::{Agent, Client, CreateAgent, Deal, Decimal, Error, ErrorKind, Json, UnknownFields};
-use dealkit_server::{Config, Reading, Sandbox, Service};
+use dealkit_server::{Reading, Sandbox};
 use http::{Request, header};
 use serde_json::Value;
 
@@ -349,7 +349,7 @@ fn chunks_have_odd_borders() {
 
 /// The response to a request for the deal `d`, or to one that creates an agent.
 fn response(reading: Reading, deal: &str, agent: Option<&str>) -> Received {
-    let service = Service::new(&Config::default(), [deal.into()]).unwrap();
+    let service = Sandbox::builder().deals([deal]).service().unwrap();
     let request = match agent {
         Some(_) => Request::post("/v1/agents"),
         None => Request::get("/v1/deals/d"),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{AGENT, connect, create_agent, get_deal, post_head, read_response, send};
-use dealkit_server::{Config, Sandbox, SandboxBuilder, ServiceKey, StartError, Wanted};
+use dealkit_server::{Sandbox, ServiceKey, StartError, Wanted};
 
 fn create(sandbox: &Sandbox, first_name: &str) {
     let request = create_agent(&AGENT.replace("Ada", first_name));
@@ -161,7 +161,7 @@ fn wrong_settings_start_nothing_and_show_no_key() {
     let own = Sandbox::builder().listen(everywhere).service_key("own");
     assert!(matches!(
         own.admin_token(ServiceKey::DEFAULT).start(),
-        Err(StartError::TokenRequired { .. })
+        Err(StartError::KeyRequired { .. })
     ));
     assert!(
         Sandbox::builder()
@@ -181,14 +181,20 @@ fn wrong_settings_start_nothing_and_show_no_key() {
             .start()
             .is_ok()
     );
-    let mut config = Config::default();
-    config.max_head_bytes = 100;
-    assert!(matches!(
-        SandboxBuilder::new(config).start(),
-        Err(StartError::MaxHeadBytes)
-    ));
-    assert!(matches!(
-        Sandbox::builder().max_connections(0).start(),
-        Err(StartError::MaxConnections)
-    ));
+    for builder in [
+        Sandbox::builder().max_head_bytes(100),
+        Sandbox::builder().max_connections(0),
+        Sandbox::builder().max_worlds(0),
+    ] {
+        assert!(matches!(builder.start(), Err(StartError::Limit { .. })));
+    }
+    for (keys, valid) in [
+        ("nightly, test-*", true),
+        ("", false),
+        ("*", false),
+        ("two words", false),
+        ("a**", false),
+    ] {
+        assert_eq!(Sandbox::builder().worlds(keys).service().is_ok(), valid);
+    }
 }

@@ -8,7 +8,7 @@ use dealkit::{
     Deal,
     schema::{FieldKind, Model},
 };
-use dealkit_server::{Config, Sandbox, SeedDeal, Service, generate};
+use dealkit_server::{Sandbox, SeedDeal, Service, generate};
 use http::Request;
 use tempfile::NamedTempFile;
 
@@ -131,11 +131,13 @@ fn deals_come_as_text_value_and_deal() {
         serde_json::json!({"id": "b"}).into(),
         deal.into(),
     ];
-    let service = Service::new(&Config::default(), seeds).unwrap();
+    let service = Sandbox::builder().deals(seeds).service().unwrap();
     for id in ["a", "b", "c"] {
         assert!(served(&service, id).is_some(), "{id}");
     }
-    let error = Service::new(&Config::default(), ["{}".into()])
+    let error = Sandbox::builder()
+        .deals(["{}"])
+        .service()
         .unwrap_err()
         .to_string();
     assert_eq!(error, "index 0: /id: a required field is missing");
@@ -151,7 +153,7 @@ fn deals_come_as_text_value_and_deal() {
 fn samples_have_every_field_or_few() {
     let samples = SeedDeal::samples();
     assert_eq!(samples.len(), 3);
-    let service = Service::new(&Config::default(), samples).unwrap();
+    let service = Sandbox::builder().deals(samples).service().unwrap();
     assert_complete(&served(&service, "d_1").unwrap());
     assert!(served(&service, "d_2").is_some() && served(&service, "d_3").is_some());
     let showpiece = String::from_utf8(served(&service, "d_1").unwrap().to_vec()).unwrap();
@@ -187,7 +189,7 @@ fn assert_complete(deal: &[u8]) {
 #[test]
 fn made_up_deals_are_deals() {
     let seeds = (0..500).map(|index| SeedDeal::from(generate::deal(index, 7)));
-    let service = Service::new(&Config::default(), seeds).unwrap();
+    let service = Sandbox::builder().deals(seeds).service().unwrap();
     for index in 0..500 {
         let text = served(&service, &generate::id(index)).unwrap();
         assert_eq!(text, generate::deal(index, 7));

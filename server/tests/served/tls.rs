@@ -282,6 +282,10 @@ fn files_that_cannot_be_used_are_refused() {
     }
     for (tls, told) in [
         (
+            Tls::default().client_ca(&crt),
+            "are settings of TLS, which is off",
+        ),
+        (
             Tls::self_signed().name("two words"),
             "cannot be for \"two words\": expected a host name",
         ),

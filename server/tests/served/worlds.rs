@@ -13,17 +13,14 @@ use dealkit::{
     chrono::{DateTime, Utc},
 };
 use dealkit_server::{
-    AttachError, AttachedSandbox, Config, Fault, Reading, Sandbox, SeedDeal, Service, Wanted,
-    WorldKeys,
+    AttachError, AttachedSandbox, Fault, Reading, Sandbox, SandboxBuilder, Service, Wanted,
 };
 use http::Request;
 use serde_json::{Value, json};
 
-fn service(change: impl FnOnce(&mut Config)) -> Service {
-    let mut config = Config::default();
-    config.worlds = WorldKeys::new("nightly,test-*").unwrap();
-    change(&mut config);
-    Service::new(&config, SeedDeal::samples()).unwrap()
+fn service(change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Service {
+    let builder = Sandbox::builder().worlds("nightly, test-*");
+    change(builder).service().unwrap()
 }
 
 /// What comes of a request with this key, or without one if it is empty.
@@ -65,7 +62,7 @@ fn assert_refused(response: &Received, status: u16, detail: &str) {
 
 #[test]
 fn each_key_has_its_own() {
-    let service = service(|_| {});
+    let service = service(|builder| builder);
     let (one, other) = ("test-1", "nightly");
     for key in [one, other, "sandbox-key"] {
         assert_eq!(create(&service, key), "a_1");
@@ -158,10 +155,7 @@ fn begin(service: &Service) -> Result<String, Box<Received>> {
 
 #[test]
 fn worlds_are_bounded_and_none_is_lost() {
-    let service = service(|config| {
-        config.worlds = WorldKeys::new("nightly, test-*").unwrap();
-        config.max_worlds = 3;
-    });
+    let service = service(|builder| builder.max_worlds(3));
     // Those that are listed come first.
     let keys: Vec<_> = (0..3).map(|_| begin(&service).unwrap()).collect();
     assert_eq!(keys[0], "nightly");
@@ -184,7 +178,7 @@ fn worlds_are_bounded_and_none_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_world_that_nobody_uses_makes_room() {
-    let service = service(|config| config.max_worlds = 2);
+    let service = service(|builder| builder.max_worlds(2));
     create(&service, "test-1");
     create(&service, "test-2");
     tokio::time::advance(Duration::from_secs(3_000)).await;
@@ -198,7 +192,7 @@ async fn a_world_that_nobody_uses_makes_room() {
 
 #[test]
 fn all_worlds_share_the_bytes() {
-    let service = service(|config| config.max_store_bytes = 3 * AGENT.len() as u64);
+    let service = service(|builder| builder.max_store_bytes(3 * AGENT.len() as u64));
     for key in ["test-1", "test-2", "sandbox-key"] {
         create(&service, key);
     }
@@ -212,7 +206,7 @@ fn all_worlds_share_the_bytes() {
 
 #[test]
 fn wrong_keys_and_names_are_refused() {
-    let worlds = service(|_| {});
+    let worlds = service(|builder| builder);
     for key in ["", "wrong", "night", "nightly2", "test-", "test"] {
         let is_prefix = key == "test-";
         let asked = ask(&worlds, key, "GET", "/v1/deals/d_1", "");
@@ -233,7 +227,7 @@ fn wrong_keys_and_names_are_refused() {
     }
 
     // A key that the server has given up is in no other world.
-    let rotated = service(|config| config.worlds = WorldKeys::new("sandbox-*").unwrap());
+    let rotated = service(|builder| builder.worlds("sandbox-*"));
     rotated.accept_keys(["next"]).unwrap();
     let asked = ["sandbox-key", "next", "sandbox-1"]
         .map(|key| ask(&rotated, key, "GET", "/v1/deals/d_1", "").status);
@@ -245,7 +239,7 @@ fn wrong_keys_and_names_are_refused() {
     assert_eq!(create(&rotated, "sandbox-key"), "a_1");
 
     // A server without worlds has one for everybody, whatever key a call of the interface has.
-    let plain = service(|config| config.worlds = WorldKeys::default());
+    let plain = Sandbox::builder().service().unwrap();
     assert_eq!(count(&plain, "wrong", "agents"), 0);
     let deals = |query| {
         ask(

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit_server::{Config, Sandbox, SeedDeal, Service, Tls};
+use dealkit_server::{Sandbox, SandboxBuilder, Service, Tls};
 use http::{HeaderMap, Response};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -33,10 +33,8 @@ pub const AGENT: &str =
     r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
 
 /// A service with the sample deals.
-pub fn service(change: impl FnOnce(&mut Config)) -> Service {
-    let mut config = Config::default();
-    change(&mut config);
-    Service::new(&config, SeedDeal::samples()).unwrap()
+pub fn service(change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Service {
+    change(Sandbox::builder()).service().unwrap()
 }
 
 // ---- responses -------------------------------------------------------------------------------------------
