@@ -44,14 +44,13 @@ pub(crate) async fn read(
 }
 
 async fn read_all(body: &mut Incoming, limit: usize, room: &Room) -> Result<ReadBody, BodyError> {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut bytes = BytesMut::new();
     let mut taken: Option<Taken> = None;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue; // Trailers are ignored.
         };
-        if data.len() > limit - first.len().max(rest.len()) {
+        if data.len() > limit - bytes.len() {
             return Err(BodyError::TooLarge);
         }
         let more = room.take(data.len()).ok_or(BodyError::NoRoom)?;
@@ -59,23 +58,10 @@ async fn read_all(body: &mut Incoming, limit: usize, room: &Room) -> Result<Read
             Some(taken) => taken.merge(more),
             None => taken = Some(more),
         }
-        // Nearly every body arrives in one piece, which is then used as it is.
-        if first.is_empty() && rest.is_empty() {
-            first = data;
-        } else {
-            if rest.is_empty() {
-                rest.extend_from_slice(&std::mem::take(&mut first));
-            }
-            rest.extend_from_slice(&data);
-        }
+        bytes.extend_from_slice(&data);
     }
-    let bytes = if rest.is_empty() {
-        first
-    } else {
-        rest.freeze()
-    };
     Ok(ReadBody {
-        bytes,
+        bytes: bytes.freeze(),
         _taken: taken,
     })
 }

@@ -14,7 +14,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use tokio_rustls::rustls::{
-    Error, InconsistentKeys, RootCertStore, ServerConfig,
+    RootCertStore, ServerConfig,
     crypto::aws_lc_rs,
     pki_types::{
         CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, pem::PemObject as _,
@@ -109,19 +109,15 @@ pub(crate) fn configure(
         }
     };
     let config = builder.with_single_cert(chain, key);
-    let mut config = config.map_err(|error| match (error, files) {
-        (Error::InconsistentKeys(InconsistentKeys::KeyMismatch), Some((certificate, key))) => {
+    let mut config = config.map_err(|error| match files {
+        Some((certificate, key)) => {
             let certificate = certificate.display();
             let reason = format!(
-                "contains a private key that does not belong to the first certificate in {certificate}"
+                "does not belong to the first certificate in {certificate}, or one of them cannot be used: {error}"
             );
             TlsError::of(key, reason)
         }
-        (Error::InvalidCertificate(_), Some((certificate, _))) => {
-            TlsError::of(certificate, NO_CERTIFICATE)
-        }
-        (_, Some((_, key))) => TlsError::of(key, NO_KEY),
-        (error, None) => TlsError::unmade(error),
+        None => TlsError::unmade(error),
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     if let (Some(file), Some(pem)) = (&tls.ca_out, &issuer) {

@@ -1,9 +1,9 @@
 //! A response, rewritten for another reading.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::borrow::Cow;
 
 use bytes::Bytes;
-use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 use dealkit::{
     Problem,
     lexer::Lexer,
@@ -45,7 +45,7 @@ pub(crate) fn response(
     match reading {
         Reading::Ok => *response.status_mut() = StatusCode::OK,
         Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers | Reading::Times => {
-            return response.map(|body| success(body, model, reading));
+            return response.map(|body| rewritten(body, model, reading));
         }
         _ => {}
     }
@@ -84,7 +84,7 @@ fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
             let body = serde_json::json!({"error": {"code": code, "message": reason}});
             (wire::JSON, body.to_string())
         }
-        Reading::Extra => return response.map(problem),
+        Reading::Extra => return response.map(|body| rewritten(body, PROBLEM, reading)),
         _ => return response,
     };
     let mut response = response.map(|_| Bytes::from(body));
@@ -106,42 +106,17 @@ fn refused_with(status: StatusCode, mut response: Response<Bytes>) -> Response<B
     response
 }
 
-/// The body of a success. A body that cannot be read as JSON stays as it is, but the server sends no such success.
-fn success(body: Bytes, model: &Model, reading: Reading) -> Bytes {
+/// The body of a response. One that cannot be read as JSON stays as it is, but the server sends no such body.
+fn rewritten(body: Bytes, model: &Model, reading: Reading) -> Bytes {
     let mut writer = Rewriter {
-        out: String::with_capacity(body.len() * 2),
         reading,
         changed: 0,
     };
     let text = std::str::from_utf8(&body).ok();
     match text.and_then(|text| writer.object(text, model)) {
-        Some(()) => writer.out.into(),
+        Some(written) => written.into(),
         None => body,
     }
-}
-
-/// The body of an error, with undocumented fields in it and in each of its `errors`.
-fn problem(body: Bytes) -> Bytes {
-    let with_extra = |object: &&RawValue| {
-        let object = object.get();
-        let fields = object.strip_suffix('}').unwrap_or(object);
-        format!("{fields},{EXTRA}}}")
-    };
-    let write = || {
-        let mut out = String::from("{");
-        for (name, value) in fields(std::str::from_utf8(&body).ok()?)? {
-            let value = match serde_json::from_str::<Vec<&RawValue>>(value) {
-                Ok(errors) => {
-                    let errors: Vec<String> = errors.iter().map(with_extra).collect();
-                    format!("[{}]", errors.join(","))
-                }
-                Err(_) => value.to_owned(),
-            };
-            out += &format!("{}:{value},", serde_json::to_string(&name).ok()?);
-        }
-        Some(Bytes::from(out + EXTRA + "}"))
-    };
-    write().unwrap_or(body)
 }
 
 /// The fields of an object, in their order.
@@ -156,8 +131,25 @@ fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(fields)
 }
 
+/// What has objects in it, of an error's body.
+const PROBLEM: &Model = &Model {
+    name: "Problem",
+    index: 0,
+    fields: &[Field {
+        name: "errors",
+        wire: "errors",
+        kind: FieldKind::Many(&Model {
+            name: "Violation",
+            index: 0,
+            fields: &[],
+        }),
+        presence: Presence::Optional,
+        is_shown: true,
+        doc: "",
+    }],
+};
+
 struct Rewriter {
-    out: String,
     reading: Reading,
     /// How many values have been changed so far: the forms are used in turn.
     changed: usize,
@@ -168,68 +160,43 @@ fn is_optional(field: &Field) -> bool {
 }
 
 impl Rewriter {
-    fn object(&mut self, text: &str, model: &Model) -> Option<()> {
+    fn object(&mut self, text: &str, model: &Model) -> Option<String> {
         let fields = fields(text)?;
-        self.out.push('{');
-        let begin = self.out.len();
+        let mut written = Vec::new();
         for (name, value) in &fields {
             let field = model.fields.iter().find(|field| field.wire == name);
             if self.reading == Reading::Sparse && field.is_some_and(is_optional) {
                 continue;
             }
-            self.name(name, begin)?;
-            match field {
-                Some(field) => self.value(value, field)?,
-                None => self.out.push_str(value),
-            }
+            let value = match field {
+                Some(field) => Cow::Owned(self.value(value, field)?),
+                None => Cow::Borrowed(*value),
+            };
+            written.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
         }
         if self.reading == Reading::Nulls {
-            let there: HashSet<&str> = fields.iter().map(|(name, _)| &**name).collect();
-            for field in model
-                .fields
-                .iter()
-                .filter(|field| !there.contains(field.wire))
-            {
-                self.name(field.wire, begin)?;
-                self.out.push_str("null");
-            }
+            let is_missing = |field: &&Field| fields.iter().all(|(name, _)| name != field.wire);
+            let missing = model.fields.iter().filter(is_missing);
+            written.extend(missing.map(|field| format!("\"{}\":null", field.wire)));
         }
         if self.reading == Reading::Extra {
-            self.comma(begin);
-            self.out.push_str(EXTRA);
+            written.push(EXTRA.to_owned());
         }
-        self.out.push('}');
-        Some(())
+        Some(format!("{{{}}}", written.join(",")))
     }
 
-    /// The comma before a field or an item, unless it is the first of what begins at `begin`.
-    fn comma(&mut self, begin: usize) {
-        if self.out.len() > begin {
-            self.out.push(',');
-        }
-    }
-
-    fn name(&mut self, name: &str, begin: usize) -> Option<()> {
-        self.comma(begin);
-        self.out.push_str(&serde_json::to_string(name).ok()?);
-        self.out.push(':');
-        Some(())
-    }
-
-    fn value(&mut self, text: &str, field: &Field) -> Option<()> {
+    fn value(&mut self, text: &str, field: &Field) -> Option<String> {
         let turn = self.changed;
         let changed = match (&field.kind, self.reading) {
             _ if text == "null" => None,
             (FieldKind::One(model), _) => return self.object(text, model),
             (FieldKind::Many(model), _) => {
-                self.out.push('[');
-                let begin = self.out.len();
-                for item in serde_json::from_str::<Vec<&RawValue>>(text).ok()? {
-                    self.comma(begin);
-                    self.object(item.get(), model)?;
-                }
-                self.out.push(']');
-                return Some(());
+                let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+                let items = items.iter().map(|item| self.object(item.get(), model));
+                return Some(format!(
+                    "[{}]",
+                    items.collect::<Option<Vec<_>>>()?.join(",")
+                ));
             }
             (_, Reading::Nulls) if is_optional(field) => Some("null".to_owned()),
             (FieldKind::OpenSet(_), Reading::Extra) => Some(UNDOCUMENTED.to_owned()),
@@ -242,8 +209,7 @@ impl Rewriter {
             _ => None,
         };
         self.changed += usize::from(changed.is_some());
-        self.out.push_str(changed.as_deref().unwrap_or(text));
-        Some(())
+        Some(changed.unwrap_or_else(|| text.to_owned()))
     }
 }
 
@@ -288,24 +254,17 @@ fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
     let needed = nanoseconds.trim_end_matches('0').len();
     let fraction = nanoseconds.get(..digits.max(needed)).unwrap_or_default();
     let point = if fraction.is_empty() { "" } else { "." };
-    let minutes = match turn % 4 {
-        0 => 330,
-        1 => -480,
-        _ => 0,
+    let (minutes, offset) = match turn % 4 {
+        0 => (330, "+05:30"),
+        1 => (-480, "-08:00"),
+        2 => (0, ""),
+        _ => (0, "Z"),
     };
-    let local = FixedOffset::east_opt(minutes * 60)
-        .map(|offset| moment.with_timezone(&offset))
-        // Not into a year that a timestamp cannot express.
-        .filter(|local| local.to_rfc3339_opts(SecondsFormat::Secs, false).len() == 25);
-    let seconds = local.map_or(moment.naive_utc(), |local| local.naive_local());
-    let offset = match (turn % 4, local) {
-        (0, Some(_)) => "+05:30",
-        (1, Some(_)) => "-08:00",
-        (2, _) => "",
-        _ => "Z",
-    };
-    format!(
-        "{}{point}{fraction}{offset}",
-        seconds.format("%Y-%m-%dT%H:%M:%S")
-    )
+    let utc = moment.naive_utc();
+    let local = utc.checked_add_signed(TimeDelta::minutes(minutes));
+    // Not into a year that a timestamp cannot express.
+    let local = local.filter(|local| (0..=9_999).contains(&local.year()));
+    let (local, offset) = local.map_or((utc, "Z"), |local| (local, offset));
+    let seconds = local.format("%Y-%m-%dT%H:%M:%S");
+    format!("{seconds}{point}{fraction}{offset}")
 }

@@ -1,7 +1,7 @@
 // The faults that are to happen: a list, and a form that adds one.
 
 import { button, element, plain } from "./element.js";
-import { get, line, parse } from "./json.js";
+import { parse } from "./json.js";
 import { call } from "./sandbox.js";
 
 const [form, list, heading, preset, operation, times, status] = [
@@ -23,29 +23,23 @@ export async function refreshFaults() {
   const text = await call("faults");
   if (text === shown) return;
   shown = text;
-  list.replaceChildren(...get(parse(text), "faults").items.map(([, fault]) => row(fault)));
+  list.replaceChildren(...parse(text).faults.map(row));
 }
 
-function row(fault) {
-  const own = ["id", "matched", "played"];
-  const text = fault.items
-    .map(([key, value]) => [JSON.parse(key), value])
-    .filter(([name]) => !own.includes(name))
-    .map(([name, value]) => (value === "null" ? `${name} without end` : `${name}=${words(value)}`))
+function row({ id, matched, played, ...fault }) {
+  const [number, count] = [id, played].map(JSON.stringify);
+  const words = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  const text = Object.entries(fault)
+    .map(([name, value]) => (value === null ? `${name} without end` : `${name}=${words(value)}`))
     .join("; ");
-  const [id, played] = ["id", "played"].map((name) => get(fault, name));
   const remove = button("Remove", async () => {
-    await change(`faults/${id}`, { method: "DELETE" }, "Removed.");
+    await change(`faults/${number}`, { method: "DELETE" }, "Removed.");
     // The button is gone: the keyboard goes on from here.
     heading.focus();
   }, { "aria-label": `Remove ${text}` });
-  const times = get(fault, "times") ?? (get(fault, "lasts") ? "null" : "1");
-  const counts = element("span", { class: "quiet" }, times === "null" ? `applied ${played} times` : `applied ${played} of ${times}`);
+  const times = "times" in fault ? fault.times : fault.lasts ? null : 1;
+  const counts = element("span", { class: "quiet" }, times === null ? `applied ${count} times` : `applied ${count} of ${words(times)}`);
   return element("li", {}, element("code", {}, plain(text)), counts, remove);
-}
-
-function words(value) {
-  return value.open || !value.startsWith('"') ? line(value) : JSON.parse(value);
 }
 
 async function change(path, options, done) {

@@ -1,4 +1,4 @@
-// JSON as a tree that folds. It is taken apart here and not by JSON.parse: a number keeps every digit that was sent.
+// JSON as a tree that folds, in which a number keeps every digit that was sent.
 
 import { element, plain } from "./element.js";
 
@@ -8,59 +8,30 @@ const MAX_INDENT = 40;
 /** What is no longer than this is written on one line. */
 const MAX_LINE = 72;
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
-
-/** A scalar as its text, an object or array as its brackets and its items: pairs of key and value. */
+/** The value of a JSON text. `JSON.stringify` writes its numbers as they were. */
 export function parse(text) {
-  const tokens = text.match(TOKEN);
-  let at = 0;
-  const value = () => {
-    const open = tokens[at++];
-    if (open !== "{" && open !== "[") return open;
-    const node = { open, close: open === "{" ? "}" : "]", items: [], length: 2 };
-    while (tokens[at] !== node.close) {
-      const key = open === "{" ? tokens[at] : null;
-      at += key === null ? 0 : 2;
-      const item = [key, value()];
-      node.items.push(item);
-      node.length += (key?.length ?? 0) + item[1].length + 4;
-      at += tokens[at] === "," ? 1 : 0;
-    }
-    at += 1;
-    return node;
-  };
-  return value();
+  return JSON.parse(text, (_, value, { source }) => (typeof value === "number" ? JSON.rawJSON(source) : value));
 }
 
-/** The value of a field. */
-export function get(node, name) {
-  return node.items.find(([key]) => key === `"${name}"`)?.[1];
-}
-
-/** The value as one line of text. */
-export function line(node) {
-  if (!node.open) return plain(node);
-  return node.open + node.items.map(([key, value]) => named(key) + line(value)).join(", ") + node.close;
-}
-
-function named(key) {
-  return key === null ? "" : `${plain(key)}: `;
-}
-
-function* lines([key, node], depth, end) {
+function* lines(name, value, depth, end) {
   const indent = "  ".repeat(depth);
-  if (!node.open || node.length <= MAX_LINE || depth > MAX_INDENT) {
-    yield element("div", {}, `${indent}${named(key)}${line(node)}${end}\n`);
+  const text = JSON.stringify(value);
+  if (!/^[{[]/.test(text) || text.length <= MAX_LINE || depth > MAX_INDENT) {
+    yield element("div", {}, plain(`${indent}${name}${text}${end}\n`));
     return;
   }
-  const items = node.items.flatMap((item, index) => [...lines(item, depth + 1, index < node.items.length - 1 ? "," : "")]);
-  yield element("details", { open: true }, element("summary", {}, `${indent}${named(key)}${node.open}\n`), ...items);
-  yield element("div", {}, `${indent}${node.close}${end}\n`);
+  const entries = Object.entries(value);
+  const items = entries.flatMap(([key, item], index) => {
+    const name = text[0] === "{" ? `${JSON.stringify(key)}: ` : "";
+    return [...lines(name, item, depth + 1, index < entries.length - 1 ? "," : "")];
+  });
+  yield element("details", { open: true }, element("summary", {}, plain(`${indent}${name}${text[0]}\n`)), ...items);
+  yield element("div", {}, `${indent}${text.at(-1)}${end}\n`);
 }
 
 /** The tree. Its text is the JSON, indented. */
-export function tree(node) {
-  return element("div", { class: "tree" }, ...lines([null, node], 0, ""));
+export function tree(value) {
+  return element("div", { class: "tree" }, ...lines("", value, 0, ""));
 }
 
 /** A block with names and values, such as headers. */
@@ -76,7 +47,6 @@ export function textBlock(label, text) {
     return block;
   }
   try {
-    JSON.parse(text);
     return element("div", { role: "group", "aria-label": label }, tree(parse(text)));
   } catch {
     block.append(plain(text));

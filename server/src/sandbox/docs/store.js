@@ -1,7 +1,7 @@
 // The deals and the agents that the sandbox holds: lists of trees, and an editor for deals.
 
 import { button, copyButton, element, folded } from "./element.js";
-import { get, parse, tree } from "./json.js";
+import { parse, tree } from "./json.js";
 import { attempt, call } from "./sandbox.js";
 
 const [editor, text, error, find, findId, found, addDeal] = [
@@ -30,11 +30,11 @@ class List {
     if (page === this.#shown) return;
     this.#shown = page;
     const read = parse(page);
-    this.#following = JSON.parse(get(read, "next"));
+    this.#following = read.next;
     this.#first.hidden = this.#after === null;
     this.#next.hidden = this.#following === null;
     const before = this.#rows;
-    const entries = get(read, this.name).items.map(([, entry]) => [JSON.stringify(entry), entry]);
+    const entries = read[this.name].map((entry) => [JSON.stringify(entry), entry]);
     this.#rows = new Map(entries.map(([key, entry]) => [key, before.get(key) ?? element("li", {}, this.describe(entry))]));
     this.#list.replaceChildren(...this.#rows.values());
     this.#status.textContent = entries.length === 0 ? "None." : `${entries.length} shown${this.#following === null ? "" : ", more on the next page"}`;
@@ -49,18 +49,17 @@ class List {
 export const lists = {
   deals: new List("deals", (deal) => dealRow(deal)),
   agents: new List("agents", (created) => {
-    const agent = get(created, "agent");
-    return folded(summary(agent, ["email", "first_name", "last_name"]), () => [tree(created)]);
+    return folded(summary(created.agent, ["email", "first_name", "last_name"]), () => [tree(created)]);
   }),
 };
 
 function summary(entry, names) {
-  const words = names.map((name) => get(entry, name)).filter((value) => value?.startsWith?.('"'));
-  return [element("code", {}, JSON.parse(get(entry, "id"))), element("span", { class: "quiet" }, ` ${words.map(JSON.parse).join(" ")}`)];
+  const words = names.map((name) => entry[name]).filter((value) => typeof value === "string");
+  return [element("code", {}, entry.id), element("span", { class: "quiet" }, ` ${words.join(" ")}`)];
 }
 
 function dealRow(deal) {
-  const id = JSON.parse(get(deal, "id"));
+  const { id } = deal;
   return folded(summary(deal, ["status", "phase"]), () => {
     const shown = tree(deal);
     const remove = async () => {
