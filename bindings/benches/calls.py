@@ -18,6 +18,7 @@ import aiohttp
 import documents
 import httpx
 import models
+import msgspec
 from processes import KEY, fixed_service, memory
 from pyreqwest.client import ClientBuilder, SyncClientBuilder
 from rounds import Bench, Table, Turn, parser, point
@@ -74,15 +75,41 @@ def async_turn(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int,
     return cpu_of_a_call(waves * in_flight, lambda: loop.run_until_complete(all_waves()))
 
 
-def many_turn(client: dealkit.Client, count: int) -> Turn:
+def many_turn(client: dealkit.Client, count: int, in_flight: int = IN_FLIGHT) -> Turn:
     def work() -> None:
         seen = 0
-        for deal in client.deals.retrieve_many((f"d_{n}" for n in range(count)), concurrency=IN_FLIGHT):
+        for deal in client.deals.retrieve_many((f"d_{n}" for n in range(count)), concurrency=in_flight):
             dealkit_deal(deal)
             seen += 1
         assert seen == count
 
     return cpu_of_a_call(count, work)
+
+
+def create_turn(client: dealkit.Client, count: int, in_flight: int) -> Turn:
+    def work() -> None:
+        rows = (documents.AGENT for _ in range(count))
+        assert sum(row.agent is not None for row in client.agents.create_many(rows, concurrency=in_flight)) == count
+
+    return cpu_of_a_call(count, work)
+
+
+def late_turn(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int) -> Turn:
+    """A turn that takes as long as 99 of 100 calls do that are begun together."""
+
+    async def seconds() -> float:
+        await call()
+        return time.perf_counter()
+
+    async def all_seconds() -> list[float]:
+        return await asyncio.gather(*(seconds() for _ in range(in_flight)))
+
+    def run() -> float:
+        start = time.perf_counter()
+        ends = loop.run_until_complete(all_seconds())
+        return sorted(ends)[in_flight * 99 // 100] - start
+
+    return run
 
 
 def measure_sync(bench: Bench, url: str, client: dealkit.Client) -> None:
@@ -124,6 +151,11 @@ def measure_async(bench: Bench, url: str, client: dealkit.Client) -> None:
         async with session.get(DEAL) as response:
             msgspec_deal(response.status, await response.read())
 
+    async def aiohttp_create() -> None:
+        agent = msgspec.json.encode(documents.AGENT)
+        async with session.post("/v1/agents", data=agent, headers={"content-type": "application/json"}) as response:
+            assert response.status == 201 and msgspec.json.decode(await response.read())["id"]
+
     async def with_pyreqwest() -> None:
         response = await of_pyreqwest.get(DEAL[1:]).build().send()
         msgspec_deal(response.status, bytes(await response.bytes()))
@@ -140,9 +172,20 @@ def measure_async(bench: Bench, url: str, client: dealkit.Client) -> None:
     title = f"Python: retrieve_many, and gather of the peers, {IN_FLIGHT} in flight"
     table = Table(f"python retrieve_many HTTP/1.1, {IN_FLIGHT} in flight", title, UNIT)
     bench.compare(table, {"dealkit": many_turn(client, 4 * IN_FLIGHT), **turns(peers, IN_FLIGHT)})
-    for in_flight in [1, 4, 16, 64, 256, 1_024]:
+    for in_flight in [1, 4, 16, 64, 256, 1_024, 4_096]:
         table = point("python asyncio by calls in flight", "calls in flight", in_flight, UNIT)
         bench.compare(table, turns({"dealkit": with_dealkit, **peers}, in_flight), rounds=9)
+    late = {"dealkit": with_dealkit, "aiohttp + msgspec": with_aiohttp}
+    table = Table("python asyncio, the 99th of 100", "Python: the 99th of 100 of 1,024 calls begun together", "ms")
+    bench.compare(table, {name: late_turn(loop, call, 1_024) for name, call in late.items()})
+    for in_flight in [16, 64, 256, 1_024, 4_096]:
+        count = max(1_024, 2 * in_flight)
+        retrieve = many_turn(client, count, in_flight)
+        create = create_turn(client, count, in_flight)
+        for name, ours, call in [("retrieve_many", retrieve, with_aiohttp), ("create_many", create, aiohttp_create)]:
+            table = point(f"python {name} by calls in flight", "calls in flight", in_flight, UNIT)
+            peer = async_turn(loop, call, in_flight, count // in_flight)
+            bench.compare(table, {"dealkit": ours, "aiohttp + msgspec": peer}, rounds=9)
     loop.run_until_complete(session.close())
     loop.close()
 

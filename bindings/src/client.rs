@@ -84,6 +84,7 @@ impl Config {
             )),
             _ => Ok(()),
         }?;
+        let http2: Option<bool> = settings.number("http2", Expected::Bool)?;
         let builder = ClientBuilder::default().base_url(base_url);
         let mut builder = set!(builder,
             key_source: provider.map(|provider| provider.get().0.clone()),
@@ -95,6 +96,7 @@ impl Config {
             retry: retry,
             proxy: settings.text("proxy")?,
             unreadable: settings.unreadable()?,
+            http1_only: http2.map(|http2| !http2),
             max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
             max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
             rate_limit: settings.number("rate_limit", Expected::PerSecond)?,

@@ -107,6 +107,9 @@ def test_clients_that_trust_it(of_class: Any) -> None:
         with pytest.raises(AuthenticationError):
             made(make(sandbox, service_key="wrong"), lambda client: client.deals.retrieve("d_1"))
         assert [request.status for request in sandbox.requests] == [200, 401]
+        for http2, version in [(None, "HTTP/2"), (False, "HTTP/1.1")]:
+            raw = made(make(sandbox, http2=http2), lambda client: client.with_raw_response.deals.retrieve("d_1"))
+            assert raw.http_version == version
     with Sandbox() as plain:
         assert plain.ca_file is None
         assert made(make(plain), lambda client: client.deals.retrieve("d_1")).id == "d_1"

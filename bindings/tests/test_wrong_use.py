@@ -117,6 +117,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (("/dev/null", "/nowhere"), ConfigError, "client_cert /nowhere cannot be read: No such file or directory"),
         (("/dev/null", "/dev/null"), ConfigError, "client_cert /dev/null contains no certificate"),
     ],
+    "http2": [(1, TypeError, "http2 must be a bool, not int")],
     "max_idle_connections": [(-1, ConfigError, WHOLE), ("5", TypeError, f"max_idle_connections {WHOLE}, not str")],
     "max_response_bytes": [(-1, ConfigError, WHOLE), (2.5, TypeError, f"max_response_bytes {WHOLE}, not float")],
     "allow_http": [(1, TypeError, "allow_http must be a bool, not int")],

@@ -25,7 +25,7 @@ use crate::{
     http::{
         base_url,
         connect::{
-            pools::{ConnectionSettings, Pools, Route},
+            pools::{ConnectionSettings, Pools, Route, Versions},
             proxy::Proxy,
             transport::Transport,
         },
@@ -262,8 +262,8 @@ impl<C> Default for ClientBuilder<C> {
             connections: ConnectionSettings {
                 connect_timeout: Duration::from_secs(5),
                 attempt_timeout: Duration::from_secs(30),
-                max_idle: 64,
-                http2_prior_knowledge: false,
+                max_idle: usize::MAX,
+                versions: Versions::Any,
                 route: Route::Direct,
                 #[cfg(feature = "rustls-no-provider")]
                 tls: TlsSettings::default(),
@@ -369,7 +369,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// How many unused connections are kept for the next call. Default: 64.
+    /// The maximum number of unused connections that are kept for the next call; with 0, none is used twice. By default
+    /// there is no maximum: as many are kept as were in use at the same time within the last seconds.
     ///
     /// GET and HEAD reuse a connection for up to 30 s. All other requests do so only within 1 s of the
     /// request before: the service may close an older connection just as the request goes out, and it would
@@ -501,8 +502,23 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
     /// sides agree on HTTP/2 by themselves.
-    pub fn http2_prior_knowledge(mut self, http2: bool) -> Self {
-        self.connections.http2_prior_knowledge = http2;
+    pub fn http2_prior_knowledge(self, http2: bool) -> Self {
+        self.versions(Versions::Http2, http2)
+    }
+
+    /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS with a service that does so. This and
+    /// [`http2_prior_knowledge`](Self::http2_prior_knowledge) replace each other.
+    pub fn http1_only(self, http1: bool) -> Self {
+        self.versions(Versions::Http1, http1)
+    }
+
+    fn versions(mut self, only: Versions, is_set: bool) -> Self {
+        let versions = &mut self.connections.versions;
+        if is_set {
+            *versions = only;
+        } else if *versions == only {
+            *versions = Versions::Any;
+        }
         self
     }
 
@@ -605,7 +621,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// Shares the connections of `with` if this client would make them in the same way.
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the response size limit may
-    /// differ. If the connect timeout, the attempt timeout, the number of idle connections, HTTP/2 without TLS,
+    /// differ. If the connect timeout, the attempt timeout, the number of idle connections, the versions of HTTP,
     /// certificates, the proxy or the transport differ, or if only one of the clients calls a loopback address, this client gets
     /// connections of its own.
     ///

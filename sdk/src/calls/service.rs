@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::timeout};
 use url::Url;
 
 #[cfg(feature = "ledger")]
@@ -14,6 +14,7 @@ use crate::{
     error::{call::Error, cause::Throttle},
     http::{
         connect::pools::Pools,
+        error::{Sent, TransportCause, TransportError},
         key::Keys,
         response::HttpResponse,
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
@@ -93,7 +94,6 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
         let policy = options.policy(self.retry);
-        let sender = self.pools.of(&runtime).map_err(Error::config)?;
         if !is_safe(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.
@@ -103,10 +103,15 @@ impl Service {
         let Record {
             progress, traffic, ..
         } = record;
-        let (sender, keys) = (&sender, &self.keys);
+        let (connections, keys) = ((&*self.pools, &runtime), &self.keys);
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = traffic.now().saturating_add(left);
+            let Ok(_place) = timeout(left, self.pools.place()).await else {
+                let late = TransportCause::Timeout(total, Sent::Nothing);
+                return Err(Unsuccessful::Refused(TransportError::new(late).into()));
+            };
+            let left = end.saturating_sub(traffic.now());
             let departed = traffic.turn(left).await.map_err(|late| {
                 let by = if late.is_asked {
                     Throttle::Service
@@ -129,7 +134,8 @@ impl Service {
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let outcome = send::attempt(sender, request, &key, deadline, limits, &attempt).await;
+            let outcome =
+                send::attempt(connections, request, &key, deadline, limits, &attempt).await;
             let Err(mut error) = outcome else {
                 return outcome.map_err(Unsuccessful::Failed);
             };

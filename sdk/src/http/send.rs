@@ -4,17 +4,20 @@ use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep, timeout_at},
+};
 use url::Url;
 
 #[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::{cause::ConnectFailure, rustls_errors};
+use crate::http::connect::rustls_errors;
 use crate::http::{
     connect::{
-        cause::ForeignError,
+        cause::{ConnectFailure, ForeignError},
         h2_errors::{is_reset_stream, was_not_taken},
         hyper_errors::{self, was_not_begun},
-        pools::{Pool, Sender},
+        pools::{Lane, Pools, Route},
         progress::Progress,
         transport::{Failure, Transport},
     },
@@ -26,6 +29,10 @@ use crate::http::{
 
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.
 const ERROR_BODY_READ: usize = 1024 * 1024;
+
+/// How often, and for how long, a request that finds no free descriptor waits for one.
+const DESCRIPTOR_WAITS: u32 = 40;
+const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
 /// A request that is ready to be sent, as often as needed.
 #[derive(Clone)]
@@ -81,7 +88,7 @@ pub(crate) struct Limits {
 
 /// Sends the request once. A response that is not a success is an error here.
 pub(crate) async fn attempt(
-    sender: &Sender,
+    (pools, runtime): (&Pools, &Handle),
     request: &HttpRequest,
     key: &Key,
     deadline: Deadline,
@@ -89,22 +96,20 @@ pub(crate) async fn attempt(
     progress: &Progress,
 ) -> Result<HttpResponse, TransportError> {
     let redactor = &key.redactor;
-    let sent = match sender {
-        Sender::Pool(pool) => {
-            let sent = progress.watch(pool.of(&request.method).send(request.to_reqwest(key)));
-            deadline.bound(sent).await.map(|sent| {
-                sent.map_err(|error| {
-                    transport_error(error, request, progress, pool, limits, redactor)
-                })
-            })
-        }
-        Sender::Transport(transport) => {
-            let sent = send_through(transport, request, key, progress);
+    let sent = match pools.transport() {
+        None => {
+            let sent = send_over((pools, runtime), request, key, limits, progress);
             deadline.bound(sent).await
         }
+        Some(transport) => {
+            let sent = send_through(transport, request, key, progress);
+            let sent = deadline.bound(sent).await;
+            sent.map(|sent| sent.map(|incoming| (incoming, None)))
+        }
     };
-    let mut incoming = match sent {
-        Some(Ok(incoming)) => incoming,
+    // The lane is held until the whole response has arrived.
+    let (mut incoming, _lane) = match sent {
+        Some(Ok(sent)) => sent,
         Some(Err(error)) => return Err(error),
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
         None => return Err(deadline.missed(Sent::Perhaps)),
@@ -250,6 +255,37 @@ async fn read_error_body(
     body.freeze()
 }
 
+/// Sends the request over a connection of dealkit's own, and returns the head of its response, and the lane in which the
+/// rest is still on its way.
+async fn send_over(
+    (pools, runtime): (&Pools, &Handle),
+    request: &HttpRequest,
+    key: &Key,
+    limits: Limits,
+    progress: &Progress,
+) -> Result<(reqwest::Response, Option<Arc<Lane>>), TransportError> {
+    let mut waits = 0;
+    loop {
+        let lane = pools.lane(runtime, &request.method).map_err(|why| {
+            let why = ConnectFailure::lasting(why);
+            TransportError::new(TransportCause::Connect(Some(why), None))
+        })?;
+        let sent = lane.http.execute(request.to_reqwest(key));
+        let error = match progress.watch(sent).await {
+            Ok(response) => return Ok((response, Some(lane))),
+            Err(error) => error,
+        };
+        if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
+            return Err(transport_error(
+                error, request, progress, pools, limits, key,
+            ));
+        }
+        waits += 1;
+        pools.close_idle();
+        progress.not_sent_during(sleep(DESCRIPTOR_WAIT)).await;
+    }
+}
+
 /// Sends the request through a transport, and returns the head of its response.
 async fn send_through(
     transport: &Transport,
@@ -274,21 +310,23 @@ fn transport_error(
     error: reqwest::Error,
     request: &HttpRequest,
     progress: &Progress,
-    pool: &Pool,
+    pools: &Pools,
     limits: Limits,
-    redactor: &Redactor,
+    key: &Key,
 ) -> TransportError {
+    let redactor = &key.redactor;
     // The URL contains the identifier, which error texts never show.
     let error = error.without_url();
     // reqwest's own text says only that it was sending a request.
     let cause = ForeignError::of(error.source().unwrap_or(&error), &|text| {
         redactor.mask(text)
     });
-    let failure = hyper_errors::connect_failure(&error, &request.url, pool.has_proxy);
+    let has_proxy = matches!(pools.settings.route, Route::Proxy(_));
+    let failure = hyper_errors::connect_failure(&error, &request.url, has_proxy);
     #[cfg(feature = "rustls-no-provider")]
     let tls = rustls_errors::Circumstances {
         was_asked: progress.was_asked_for_certificate(),
-        has_identity: pool.has_identity,
+        has_identity: pools.settings.tls.identity.is_some(),
         redactor,
     };
     #[cfg(feature = "rustls-no-provider")]

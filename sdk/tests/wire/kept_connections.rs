@@ -59,28 +59,6 @@ async fn creates_use_a_connection_again_within_a_second() {
 }
 
 #[tokio::test]
-async fn over_http2_creates_share_the_connection_of_reads_within_a_second() {
-    for (protocol, age, connections) in [
-        (Http2, TRUSTED, 1),
-        (Http2, TOO_OLD, 2),
-        // Over HTTP/1.1, nobody can tell which of the connections of reads the next request gets.
-        (Http1, TRUSTED, 2),
-    ] {
-        let peer = fine(protocol);
-        let client = peer.client();
-        retrieve(&client).await.unwrap();
-        pass(age).await;
-        create(&client).await.unwrap();
-        drop(client);
-        assert_eq!(
-            peer.finish().await.connections,
-            connections,
-            "{protocol:?} {age:?}"
-        );
-    }
-}
-
-#[tokio::test]
 async fn many_creates_are_few_connections() {
     let peer = fine(Http1);
     let client = peer.client();

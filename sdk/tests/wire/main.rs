@@ -26,6 +26,7 @@ mod kept_connections;
 mod keys;
 mod ledger;
 mod limits;
+mod many_in_flight;
 #[path = "../mock/mod.rs"]
 mod mock;
 mod no_successes;

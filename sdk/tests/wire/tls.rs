@@ -340,16 +340,18 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
 async fn the_two_sides_agree_on_a_protocol() {
     let authority = Authority::new();
     let leaf = authority.issue();
-    for (protocol, offered, agreed) in [
-        (Http2, &["h2", "http/1.1"][..], Some("h2")),
-        (Http2, &["h2"], Some("h2")),
-        (Http1, &["http/1.1"], Some("http/1.1")),
-        (Http1, &["http/1.1", "h2"], Some("http/1.1")),
+    for (protocol, only, offered, agreed) in [
+        (Http2, false, &["h2", "http/1.1"][..], Some("h2")),
+        (Http2, false, &["h2"], Some("h2")),
+        (Http1, true, &["h2", "http/1.1"], Some("http/1.1")),
+        (Http1, false, &["http/1.1"], Some("http/1.1")),
+        (Http1, false, &["http/1.1", "h2"], Some("http/1.1")),
         // A service without ALPN speaks HTTP/1.1.
-        (Http1, &[], None),
+        (Http1, false, &[], None),
     ] {
         let front = Front::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
-        all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
+        let builder = builder(&front.url()).root_certificates(authority.pem());
+        all_succeed(&builder.http1_only(only)).await;
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), agreed);
         }

@@ -77,6 +77,7 @@ class BaseClient:
         proxy: str | None = None,
         ca_file: Path | None = None,
         client_cert: Path | tuple[Path, Path] | None = None,
+        http2: bool | None = None,
         max_idle_connections: int | None = None,
         max_response_bytes: int | None = None,
         allow_http: bool | None = None,
@@ -108,7 +109,9 @@ class BaseClient:
             client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
                 and its private key (PEM, without a password), or the two files ``(certificate, key)``, read again for a
                 new connection.
-            max_idle_connections: How many idle connections are kept for the next call (64).
+            http2: Whether HTTP/2 is spoken over TLS with a service that does so (True).
+            max_idle_connections: The maximum number of idle connections that are kept for the next call (no limit: as many
+                as were in use at the same time within the last seconds).
             max_response_bytes: The largest response body that is read, in bytes (16 MiB).
             allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
                 read the service key.
@@ -177,7 +180,7 @@ class BaseClient:
         """Another client with the options of this one, except for those given here; None is the default.
 
         It takes the same options as the constructor. The two clients share their connections unless an option that
-        concerns connections differs (``proxy``, ``ca_file``, ``client_cert``, ``max_idle_connections``, a ``Timeout``
+        concerns connections differs (``proxy``, ``ca_file``, ``client_cert``, ``http2``, ``max_idle_connections``, a ``Timeout``
         with ``connect`` or ``attempt``, another host), so it is cheap to make:
         ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit`` they
         also share that limit, the pauses that the service asks for, and the retry quota.

@@ -58,6 +58,7 @@ class ClientOptions(TypedDict, total=False):
     proxy: str | None
     ca_file: Path | None
     client_cert: Path | tuple[Path, Path] | None
+    http2: bool | None
     max_idle_connections: int | None
     max_response_bytes: int | None
     allow_http: bool | None

@@ -3,6 +3,8 @@
 
 use std::{error::Error, io};
 
+#[cfg(unix)]
+use rustix::io::Errno;
 use url::Url;
 
 use crate::{
@@ -80,4 +82,19 @@ fn unreachable(error: &(dyn Error + 'static)) -> ConnectFailure {
 /// Whether the connection ended before any part of the request was sent.
 pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
     find(error).is_some_and(hyper::Error::is_canceled)
+}
+
+/// Whether there was no free descriptor for the connection.
+#[cfg_attr(not(unix), allow(unused_variables))]
+pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
+    #[cfg(unix)]
+    return error.is_connect()
+        && find::<io::Error>(error).is_some_and(|error| {
+            matches!(
+                Errno::from_io_error(error),
+                Some(Errno::MFILE | Errno::NFILE)
+            )
+        });
+    #[cfg(not(unix))]
+    false
 }

@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Version};
+use http::Method;
+#[cfg(unix)]
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     runtime::{Handle, Id},
-    sync::watch,
-    time::Instant,
+    sync::{Semaphore, SemaphorePermit, watch},
 };
 
 #[cfg(feature = "rustls-no-provider")]
@@ -34,6 +35,13 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Node keeps its connections for the same time.
 const TRUSTED: Duration = Duration::from_secs(1);
 
+/// How many requests share a [`Lane`].
+///
+/// A service should allow no fewer streams than that on an HTTP/2 connection (RFC 9113, 6.5.2), and those that are widespread
+/// do: HAProxy, Apache and Google's front ends allow 100, nginx and AWS' load balancers 128, Go's server 250. A request beyond
+/// what a service allows would wait unseen in the library, while its time runs and it counts as sent.
+const WIDTH: usize = 100;
+
 /// How long an HTTP/2 connection may be silent before it is sent a ping, and how long the reply to that
 /// may take; less if an attempt may take less than four times this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
@@ -54,10 +62,20 @@ pub(crate) struct ConnectionSettings {
     pub(crate) connect_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) max_idle: usize,
-    pub(crate) http2_prior_knowledge: bool,
+    pub(crate) versions: Versions,
     pub(crate) route: Route,
     #[cfg(feature = "rustls-no-provider")]
     pub(crate) tls: tls::TlsSettings,
+}
+
+/// The versions of HTTP that are spoken.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Versions {
+    /// What the two sides agree on over TLS; HTTP/1.1 without it.
+    Any,
+    Http1,
+    /// From the first byte.
+    Http2,
 }
 
 /// The route to the service.
@@ -75,38 +93,25 @@ pub(crate) enum Route {
 
 /// The connections of a client.
 pub(crate) struct Pools {
-    settings: ConnectionSettings,
+    pub(crate) settings: ConnectionSettings,
     tls: Tls,
-    /// One for each runtime: an idle connection is driven by the runtime that made it, and if that runtime
-    /// stands still, the connection would never respond.
-    pools: Mutex<Vec<(Id, Arc<Pool>)>>,
+    /// Where requests may be in flight: each may need a connection, and so a descriptor.
+    places: Semaphore,
+    lanes: Mutex<Lanes>,
 }
 
-/// What sends the requests of a client on one runtime.
-pub(crate) enum Sender {
-    Pool(Arc<Pool>),
-    Transport(Transport),
-}
+/// Lanes by runtime, and by how long idle connections are kept; the last are those in use.
+///
+/// An idle connection is driven by the runtime that made it, and if that runtime stands still, the connection would never
+/// respond. A request takes the first lane that has room, so that the last ones are needed only while many are in flight.
+type Lanes = Vec<((Id, Duration), Vec<Arc<Lane>>)>;
 
-/// The connections of a client on one runtime.
-pub(crate) struct Pool {
-    /// For GET and HEAD.
-    safe: Connections,
-    /// For requests that may change something: a connection is kept for as long as it is [`TRUSTED`].
-    other: Connections,
-    /// Whether the client has a certificate of its own.
-    #[cfg(feature = "rustls-no-provider")]
-    pub(crate) has_identity: bool,
-    pub(crate) has_proxy: bool,
-}
-
-/// Connections that are kept for the same time.
-pub(crate) struct Connections {
-    http: reqwest::Client,
+/// The connections of at most [`WIDTH`] requests in flight, each of which holds on to the lane: over HTTP/1.1 as many
+/// as that, over HTTP/2 only one.
+pub(crate) struct Lane {
+    pub(crate) http: reqwest::Client,
     /// Ends, when dropped, the making of connections that no request waits for.
     _in_use: watch::Sender<()>,
-    /// When a response last came over HTTP/2, where one connection carries all requests.
-    last_http2: Mutex<Option<Instant>>,
 }
 
 impl Pools {
@@ -122,81 +127,81 @@ impl Pools {
         Ok(Arc::new(Self {
             tls: settings.tls()?,
             settings,
-            pools: Mutex::default(),
+            places: Semaphore::new(most_connections()),
+            lanes: Mutex::default(),
         }))
     }
 
-    /// What sends requests on this runtime.
-    pub(crate) fn of(&self, runtime: &Handle) -> Result<Sender, Words> {
-        if let Route::Transport(transport) = &self.settings.route {
-            return Ok(Sender::Transport(transport.clone()));
-        }
-        let id = runtime.id();
-        let mut pools = lock(&self.pools);
-        if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == id) {
-            return Ok(Sender::Pool(Arc::clone(pool)));
-        }
-        let kept_for = |time| Connections::kept_for(time, &self.settings, &self.tls);
-        let pool = Arc::new(Pool {
-            safe: kept_for(IDLE_TIMEOUT)?,
-            other: kept_for(TRUSTED)?,
-            #[cfg(feature = "rustls-no-provider")]
-            has_identity: self.settings.tls.identity.is_some(),
-            has_proxy: matches!(self.settings.route, Route::Proxy(_)),
-        });
-        if pools.len() == RUNTIMES {
-            pools.remove(0);
-        }
-        pools.push((id, Arc::clone(&pool)));
-        Ok(Sender::Pool(pool))
+    /// Waits until one more request may be in flight, which it is until what this returns is dropped.
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire().await.ok()
     }
-}
 
-impl Pool {
-    /// The connections for a request with this method.
-    pub(crate) fn of(&self, method: &Method) -> &Connections {
-        if is_safe(method) || self.safe.have_responded_over_http2() {
-            &self.safe
+    /// The lane for a request with this method, on this runtime.
+    pub(crate) fn lane(&self, runtime: &Handle, method: &Method) -> Result<Arc<Lane>, Words> {
+        let idle_timeout = if is_safe(method) {
+            IDLE_TIMEOUT
         } else {
-            &self.other
+            TRUSTED
+        };
+        let kind = (runtime.id(), idle_timeout);
+        let mut lanes = lock(&self.lanes);
+        let known = lanes.iter().position(|(of, _)| *of == kind);
+        let mut of_kind = known.map_or_else(Vec::new, |at| lanes.remove(at).1);
+        let lane = self.lane_among(&mut of_kind, idle_timeout);
+        if lanes.len() == 2 * RUNTIMES {
+            lanes.remove(0);
+        }
+        lanes.push((kind, of_kind));
+        lane
+    }
+
+    fn lane_among(
+        &self,
+        lanes: &mut Vec<Arc<Lane>>,
+        idle_timeout: Duration,
+    ) -> Result<Arc<Lane>, Words> {
+        let max_idle = self.settings.max_idle.saturating_sub(lanes.len() * WIDTH);
+        // One of those who hold on to a lane is the client.
+        let found = lanes.iter().find(|lane| Arc::strong_count(lane) <= WIDTH);
+        // If these keep as many connections as may be kept, there is no other.
+        let found = found.or(lanes.last().filter(|_| max_idle == 0));
+        if let Some(lane) = found {
+            return Ok(Arc::clone(lane));
+        }
+        let (layer, in_use) = ConnectorLayer::new();
+        let max_idle = max_idle.min(WIDTH);
+        let http = (self.settings).make(max_idle, idle_timeout, &self.tls, layer)?;
+        let lane = Arc::new(Lane {
+            http,
+            _in_use: in_use,
+        });
+        lanes.push(Arc::clone(&lane));
+        Ok(lane)
+    }
+
+    /// Closes the idle connections, so that there are descriptors for others.
+    pub(crate) fn close_idle(&self) {
+        lock(&self.lanes).clear();
+    }
+
+    pub(crate) fn transport(&self) -> Option<&Transport> {
+        match &self.settings.route {
+            Route::Transport(transport) => Some(transport),
+            _ => None,
         }
     }
 }
 
-impl Connections {
-    fn kept_for(
-        idle_timeout: Duration,
-        settings: &ConnectionSettings,
-        tls: &Tls,
-    ) -> Result<Self, Words> {
-        let (layer, in_use) = ConnectorLayer::new();
-        Ok(Self {
-            http: settings.make(idle_timeout, tls, layer)?,
-            _in_use: in_use,
-            last_http2: Mutex::default(),
-        })
-    }
-
-    /// Sends a request, and returns the head of its response.
-    pub(crate) fn send(
-        &self,
-        request: reqwest::Request,
-    ) -> impl Future<Output = Result<reqwest::Response, reqwest::Error>> {
-        // Called outside the future, because the future would otherwise contain the request.
-        let responded = self.http.execute(request);
-        async move {
-            let response = responded.await?;
-            if response.version() == Version::HTTP_2 {
-                *lock(&self.last_http2) = Some(Instant::now());
-            }
-            Ok(response)
-        }
-    }
-
-    /// Whether the next request goes out on an HTTP/2 connection that is [`TRUSTED`].
-    fn have_responded_over_http2(&self) -> bool {
-        lock(&self.last_http2).is_some_and(|at| at.elapsed() < TRUSTED)
-    }
+/// How many connections a client may use at the same time: three quarters of the descriptors of this process, which has
+/// other uses for the rest.
+fn most_connections() -> usize {
+    #[cfg(unix)]
+    let limit = getrlimit(Resource::Nofile).current;
+    #[cfg(not(unix))]
+    let limit: Option<u64> = None;
+    let most = limit.and_then(|limit| usize::try_from(limit / 4 * 3).ok());
+    most.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -204,14 +209,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ConnectionSettings {
-    /// A pool that keeps idle connections for `idle_timeout`.
+    /// A pool that keeps so many idle connections, for `idle_timeout`.
     #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
     fn make(
         &self,
+        max_idle: usize,
         idle_timeout: Duration,
         tls: &Tls,
         layer: ConnectorLayer,
     ) -> Result<reqwest::Client, Words> {
+        // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
+        // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
+        let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
@@ -220,19 +229,15 @@ impl ConnectionSettings {
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(layer)
             .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(self.max_idle)
-            .pool_idle_timeout(idle_timeout);
-        if self.http2_prior_knowledge {
-            pool = pool.http2_prior_knowledge();
-        }
-        if self.max_idle > 0 {
-            // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
-            // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
-            let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
-            pool = pool
-                .http2_keep_alive_interval(patience)
-                .http2_keep_alive_timeout(patience);
-        }
+            .pool_max_idle_per_host(max_idle)
+            .pool_idle_timeout(idle_timeout)
+            .http2_keep_alive_interval(patience)
+            .http2_keep_alive_timeout(patience);
+        pool = match self.versions {
+            Versions::Any => pool,
+            Versions::Http1 => pool.http1_only(),
+            Versions::Http2 => pool.http2_prior_knowledge(),
+        };
         pool = match &self.route {
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
             Route::Loopback { .. } | Route::Direct | Route::Transport(_) => pool.no_proxy(),
@@ -249,7 +254,13 @@ impl ConnectionSettings {
             self.route,
             Route::Loopback { tls: false } | Route::Transport(_)
         );
-        self.tls.config(!is_unused, self.http2_prior_knowledge)
+        let mut tls = self
+            .tls
+            .config(!is_unused, self.versions == Versions::Http2)?;
+        if self.versions == Versions::Http1 {
+            tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        }
+        Ok(tls)
     }
 
     #[cfg(not(feature = "rustls-no-provider"))]

@@ -1,0 +1,160 @@
+//! Many requests in flight: as many connections as they need, which are kept for the next, and no more than the process may
+//! have.
+
+use std::{
+    fs::File,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dealkit::{Client, RetryPolicy};
+use futures_util::future::join_all;
+use http_body_util::Full;
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{
+    net::TcpListener,
+    sync::Barrier,
+    task::{JoinSet, spawn_blocking},
+    time::sleep,
+};
+
+use crate::peer::{FINE, Http1, Http2, Protocol, ada, builder};
+
+/// A service that counts its connections, and lets a request wait for `before`.
+async fn serve<F>(
+    protocol: Protocol,
+    before: impl Fn() -> F + Clone + Send + Sync + 'static,
+) -> (String, Arc<AtomicUsize>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    tokio::spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((socket, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let before = before.clone();
+            let service = service_fn(move |_: Request<Incoming>| {
+                let wait = before();
+                async move {
+                    wait.await;
+                    Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(FINE))))
+                }
+            });
+            open.spawn(async move {
+                let socket = TokioIo::new(socket);
+                let _ = match protocol {
+                    Http1 => {
+                        http1::Builder::new()
+                            .serve_connection(socket, service)
+                            .await
+                    }
+                    // No fewer are recommended.
+                    Http2 => {
+                        let mut server = http2::Builder::new(TokioExecutor::new());
+                        server.max_concurrent_streams(100);
+                        server.serve_connection(socket, service).await
+                    }
+                };
+            });
+        }
+    });
+    (url, connections)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_finds_a_connection_and_so_does_the_next() {
+    // A create does not use a connection that carried a request more than a second ago, which here may be all of them.
+    for (protocol, creates, rounds, count, connections) in [
+        (Http1, false, 3, 256, 256),
+        (Http1, true, 1, 256, 256),
+        (Http2, false, 3, 250, 3),
+        (Http2, true, 1, 250, 3),
+    ] {
+        // Nobody gets a response before all requests are there.
+        let barrier = Arc::new(Barrier::new(count));
+        let (url, made) = serve(protocol, move || {
+            let barrier = Arc::clone(&barrier);
+            async move {
+                barrier.wait().await;
+            }
+        })
+        .await;
+        let client = builder(&url).http2_prior_knowledge(protocol == Http2);
+        let client = client.build().unwrap();
+        for _ in 0..rounds {
+            join_all((0..count).map(|_| call(&client, creates))).await;
+        }
+        let made = made.load(Ordering::Relaxed);
+        assert_eq!(made, connections, "{protocol:?}, creates: {creates}");
+    }
+}
+
+async fn call(client: &Client, creates: bool) {
+    if creates {
+        client.agents().create(ada()).await.unwrap();
+    } else {
+        client.deals().retrieve("x_1").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_of_idle_connections_is_kept() {
+    let (url, made) = serve(Http1, || sleep(Duration::from_millis(100))).await;
+    let client = builder(&url).max_idle_connections(4).build().unwrap();
+    for _ in 0..2 {
+        join_all((0..150).map(|_| call(&client, false))).await;
+    }
+    assert!(made.load(Ordering::Relaxed) > 290);
+}
+
+/// The variable with the service's URL.
+#[cfg(all(unix, feature = "rustls"))]
+const URL: &str = "DEALKIT_TEST_URL";
+
+#[cfg(all(unix, feature = "rustls"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn descriptors_are_waited_for() {
+    let (url, _) = serve(Http1, || sleep(Duration::from_millis(20))).await;
+    let test = "many_in_flight::more_in_flight_than_descriptors";
+    spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
+        .await
+        .unwrap();
+}
+
+#[cfg(all(unix, feature = "rustls"))]
+#[tokio::test]
+async fn more_in_flight_than_descriptors() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    let Ok(url) = std::env::var(URL) else { return };
+    let limit = Some(64);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit,
+            maximum: limit,
+        },
+    )
+    .unwrap();
+    // The program itself needs more than what the client leaves it.
+    let files: Vec<_> = (0..24).map(|_| File::open("/dev/null").unwrap()).collect();
+    let client = builder(&url).retry(RetryPolicy::never()).build().unwrap();
+    for creates in [false, true, false] {
+        join_all((0..300).map(|_| call(&client, creates))).await;
+    }
+    drop(files);
+}
