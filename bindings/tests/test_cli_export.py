@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -158,6 +158,17 @@ def test_a_field_that_cannot_be_read_costs_that_field_if_asked(tmp_path: Path, p
     assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", None, '{"expiry_date":"31.12.2026"}')
 
 
+@pytest.mark.parametrize("body", ["", " \n", "<html>", "{}"])
+def test_what_is_no_deal_fails_alone(body: str, tmp_path: Path, peer: Any) -> None:
+    (tmp_path / "ids.txt").write_text("d_1\nd_2\n")
+    url = peer(lambda request: answer(200, body if b"d_1" in request else '{"id": "d_2"}')).url
+    for name in ("o.ndjson", "o.parquet"):
+        done = dealkit("deals", "export", "--ids", "ids.txt", "--out", name, url=url, cwd=tmp_path)
+        (failed,) = rows(tmp_path / f"{name}.failed.csv")
+        assert (done.code, failed["id"], failed["kind"], failed["outcome"]) == (1, "d_1", "decode", "succeeded")
+        assert found_in(tmp_path / name) == ["d_2"]
+
+
 def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user is told before anything is retrieved, and told what to type."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -207,6 +218,7 @@ def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
 def test_ids_that_look_like_formulas_go_round(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("=1+1\n-2\n'=3\n")
     command = ["deals", "export", "--ids", "ids.txt", "--out", "d.csv"]
+    sandbox.fail_next(status=409, times=None)
     assert dealkit(*command, url=sandbox.url, cwd=tmp_path).code == 1
     assert [row["id"] for row in rows(tmp_path / "d.csv.failed.csv")] == ["'=1+1", "'-2", "''=3"]
     sandbox.clear_requests()
@@ -223,7 +235,8 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert (done.code, done.told) == (1, "")
     assert done.shown == (
         "2 of 5 deals in d.ndjson\n"
-        "3 could not be retrieved; d.ndjson.failed.csv says why. Once that is fixed, this retrieves them into another "
+        "1 does not exist, says the service, so no other run finds it; d.ndjson.failed.csv has its id\n"
+        "2 could not be retrieved; d.ndjson.failed.csv says why. Once that is fixed, this retrieves them into another "
         "file:\n"
         "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
     )
@@ -236,11 +249,22 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert "500 Internal Server Error: Out of order" in failed[1]["message"]
     assert "nope" not in failed[0]["message"]
 
-    # The command exactly as the message gave it.
+    # The command exactly as the message gave it. It asks only for what may still come.
     again = done.shown.splitlines()[-1].split()[1:]
+    sandbox.clear_requests()
     done = dealkit(*again, url=sandbox.url, cwd=tmp_path)
-    assert done.shown.startswith("1 of 3 deals in d-2.ndjson\n")
+    assert done.told == "dealkit: 1 id skipped: the service has said that there is no such deal\n"
+    assert done.shown.startswith("1 of 2 deals in d-2.ndjson\n1 could not be retrieved; ")
     assert [deal.id for deal in written(tmp_path / "d-2.ndjson")] == ["g_1"]
+    assert {request.path for request in sandbox.requests} == {"/v1/deals/g_1"}
+
+    # If nothing else is left, there is nothing to run again.
+    (tmp_path / "ids.txt").write_text("g_0\nnope\n")
+    done = dealkit("deals", "export", "--ids", "ids.txt", "--out", "e.csv", "--json", url=sandbox.url, cwd=tmp_path)
+    assert done.code == 1 and "dealkit deals export" not in done.told
+    assert json.loads(done.shown)["counts"] == {"deals": 2, "written": 1, "failed": 1, "missing": 1}
+    done = dealkit("deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path)
+    assert (done.code, done.shown) == (0, "there are no other ids, so nothing was retrieved\n")
 
 
 def test_a_file_that_is_there_is_not_replaced_unless_asked(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
@@ -301,17 +325,18 @@ def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path) -> None:
     assert done.told == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
 
 
-def saved(out: Path) -> int:
-    """How many ids of a stopped export are done, according to what it has on disk."""
-    with closing(sqlite3.connect(f"{out}.part")) as part:
-        return int(part.execute("SELECT count(*) FROM come").fetchone()[0])
+def saved(out: Path) -> tuple[int, int]:
+    """How many groups an export has on disk, and how many of its ids are done with them."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{out}.part?immutable=1", uri=True)) as part:
+        groups, done = part.execute("SELECT count(*), max(until) FROM come").fetchone()
+        return groups, done or 0
+    return 0, 0
 
 
-def wait_until_saved(process: Any, out: Path, size: int) -> None:
-    """Waits until an export has written this much to disk."""
-    part = out.with_name(out.name + ".part")
+def wait_until_saved(process: Any, out: Path) -> None:
+    """Waits until an export writes its second group: the first is whole."""
     deadline = time.monotonic() + 60
-    while not part.exists() or part.stat().st_size < size:
+    while saved(out)[0] < 2:
         assert process.poll() is None and time.monotonic() < deadline, "it does not come as far"
         time.sleep(0.02)
 
@@ -338,7 +363,7 @@ def test_what_was_stopped_goes_on(
     sandbox.fail_next(delay=600, times=None)
     command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
     process = start(*command, url=sandbox.url)
-    wait_until_saved(process, out, 110_000)
+    wait_until_saved(process, out)
     process.send_signal(how)
     done = end(process)
     assert not out.exists() and done.shown == ""
@@ -351,7 +376,7 @@ def test_what_was_stopped_goes_on(
         )
         assert kept and kept[2] == f"{out}.part"
         # One of the ids is not a deal, so it is not among the deals that are kept.
-        assert int(kept[1]) == saved(out) - 1
+        assert int(kept[1]) == saved(out)[1] - 1
         assert done.told.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()
@@ -375,7 +400,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     sandbox.fail_next(delay=1, times=None)
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     process = start(*command, url=sandbox.url)
-    wait_until_saved(process, out, 20_000)
+    wait_until_saved(process, out)
 
     # While it runs, nobody else may write the file.
     assert dealkit(*command, url=sandbox.url).told == f"dealkit: another dealkit process is writing {out}\n"

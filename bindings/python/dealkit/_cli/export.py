@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from dealkit import APIStatusError, AuthenticationError, Client, DealkitError
+from dealkit import APIStatusError, AuthenticationError, DealkitError
 from dealkit._cli.advice import OF_THE_SERVICE, failure_of, in_words
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import STANDARD, is_there, named, refuse_inputs
-from dealkit._cli.formats import writer_of
-from dealkit._cli.ids import exported_ids, read_ids
+from dealkit._cli.formats import format_of
+from dealkit._cli.ids import exported_ids, is_missing, read_ids
 from dealkit._cli.part import Part, failed_of, part_of
 from dealkit._cli.screen import Progress, command_line, counted, painted, safe, say, tell, write_json
 from dealkit._cli.service import address, connect
@@ -30,11 +30,11 @@ class _Stream:
         self._out = options.stdout
         self.done = self.failed = 0
 
-    def add(self, deal: str | None, failure: list[str] | None = None) -> None:
+    def add(self, deal: Any, failure: list[str] | None = None) -> None:
         self.done += 1
-        if deal is not None:
-            write_json(deal, self._out)
-        elif failure is not None:
+        if failure is None:
+            write_json(deal.to_json(), self._out)
+        else:
             self.failed += 1
             tell(f"the deal of id number {self.done:,}: {failure[-1]}")
 
@@ -42,7 +42,7 @@ class _Stream:
 def run(options: Namespace) -> int:
     """Retrieves the deals and writes the file, or resumes where an earlier run stopped."""
     out = Path(options.out)
-    write = writer_of(out)
+    form = format_of(out, options.on_unreadable)
     if options.out == STANDARD and options.json:
         raise Failed("--out - and --json both write to standard output; leave out one of them")
     if options.out != STANDARD:
@@ -55,25 +55,27 @@ def run(options: Namespace) -> int:
         say("there are no other ids, so nothing was retrieved")
         return DONE
     with connect(options) as client:
+        deals = client.with_raw_response.deals if form.is_raw else client.deals
         if options.out == STANDARD:
             stream = _Stream(options)
-            _retrieve(client, ids, stream, options.concurrency)
+            _retrieve(deals, ids, stream, options.concurrency)
             return INCOMPLETE if stream.failed else DONE
-        with Part(out, ids, address(options), restart=options.restart, overwrite=options.overwrite) as part:
+        part = Part(out, form, ids, address(options), restart=options.restart, overwrite=options.overwrite)
+        with closing(part):
             if part.done:
                 failed = f", of which {part.failed:,} could not be retrieved" if part.failed else ""
                 so_far = f"{part.done:,} of {counted(len(ids), 'deal')} are done{failed}"
                 tell(f"resuming where the last run stopped: {so_far}")
             try:
-                _retrieve(client, ids, part, options.concurrency)
-                part.complete(write)
+                _retrieve(deals, ids, part, options.concurrency)
+                failures = part.complete()
             except KeyboardInterrupt as interrupt:
                 raise Failed("stopped" + _left(part, options), INTERRUPTED) from interrupt
             except (DealkitError, Failed) as error:
                 failure = failure_of(error) if isinstance(error, DealkitError) else error
                 raise Failed(f"{failure}{_left(part, options)}", failure.code) from error
-    options.result["errors"] += part.failures
-    return _sum_up(out, options, len(ids), part.failed)
+    options.result["errors"] += failures
+    return _sum_up(out, options, len(ids), failures)
 
 
 def _ids(options: Namespace) -> list[str]:
@@ -92,7 +94,7 @@ def _ids(options: Namespace) -> list[str]:
     return [*ids]
 
 
-def _retrieve(client: Client, ids: list[str], part: Part | _Stream, concurrency: int) -> None:
+def _retrieve(calls: Any, ids: list[str], part: Part | _Stream, concurrency: int) -> None:
     """Retrieves the deals that have not come yet, in order, so that a single number records the progress."""
     progress = Progress("deal", len(ids), part.done, part.failed)
     # Consecutive failures that no single deal is to blame for. They are recorded once anything else comes.
@@ -108,12 +110,12 @@ def _retrieve(client: Client, ids: list[str], part: Part | _Stream, concurrency:
 
     try:
         left = ids[part.done :]
-        with client.deals.retrieve_many(left, concurrency=concurrency, on_error="return") as deals:
+        with calls.retrieve_many(left, concurrency=concurrency, on_error="return") as deals:
             for deal in deals:
                 if not isinstance(deal, DealkitError):
                     has_service = True
                     add(in_a_row)
-                    part.add(deal.to_json())
+                    part.add(deal)
                     progress.advance()
                 elif isinstance(deal, AuthenticationError):
                     raise deal
@@ -134,30 +136,34 @@ def _retrieve(client: Client, ids: list[str], part: Part | _Stream, concurrency:
         progress.end()
 
 
-def _sum_up(out: Path, options: Namespace, total: int, failed: int) -> int:
-    options.result["counts"] = {"deals": total, "written": total - failed, "failed": failed}
+def _sum_up(out: Path, options: Namespace, total: int, failures: list[dict[str, str]]) -> int:
+    failed, missing = len(failures), sum(is_missing(failure["status"]) for failure in failures)
+    options.result["counts"] = {"deals": total, "written": total - failed, "failed": failed, "missing": missing}
     options.result["files"] = {"deals": str(out), **({"failed": str(failed_of(out))} if failed else {})}
     if not failed:
         say(f"{counted(total, 'deal')} in {named(out)}")
         return DONE
     say(f"{total - failed:,} of {counted(total, 'deal')} in {named(out)}")
-    say(
-        f"{painted(f'{failed:,} could not be retrieved', 'red')}; {named(failed_of(out))} says why. Once that is fixed, this "
-        "retrieves them into another file:"
-    )
-    others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
-    again = next(other for other in others if not other.exists())
-    say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
+    if missing:
+        do, them, their, ids = ("does", "it", "its", "id") if missing == 1 else ("do", "them", "their", "ids")
+        none = painted(f"{missing:,} {do} not exist", "red")
+        say(f"{none}, says the service, so no other run finds {them}; {named(failed_of(out))} has {their} {ids}")
+    if missing < failed:
+        others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
+        again = next(other for other in others if not other.exists())
+        say(
+            f"{painted(f'{failed - missing:,} could not be retrieved', 'red')}; {named(failed_of(out))} says why. Once that "
+            "is fixed, this retrieves them into another file:"
+        )
+        say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
     return INCOMPLETE
 
 
 def _left(part: Part, options: Namespace) -> str:
     """What a stopped export leaves behind, and how to resume it."""
-    with suppress(sqlite3.Error):
+    with suppress(Failed):
         part.save()
-        # An interrupt may have come between a row and its count.
-        part.kept = part.count()
-    done, failed = part.kept
+    done, failed = part.saved, part.failed
     if not done:
         part.discard()
         return ""

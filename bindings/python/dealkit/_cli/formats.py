@@ -6,44 +6,54 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 from types import UnionType
-from typing import IO, Any, get_args, get_origin
+from typing import IO, Any, NamedTuple, get_args, get_origin
 
-from dealkit import Deal, RawJson, fields
+from dealkit import Deal, DecodeError, RawJson, fields
+from dealkit._cli.advice import in_words
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import STANDARD
 from dealkit._cli.tables import csv_line, harmless, header_line
 from dealkit.arrow import deals_to_arrow, schema
 
-# How many deals are in a row group, as in the guide.
-_ROW_GROUP = 10_000
-
-Write = Callable[[IO[bytes], Iterator[tuple[int, bytes]]], dict[int, list[str]]]
-"""Writes a file from deals, each the position of its id and its JSON. Returns why deals cannot be written after all, by
-position: the kind of the failure, the status, the outcome and the text."""
+# How many bytes of columns are in a row group: those of some ten thousand deals.
+_ROW_GROUP = 16 << 20
 
 
-def writer_of(out: Path) -> Write:
-    """What writes the kind of file that the extension of its name asks for. Makes sure that it can be written, before
-    anything is retrieved."""
+class Format(NamedTuple):
+    """How deals are written. They are kept in groups, from which the file is made at the end."""
+
+    kept: Callable[[Any], bytes]
+    """What is kept of a deal as it comes."""
+    group: Callable[[list[bytes]], tuple[bytes, dict[int, list[str]]]]
+    """A group of deals, and why some cannot be written after all, by position: the kind of the failure, the status, the
+    outcome and the text."""
+    join: Callable[[IO[bytes], Iterator[bytes]], None]
+    """Writes the file from its groups."""
+    is_raw: bool = False
+    """Whether deals come as whole responses, in place of models."""
+
+
+def format_of(out: Path, on_unreadable: str | None) -> Format:
+    """The format that the extension of a file's name asks for. Makes sure that it can be written, before anything is
+    retrieved."""
     match out.suffix.lower():
         case ".csv":
-            return _write_csv
+            return _text(_csv_row, header_line(COLUMNS))
         case ".parquet":
-            with_pyarrow()
-            return _write_parquet
+            return _parquet(with_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
-            return _write_lines
+            return _text(_json_line)
     if str(out) == STANDARD:
-        return _write_lines
+        return _text(_json_line)
     raise Failed("--out must end in .ndjson or .csv or .parquet, which selects the format, or be - for standard output")
 
 
 def with_pyarrow() -> Any:
     """The package pyarrow, which is not a dependency of dealkit."""
     try:
+        import pyarrow.ipc
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise Failed(
@@ -53,29 +63,55 @@ def with_pyarrow() -> Any:
     return pyarrow
 
 
-def _write_lines(file: IO[bytes], deals: Iterator[tuple[int, bytes]]) -> dict[int, list[str]]:
-    file.writelines(deal + b"\n" for _, deal in deals)
-    return {}
+def _text(line: Callable[[Deal], bytes], header: bytes = b"") -> Format:
+    """A line for each deal, below a header."""
+
+    def join(file: IO[bytes], groups: Iterator[bytes]) -> None:
+        file.write(header)
+        file.writelines(groups)
+
+    return Format(line, lambda lines: (b"".join(lines), {}), join)
 
 
-def _write_parquet(file: IO[bytes], deals: Iterator[tuple[int, bytes]]) -> dict[int, list[str]]:
-    pyarrow = with_pyarrow()
-    unfit: dict[int, list[str]] = {}
-    positions: list[int] = []
+def _json_line(deal: Deal) -> bytes:
+    return deal.to_json().encode() + b"\n"
 
-    def group() -> Iterator[bytes]:
-        for at, deal in islice(deals, _ROW_GROUP):
-            positions.append(at)
-            yield deal
 
-    with pyarrow.parquet.ParquetWriter(file, pyarrow.schema(schema())) as parquet:
-        while len(table := deals_to_arrow(group(), on_error="return", on_unreadable="none")) or positions:
-            parquet.write_table(pyarrow.table(table))
-            for error in pyarrow.table(table.errors).to_pylist():
-                # The service has responded with a deal.
-                unfit[positions[error["index"]]] = [error["kind"], "", "succeeded", error["message"]]
-            positions.clear()
-    return unfit
+def _parquet(pyarrow: Any, on_unreadable: Any) -> Format:
+    """The bodies of responses become columns at once, and Parquet's row groups once there are enough of them."""
+    columns = pyarrow.schema(schema())
+    options = pyarrow.ipc.IpcWriteOptions(compression="lz4")
+
+    def group(deals: list[bytes]) -> tuple[bytes, dict[int, list[str]]]:
+        table = deals_to_arrow(deals, on_error="return", on_unreadable=on_unreadable)
+        errors = {*pyarrow.table(table.errors)["index"].to_pylist()}
+        unfit = {}
+        for at, deal in enumerate(deals):
+            # As a line of a file, an empty one would be none.
+            if at in errors or not deal.strip():
+                try:
+                    Deal.from_json(deal, on_unreadable=on_unreadable)
+                    deals_to_arrow([deal], on_unreadable=on_unreadable)
+                except DecodeError as error:
+                    # The service has responded with a deal.
+                    unfit[at] = [error.kind, "", "succeeded", in_words(error)]
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, columns, options=options) as stream:
+            stream.write_table(pyarrow.table(table))
+        return sink.getvalue().to_pybytes(), unfit
+
+    def join(file: IO[bytes], groups: Iterator[bytes]) -> None:
+        with pyarrow.parquet.ParquetWriter(file, columns) as parquet:
+            tables: list[Any] = []
+            for group in groups:
+                tables.append(pyarrow.ipc.open_stream(group).read_all())
+                if sum(table.nbytes for table in tables) >= _ROW_GROUP:
+                    parquet.write_table(pyarrow.concat_tables(tables))
+                    tables.clear()
+            if tables:
+                parquet.write_table(pyarrow.concat_tables(tables))
+
+    return Format(lambda response: response.body, group, join, is_raw=True)
 
 
 def _paths(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -96,13 +132,9 @@ COLUMNS = {".".join(path): path for path in _paths(Deal)}
 (`listing_contract.address.city`); lists, metadata and undocumented fields are JSON in one cell."""
 
 
-def _write_csv(file: IO[bytes], deals: Iterator[tuple[int, bytes]]) -> dict[int, list[str]]:
-    """Writes a row for each deal. Numbers have all their digits; a missing value is an empty cell."""
-    file.write(header_line(COLUMNS))
-    for _, text in deals:
-        deal = Deal.from_json(text, on_unreadable="none")
-        file.write(csv_line(_cell(deal, path) for path in COLUMNS.values()))
-    return {}
+def _csv_row(deal: Deal) -> bytes:
+    """A row. Numbers have all their digits; a missing value is an empty cell."""
+    return csv_line(_cell(deal, path) for path in COLUMNS.values())
 
 
 def _cell(value: Any, path: tuple[str, ...]) -> str:
@@ -117,13 +149,15 @@ def _cell(value: Any, path: tuple[str, ...]) -> str:
             return f"{value:f}"
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case tuple() | Mapping():
+        case tuple():
+            return f"[{','.join(model.to_json() for model in value)}]" if value else ""
+        case Mapping():
             return _json(value) if value else ""
     return str(value)
 
 
 def _json(value: Any) -> str:
-    """A model, or what it has in its lists, its metadata and its undocumented fields, as JSON."""
+    """What a model has in its metadata and its undocumented fields, as JSON."""
     match value:
         case Mapping():
             return "{" + ",".join(f"{_json(name)}:{_json(one)}" for name, one in value.items()) + "}"
@@ -133,7 +167,4 @@ def _json(value: Any) -> str:
             return str(value)
         case RawJson():
             return value.text
-        case str() | int() | None:
-            return json.dumps(value, ensure_ascii=False)
-    text: str = value.to_json()
-    return text
+    return json.dumps(value, ensure_ascii=False)

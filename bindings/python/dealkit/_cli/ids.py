@@ -8,6 +8,7 @@ from pathlib import Path
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named, read_text
 from dealkit._cli.formats import with_pyarrow
+from dealkit._cli.screen import counted, tell
 from dealkit._cli.tables import as_it_was, letters, listed, read_table
 
 # The names that the column may have, letters only.
@@ -20,15 +21,26 @@ FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
 def read_ids(source: str) -> tuple[list[str], str | None]:
     """The ids in a file with one per line, in the column `id` or `deal_id` of a table, or on standard input; and the
     column."""
-    path = Path(source)
+    path, column = Path(source), None
     if path.suffix.lower() in (".csv", ".tsv"):
-        found, column = _column(path)
+        rows, at, header = _column(path)
+        found, column = [cells[at] for cells in rows], header[at]
+        if header == FAILED_COLUMNS and found:
+            found = [as_it_was(cells[at]) for cells in rows if not is_missing("".join(cells[2:3]))]
+            if missing := len(rows) - len(found):
+                tell(f"{counted(missing, 'id')} skipped: the service has said that there is no such deal")
+            return found, column
     else:
         # Not splitlines(), which splits at characters that an id may hold.
-        found, column = [id for line in read_text(source)[0].split("\n") if (id := line.strip())], None
+        found = [id for line in read_text(source)[0].split("\n") if (id := line.strip())]
     if not found:
         raise Failed(f"there are no ids in {named(source)}")
     return found, column
+
+
+def is_missing(status: str) -> bool:
+    """Whether a deal does not exist: no other run finds it."""
+    return status in ("404", "410")
 
 
 def exported_ids(source: str) -> set[str]:
@@ -48,10 +60,12 @@ def exported_ids(source: str) -> set[str]:
             f"{named(path)} is not a file of an export: --skip-known takes what an export has written"
         ) from None
     # A CSV file of an export has more columns than a list of ids, and its texts are harmless to spreadsheets.
-    return {as_it_was(id) for id in _column(path)[0]}
+    rows, at, _ = _column(path)
+    return {as_it_was(cells[at]) for cells in rows}
 
 
-def _column(path: Path) -> tuple[list[str], str]:
+def _column(path: Path) -> tuple[list[list[str]], int, list[str]]:
+    """The rows of a table that have an id, where in them it is, and the header."""
     table = read_table(path)
     fitting = [at for at, name in enumerate(table.header) if letters(name) in _NAMES]
     if len(fitting) != 1:
@@ -63,5 +77,4 @@ def _column(path: Path) -> tuple[list[str], str]:
         )
         raise Failed(f"{named(path)} must have one column named id or deal_id in its first row; {has}")
     (at,) = fitting
-    ids = [row.cells[at] for row in table.rows if at < len(row.cells) and row.cells[at]]
-    return [as_it_was(id) for id in ids] if table.header == FAILED_COLUMNS else ids, table.header[at]
+    return [row.cells for row in table.rows if at < len(row.cells) and row.cells[at]], at, table.header

@@ -1,5 +1,5 @@
-"""What has come of an export, on disk, so that a stopped run can be resumed: `deals.csv.part`, an SQLite database with a row
-for each id in order, the JSON of its deal or the cells of the list of failures."""
+"""What has come of an export, on disk, so that a stopped run can be resumed: `deals.csv.part`, an SQLite database with the
+deals in order, in groups as the file will have them, and the cells of the list of failures."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
-from dealkit._cli.formats import Write
+from dealkit._cli.formats import Format
 from dealkit._cli.ids import FAILED_COLUMNS
 from dealkit._cli.tables import csv_line, harmless, header_line
 
 # What tells the file from other databases, and its version.
-_APPLICATION = int.from_bytes(b"dea4")
+_APPLICATION = int.from_bytes(b"dea5")
 
-# How often what has come is put on disk, in seconds.
-_SAVED_EVERY = 1.0
+# What has come is put on disk after so many seconds, or as soon as it is so large.
+_SAVED_EVERY, _MOST_BYTES = 1.0, 8 << 20
 
 
 def part_of(out: Path) -> Path:
@@ -36,16 +36,18 @@ def failed_of(out: Path) -> Path:
 
 
 class Part:
-    """The unfinished export of some ids into a file. As a context manager, it is saved at the end, whatever ends it."""
+    """The unfinished export of some ids into a file."""
 
-    def __init__(self, out: Path, ids: list[str], service: str, *, restart: bool, overwrite: bool) -> None:
-        self._out, self._ids, self._path = out, ids, part_of(out)
-        self.done = self.failed = 0
-        """How many ids are done, counted from the first, and how many of them could not be retrieved."""
-        self.failures: list[dict[str, str]] = []
-        """Why deals could not be retrieved, once the files are made."""
-        self.kept = (0, 0)
-        """The same numbers, of what is on disk."""
+    def __init__(
+        self, out: Path, form: Format, ids: list[str], service: str, *, restart: bool, overwrite: bool
+    ) -> None:
+        self._out, self._form, self._ids, self._path = out, form, ids, part_of(out)
+        self.saved = 0
+        """How many ids are done on disk, counted from the first."""
+        # What has come since, by the position of the id: its deal, or why there is none.
+        self._deals: dict[int, bytes] = {}
+        self._failures: dict[int, list[str]] = {}
+        self._size = 0
         job = f"{hashlib.sha256(json.dumps(ids).encode()).hexdigest()} {service}"
         was_there = is_there(self._path) and self._path.stat().st_size > 0
         # SQLite writes this one, too.
@@ -53,7 +55,8 @@ class Part:
         if is_there(failed_of(out)) and not was_there:
             _refuse_earlier(failed_of(out), overwrite=overwrite)
         with self._writing():
-            self._file = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            self._file = sqlite3.connect(self._path, timeout=0)
+            self.close = self._file.close
             self._is_own = not was_there
             try:
                 if not self._take(job, was_there=was_there, restart=restart):
@@ -61,9 +64,9 @@ class Part:
                         f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
                         "one again to continue it, choose another --out, or start over with --restart"
                     )
-                self.save()
+                self._saved_at = time.monotonic()
             except BaseException:
-                self._file.close()
+                self.close()
                 if self._is_own:
                     self._path.unlink()
                 raise
@@ -88,67 +91,76 @@ class Part:
         if was_there and not restart:
             if one("SELECT job FROM job").fetchone() != (job,):
                 return False
-            self.done, self.failed = self.count()
-            return True
-        for table in ("job", "come"):
-            one(f"DROP TABLE IF EXISTS {table}")
-        one(f"PRAGMA application_id = {_APPLICATION}")
-        one("CREATE TABLE come (at INTEGER PRIMARY KEY, deal BLOB, failure TEXT)")
-        one("CREATE TABLE job AS SELECT ? AS job", [job])
+            self.saved = one("SELECT coalesce(max(until), 0) FROM come").fetchone()[0]
+        else:
+            for table in ("job", "come", "failed"):
+                one(f"DROP TABLE IF EXISTS {table}")
+            one(f"PRAGMA application_id = {_APPLICATION}")
+            one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB)")
+            one("CREATE TABLE failed (at INTEGER PRIMARY KEY, cells TEXT)")
+            one("CREATE TABLE job AS SELECT ? AS job", [job])
+        one("COMMIT")
         return True
 
-    def count(self) -> tuple[int, int]:
-        """How many ids have come, and how many of them failed."""
-        done, failed = self._file.execute("SELECT count(*), count(failure) FROM come").fetchone()
-        return done, failed
+    @property
+    def done(self) -> int:
+        """How many ids are done, counted from the first."""
+        # An interrupt may come anywhere, so what has come is counted by what is there.
+        return self.saved + len(self._deals) + len(self._failures)
 
-    def add(self, deal: str | None, failure: list[str] | None = None) -> None:
-        """Adds the deal of the next id, as JSON, or why there is none."""
-        with self._writing():
-            row = (self.done, deal and deal.encode(), failure and json.dumps(failure))
-            self._file.execute("INSERT INTO come VALUES (?, ?, ?)", row)
-            self.done += 1
-            self.failed += failure is not None
-            if time.monotonic() - self._saved_at >= _SAVED_EVERY:
-                self.save()
+    @property
+    def failed(self) -> int:
+        """How many of the ids that are done on disk could not be retrieved."""
+        return int(self._file.execute("SELECT count(*) FROM failed").fetchone()[0])
+
+    def add(self, deal: Any, failure: list[str] | None = None) -> None:
+        """Adds the deal of the next id, or why there is none."""
+        at = self.done
+        if failure is not None:
+            self._failures[at] = failure
+        else:
+            self._deals[at] = kept = self._form.kept(deal)
+            self._size += len(kept)
+        if self._size >= _MOST_BYTES or time.monotonic() - self._saved_at >= _SAVED_EVERY:
+            self.save()
 
     def save(self) -> None:
         """Puts what has come on disk."""
-        # An interrupt may have come between the two.
-        if self._file.in_transaction:
-            self._file.execute("COMMIT")
-        self._file.execute("BEGIN EXCLUSIVE")
+        first, until = self.saved, self.done
+        if first < until:
+            with self._writing(), self._file:
+                at = [*self._deals]
+                deals, unfit = self._form.group([*self._deals.values()])
+                failures = self._failures | {at[n]: [self._ids[at[n]], *why] for n, why in unfit.items()}
+                failed = [(at, json.dumps(cells)) for at, cells in failures.items()]
+                # An interrupt may come when this is on disk, and before that is known here.
+                self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (first, until, deals))
+                self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
+            self.saved, self._deals, self._failures, self._size = until, {}, {}, 0
         self._saved_at = time.monotonic()
-        self.kept = (self.done, self.failed)
 
-    def complete(self, write: Write) -> None:
-        """Makes the files, each as a whole, and removes what they were made from."""
+    def complete(self) -> list[dict[str, str]]:
+        """Makes the files, each as a whole, and removes what they were made from. Returns why deals could not be
+        retrieved."""
+        self.save()
         with self._writing():
-            self.save()
+            cells = self._file.execute("SELECT cells FROM failed ORDER BY at")
+            failures = [dict(zip(FAILED_COLUMNS, json.loads(text), strict=True)) for (text,) in cells]
             with replacing(self._out) as file:
-                deals = self._file.execute("SELECT at, deal FROM come WHERE deal IS NOT NULL ORDER BY at")
-                unfit = write(file, deals)
-                for at, why in unfit.items():
-                    row = (json.dumps([self._ids[at], *why]), at)
-                    self._file.execute("UPDATE come SET deal = NULL, failure = ? WHERE at = ?", row)
-                self.failed += len(unfit)
-                if self.failed:
-                    self._write_failed()
+                deals = self._file.execute("SELECT deals FROM come ORDER BY first")
+                self._form.join(file, (group for (group,) in deals))
+                if failures:
+                    with replacing(failed_of(self._out)) as failed:
+                        failed.write(header_line(FAILED_COLUMNS))
+                        failed.writelines(csv_line(map(harmless, failure.values())) for failure in failures)
                 else:
                     failed_of(self._out).unlink(missing_ok=True)
             self.discard()
-
-    def _write_failed(self) -> None:
-        with replacing(failed_of(self._out)) as file:
-            file.write(header_line(FAILED_COLUMNS))
-            for (cells,) in self._file.execute("SELECT failure FROM come WHERE failure IS NOT NULL ORDER BY at"):
-                why = json.loads(cells)
-                file.write(csv_line(map(harmless, why)))
-                self.failures.append(dict(zip(FAILED_COLUMNS, why, strict=True)))
+        return failures
 
     def discard(self) -> None:
         """Removes the file."""
-        self._file.close()
+        self.close()
         self._path.unlink(missing_ok=True)
 
     @contextmanager
@@ -158,17 +170,6 @@ class Part:
         except (OSError, sqlite3.Error) as error:
             why = getattr(error, "strerror", None) or error
             raise Failed(f"{named(self._out)} cannot be written: {why}", UNWRITABLE) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            self.save()
-        except sqlite3.Error:
-            pass  # It is closed, or what was saved before counts.
-        finally:
-            self._file.close()
 
 
 def _refuse_earlier(failed: Path, *, overwrite: bool) -> None:
