@@ -21,9 +21,9 @@ import socket
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Required, TypeAlias, TypedDict, Unpack
 from uuid import uuid4
 
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
@@ -37,7 +37,7 @@ from dealkit.ledger import path
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["Exported", "Imported", "Map", "export_deals", "import_agents", "main"]
+__all__ = ["Exported", "Imported", "JobOptions", "Map", "export_deals", "import_agents", "main"]
 
 Map: TypeAlias = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 """What an engine does for a job: it calls a function with each of these tasks, on its workers, and returns the results
@@ -65,6 +65,22 @@ _DONE = ("deals", "created", "created_before")
 
 # How many rows one worker tries before the others begin: a 403 may concern a single deal.
 _FIRST = 5
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of a job, all keywords of ``export_deals`` and ``import_agents``."""
+
+    workers: Required[int]
+    """How many processes run tasks at the same time. Each gets the same number of tasks, and an equal share of the rate."""
+    rate_limit: float | None
+    """How many requests all workers together may send in a second."""
+    limiter: Callable[[], object] | None
+    """What a worker calls before each row, and what returns once the row may be sent: a function of yours that takes a
+    token from Redis, for instance. It is pickled. Retries do not call it."""
+    concurrency: int
+    """How many requests a task has in flight, 32 by default."""
+    per_file: int
+    """How many rows a task has at most, 1,000 by default."""
 
 
 class Exported(NamedTuple):
@@ -97,12 +113,7 @@ def export_deals(
     run: Map,
     ids: Iterable[str],
     out: str | os.PathLike[str],
-    *,
-    workers: int,
-    rate_limit: float | None = None,
-    limiter: Callable[[], object] | None = None,
-    concurrency: int = 32,
-    per_file: int = 1_000,
+    **options: Unpack[JobOptions],
 ) -> Exported:
     """Retrieves deals on an engine's workers into Parquet files in ``out/deals``, and the errors of those that could not
     be retrieved into ``out/failed``.
@@ -114,20 +125,17 @@ def export_deals(
         run: What maps a function over tasks on the workers.
         ids: The ids of the deals. Repeated and empty ones are skipped.
         out: A folder that all workers share.
-        workers: How many processes run tasks at the same time. Each gets the same number of tasks, and an equal share
-            of the rate.
-        rate_limit: How many requests all workers together may send in a second.
-        limiter: What a worker calls before each row, and what returns once the row may be sent: a function of yours
-            that takes a token from Redis, for instance. It is pickled. Retries do not call it.
-        concurrency: How many deals a task has in flight.
-        per_file: How many deals a task retrieves at most. If a worker dies, they are retrieved again.
+        **options: See ``JobOptions``. If a worker dies, the deals of its tasks are retrieved again, ``per_file`` of each.
 
     Raises:
         DealkitError: No deal can be retrieved, as one worker has found out with the first five: it has no key, or the
             service cannot be reached or does not accept the key.
     """
-    job = _Export(Path(out), workers, rate_limit, limiter, concurrency, per_file)
-    wanted = _compute.unique(pyarrow.array(ids, pyarrow.string()))
+    job = _Export(Path(out), **options)
+    rest = iter(ids)
+    # A list of them all would take several times the memory.
+    some = iter(lambda: pyarrow.array(islice(rest, 65_536), pyarrow.string()), pyarrow.array([], pyarrow.string()))
+    wanted = _compute.unique(pyarrow.chunked_array(some, pyarrow.string()))
     failed = job.run(run, pyarrow.table({"id": job.left(wanted)}))
     deals = sum(_parquet.read_metadata(file).num_rows for file in job.written(job.done))
     return Exported(deals, failed.num_rows)
@@ -139,11 +147,7 @@ def import_agents(
     out: str | os.PathLike[str],
     *,
     key: str,
-    workers: int,
-    rate_limit: float | None = None,
-    limiter: Callable[[], object] | None = None,
-    concurrency: int = 32,
-    per_file: int = 1_000,
+    **options: Unpack[JobOptions],
 ) -> Imported:
     """Creates an agent for each row of a table on an engine's workers: one, however often tasks are run again or twice at
     the same time, because all of them share a ledger.
@@ -165,20 +169,14 @@ def import_agents(
             are the fields of ``CreateAgentParams``; ``profile`` is a struct. What is null is not sent.
         out: A folder that all workers share.
         key: The field by which the ledger knows a row, such as ``"email"`` or ``"profile.external_id"``.
-        workers: How many processes run tasks at the same time. Each gets the same number of tasks, and an equal share
-            of the rate.
-        rate_limit: How many requests all workers together may send in a second.
-        limiter: What a worker calls before each row, and what returns once the row may be sent: a function of yours
-            that takes a token from Redis, for instance. It is pickled. Retries do not call it.
-        concurrency: How many creates a task has in flight: so many rows are unknown if its worker dies.
-        per_file: How many rows a task has at most.
+        **options: See ``JobOptions``. If a worker dies, ``concurrency`` rows of each of its tasks are unknown.
 
     Raises:
         ValueError: There is no such key, or some rows have none, or one that another row has.
         DealkitError: No agent can be created, as one worker has found out with the first five rows: it has no key or no
             ledger, or the service cannot be reached or does not accept the key.
     """
-    job = _Import(Path(out), workers, rate_limit, limiter, concurrency, per_file)
+    job = _Import(Path(out), **options)
     job.key_name = key
     results = Counter(job.run(run, job.keyed(pyarrow.table(rows)))["result"].to_pylist())
     for file in job.written(job.done):
@@ -231,7 +229,7 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
 
 def _export(run: Map, ids: Path, **options: Any) -> Exported:
     with ids.open(encoding="utf-8", newline="\n") as file:
-        return export_deals(run, [line.strip() for line in file], **options)
+        return export_deals(run, map(str.strip, file), **options)
 
 
 def _import(run: Map, table: Path, **options: Any) -> Imported:
@@ -248,11 +246,12 @@ class _Job:
     def __init__(
         self,
         out: Path,
+        *,
         workers: int,
-        rate_limit: float | None,
-        limiter: Callable[[], object] | None,
-        concurrency: int,
-        per_file: int,
+        rate_limit: float | None = None,
+        limiter: Callable[[], object] | None = None,
+        concurrency: int = 32,
+        per_file: int = 1_000,
     ) -> None:
         check_int("workers", workers, 1)
         check_int("concurrency", concurrency, 1)
@@ -392,7 +391,8 @@ class _Import(_Job):
                 agents.append({"key": key, "agent_id": found[n].agent_id, "result": result})
                 continue
             known = {"kind": error.kind, "status": getattr(error, "status_code", None), "request_id": error.request_id}
-            failed.append({"key": key, "result": _result(error), **known, "message": str(error)})
+            result = "in_flight" if isinstance(error, RecordedError) and error.in_flight else error.outcome
+            failed.append({"key": key, "result": result, **known, "message": str(error)})
         return pyarrow.Table.from_pylist(agents, _AGENTS), pyarrow.Table.from_pylist(failed, _FAILED)
 
     def ledger(self) -> str:
@@ -419,13 +419,6 @@ def _row(cells: dict[str, Any]) -> Any:
     if isinstance(row.get("profile"), dict):
         row["profile"] = {name: cell for name, cell in row["profile"].items() if cell is not None}
     return row
-
-
-def _result(error: DealkitError | None) -> str:
-    """What became of a row that has no agent, or none that is known."""
-    if isinstance(error, RecordedError) and error.in_flight:
-        return "in_flight"
-    return "" if error is None else error.outcome
 
 
 def _for_all(failed: Any) -> str | None:
