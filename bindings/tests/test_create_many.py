@@ -259,7 +259,9 @@ def test_a_401_or_403_stops_it(of_class: Any, refusal: Any, sandbox: Sandbox) ->
             taken += 1
             yield row(number)
 
-    creations = made(of(sandbox, of_class), lambda client: client.agents.create_many(many(), on_error="return"))
+    creations = made(
+        of(sandbox, of_class), lambda client: client.agents.create_many(many(), concurrency=8, on_error="return")
+    )
     # Every row that was taken comes back, and the first that was not sent says why.
     assert [creation.index for creation in creations] == list(range(taken)) and taken <= 24
     kinds = [type(creation.error) for creation in creations]
@@ -362,7 +364,7 @@ def test_awaited(sandbox: Sandbox) -> None:
             assert len(await collect(creations)) <= 4  # What was in flight, and no more.
             raw = await collect(client.with_raw_response.agents.create_many(rows(1)))
             assert raw[0].agent.parse().email == "row0@example.com"
-            creations = client.agents.create_many(row(n) for n in itertools.count())
+            creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=8)
             assert (await anext(creations)).index == 0
             creations.stop()
             assert [creation.index for creation in await collect(creations)] == list(range(1, 8))

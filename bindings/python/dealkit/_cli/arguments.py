@@ -222,6 +222,7 @@ def _add_import(commands: _Commands) -> None:
         help="the CSV file that says what became of each row (default: the table's name with .report.csv; after a dry run, none)",
     )
     _add_reading(imports)
+    # Fewer than by default in a program: when the service fails, people look up every row that was in flight.
     _add_speed(imports, 8, "agents")
 
 

@@ -198,7 +198,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         self,
         rows: Iterable[CreateAgentParams] | Frame,
         *,
-        concurrency: int = 8,
+        concurrency: int = 32,
         ordered: bool = True,
         on_error: Literal["raise", "return"] = "raise",
         progress: Progress = False,
@@ -249,7 +249,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
                 fields. Or a ``DataFrame`` of pandas or polars, whose columns are these fields, and ``profile.tier`` and so on
                 for those of the profile; a cell without a value is left out.
-            concurrency: How many creates are in flight at the same time.
+            concurrency: How many creates are in flight at the same time: so many rows may be unknown after a crash.
             ordered: Whether the results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
                 puts it in the ``Creation`` and goes on, except after a 401 or 403.
