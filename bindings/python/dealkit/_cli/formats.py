@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from types import UnionType
 from typing import IO, Any, NamedTuple, get_args, get_origin
@@ -14,7 +16,7 @@ from dealkit import Deal, DecodeError, RawJson, fields
 from dealkit._cli.advice import in_words
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import STANDARD
-from dealkit._cli.tables import csv_line, harmless, header_line
+from dealkit._cli.tables import harmless, header_line
 from dealkit.arrow import deals_to_arrow, schema
 
 # How many bytes of columns are in a row group: those of some ten thousand deals.
@@ -132,17 +134,29 @@ COLUMNS = {".".join(path): path for path in _paths(Deal)}
 (`listing_contract.address.city`); lists, metadata and undocumented fields are JSON in one cell."""
 
 
+# The columns in a row, by the model that has them.
+_BY_MODEL = [(at, [path[-1] for path in paths]) for at, paths in groupby(COLUMNS.values(), lambda path: path[:-1])]
+
+_QUOTED = re.compile('[,"\r\n]')
+
+
 def _csv_row(deal: Deal) -> bytes:
     """A row. Numbers have all their digits; a missing value is an empty cell."""
-    return csv_line(_cell(deal, path) for path in COLUMNS.values())
+    cells: list[str] = []
+    for path, names in _BY_MODEL:
+        model: Any = deal
+        for name in path:
+            model = model and getattr(model, name)
+        cells += [_cell(getattr(model, name)) if model else "" for name in names]
+    # Python's own writer looks at each character, and takes three times as long for cells of JSON.
+    quoted = ('"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell for cell in cells)
+    return (",".join(quoted) + "\n").encode()
 
 
-def _cell(value: Any, path: tuple[str, ...]) -> str:
-    for name in path:
-        value = getattr(value, name)
-        if value is None:
-            return ""
+def _cell(value: Any) -> str:
     match value:
+        case None:
+            return ""
         case str():
             return harmless(value)
         case Decimal():
