@@ -348,10 +348,12 @@ impl<C: Clone> ClientBuilder<C> {
     /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies
     /// to one client and its clones: another client, or another process, has its own.
     ///
-    /// Even without a limit, a client backs off when the service is overloaded: after a 429, or a 503 with
-    /// `Retry-After`, all its calls wait as long as the service asks, but at most a minute if it was another call that
-    /// was told to wait. They then go on evenly spaced, at 0.7 of the previous rate. They are back at the previous rate
-    /// after 5 s, at 3.4 times that rate after 15 s, and without any limit a minute after the last refusal.
+    /// Even without a limit, a client finds out what the service allows. After a 429, or a 503 with `Retry-After`, all
+    /// its calls wait as long as the service asks, but at most a minute if it was another call that was told to wait.
+    /// They then go on evenly spaced, just below the rate at which the service has accepted calls; after a while the
+    /// client tries more, faster and faster, until the next refusal. If the responses say how much of a quota of at
+    /// most a minute is left (`RateLimit` and `RateLimit-Policy`, as in draft-ietf-httpapi-ratelimit-headers-11), the
+    /// client slows down before it is refused. It never sends less than one request a second.
     ///
     /// ```
     /// use dealkit::Client;

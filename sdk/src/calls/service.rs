@@ -136,10 +136,12 @@ impl Service {
             let attempt = progress.begin_attempt();
             let outcome =
                 send::attempt(connections, request, &key, deadline, limits, &attempt).await;
-            let Err(mut error) = outcome else {
-                return outcome.map_err(Unsuccessful::Failed);
+            let pause = traffic.learn(departed, outcome.as_ref());
+            let mut error = match outcome {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
             };
-            if let Some(pause) = traffic.learn(departed, &error) {
+            if let Some(pause) = pause {
                 record.pausing(pause, &error);
             }
             if error.status() == Some(StatusCode::UNAUTHORIZED) {

@@ -20,37 +20,6 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// and `Retry-After`.
 pub(crate) type Judge = Box<dyn FnMut(Duration) -> (u16, Option<u64>) + Send>;
 
-/// Allows `limit` requests in each second of the clock.
-fn window(limit: usize, phase: Duration) -> Judge {
-    let (mut second, mut used) = (0, 0);
-    Box::new(move |at| {
-        let now = (at + phase).as_secs();
-        if now != second {
-            (second, used) = (now, 0);
-        }
-        used += 1;
-        if used <= limit {
-            (200, None)
-        } else {
-            (429, Some(1))
-        }
-    })
-}
-
-/// Allows `rate` requests a second on average, and up to `burst` at once after a pause.
-fn bucket(rate: f64, burst: f64, retry_after: Option<u64>) -> Judge {
-    let (mut tokens, mut last) = (burst, Duration::ZERO);
-    Box::new(move |at| {
-        tokens = burst.min(tokens + rate * (at - last).as_secs_f64());
-        last = at;
-        if tokens < 1.0 {
-            return (429, retry_after);
-        }
-        tokens -= 1.0;
-        (200, None)
-    })
-}
-
 /// What reached the service: when, and the status it got.
 type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
 
@@ -102,10 +71,6 @@ impl Service {
             .map(|pair| pair[1].0 - pair[0].0)
             .collect()
     }
-
-    fn count(&self, status: u16) -> usize {
-        self.log().iter().filter(|(_, of)| *of == status).count()
-    }
 }
 
 /// Retrieves `count` deals, `concurrency` at a time; returns how many failed.
@@ -116,38 +81,6 @@ async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
         .filter(|item| std::future::ready(item.result.is_err()))
         .count()
         .await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bulk_stays_below_a_limit_that_it_does_not_know() {
-    let millis = Duration::from_millis;
-    let cases: [(&str, u64, usize, Judge); 6] = [
-        ("a window", 0, 64, window(50, millis(0))),
-        ("a window", 100, 64, window(50, millis(600))),
-        ("a bucket", 5, 64, bucket(50.0, 50.0, Some(1))),
-        ("a small bucket", 100, 64, bucket(50.0, 5.0, Some(1))),
-        ("no Retry-After", 5, 64, bucket(50.0, 50.0, None)),
-        // All but 50 of these are refused at first, and that is all there is.
-        ("more in flight", 5, 256, window(50, millis(0))),
-    ];
-    for (name, latency, concurrency, judge) in cases {
-        let service = Service::start(millis(latency), judge).await;
-        let client = service.builder().build().unwrap();
-        let began = Instant::now();
-        let lost = retrieve(&client, 5_000, concurrency).await;
-        let (refused, took) = (service.count(429), began.elapsed());
-        let name =
-            format!("{name}, {latency} ms, {concurrency} at a time: {refused} refused, {took:?}");
-        assert_eq!(lost, 0, "{name}");
-        let most = if concurrency == 64 {
-            100
-        } else {
-            100 + concurrency
-        };
-        assert!(refused <= most, "{name}");
-        // At the limit, it would take 100 s.
-        assert!(took < 160 * SECOND, "{name}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,7 @@ mod no_successes;
 mod on_the_wire;
 mod once;
 mod outcomes;
+mod pace;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;

@@ -271,48 +271,7 @@ async fn every_response_that_is_no_failure_of_the_service_earns_a_retry() {
     }
 }
 
-/// After a refusal: 0.7 of the rate before it, the same rate after 5 s, 3.4 times as much after 15 s. A client with few
-/// calls goes on as if it had had ten a second.
-#[tokio::test(start_paused = true)]
-async fn the_pace_after_a_refusal() {
-    for (calls, rate) in [(200, 100.0), (1, 10.0)] {
-        let mut judgements = vec![(200, None); calls];
-        judgements.extend([(429, Some(2)), (200, None)]);
-        let service = service(&judgements).await;
-        let client = service.builder().build().unwrap();
-        for _ in 0..calls {
-            client.deals().retrieve("d_1").await.unwrap();
-            sleep(Duration::from_millis(10)).await;
-        }
-        assert_eq!(retrieve(&client, RetryPolicy::never()).await.attempts(), 1);
-        let (began, pause) = (Instant::now(), 2 * SECOND);
-        let first = service.log().len();
-        let mut deals = client
-            .deals()
-            .retrieve_many((0..).map(|id| id.to_string()))
-            .stream();
-        while began.elapsed() < 18 * SECOND {
-            deals.next().await.unwrap().result.unwrap();
-        }
-        let log = service.log();
-        let resumed = log[first - 1].0 + pause;
-        for (second, share) in [(0.0, 0.78), (4.5, 1.0), (14.5, 3.4)] {
-            let from = resumed + Duration::from_secs_f64(second);
-            let count = log[first..]
-                .iter()
-                .filter(|(at, _)| (from..from + SECOND).contains(at))
-                .count();
-            let expected: f64 = rate * share;
-            let difference = (count as f64 - expected).abs();
-            assert!(
-                difference <= 1.0 + expected * 0.04,
-                "{calls} calls, {second} s: {count}"
-            );
-        }
-    }
-}
-
-/// However often it is refused, a client goes on, at 0.7 calls a second.
+/// However often it is refused, a client goes on, with a call a second.
 #[tokio::test(start_paused = true)]
 async fn the_slowest_pace() {
     let mut judgements = vec![(429, Some(2)); 20];
@@ -324,7 +283,7 @@ async fn the_slowest_pace() {
         let _ = call.retry(RetryPolicy::never()).await;
     }
     let last = *service.waits(0).last().unwrap();
-    assert!((1.4..1.46).contains(&last.as_secs_f64()), "{last:?}");
+    assert_eq!(last.as_millis() / 10, 100);
 }
 
 #[test]

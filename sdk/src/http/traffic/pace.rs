@@ -1,162 +1,186 @@
-//! How fast a client continues after a service has told it to slow down.
+//! How fast a client may send, as far as the service has let it know.
 
 use std::time::Duration;
+
+use crate::http::traffic::allowance::Allowance;
 
 /// The longest time for which a `Retry-After` delays the calls that did not receive it themselves: one wrong
 /// header must not silence a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A pause that is longer than this than was known is another one to those who read of it.
-const SAME_PAUSE: Duration = Duration::from_secs(1);
+/// Refusals of calls that go out this soon after one without a `Retry-After` tell nothing new: a limit may count
+/// by the second of the clock, and refuse all until that is over.
+const SAME_REFUSAL: Duration = Duration::from_secs(1);
 
-/// When the service tells a client to slow down for the first time, its rate is not held below this, in calls
-/// per second, before [`SLOWED`]: a caller with few calls should not notice.
-const FIRST_RATE: f64 = 10.0;
+/// When a service refuses a call for the first time, the client's rate is not held below this, in calls per second:
+/// a caller with few calls should not notice.
+const FIRST_RATE: f64 = 50.0;
 
-/// The lowest rate, in calls per second, before [`SLOWED`].
+/// The lowest rate, in calls per second.
 const LOWEST_RATE: f64 = 1.0;
 
-/// The fraction of its rate at which the client continues after a pause.
-const SLOWED: f64 = 0.7;
-
-/// How many seconds it takes until the client is back at its rate.
-const RECOVERY: f64 = 5.0;
-
-/// After this long without being told again, the client's rate is unlimited.
-const FORGOTTEN: Duration = Duration::from_secs(60);
-
-/// The pause that a service asks for, and the pace after it.
+/// The rate at which a client sends: what the service says that it allows, or else what it has been seen to accept.
 ///
-/// An overloaded service responds with 429, or with 503 and `Retry-After`. Then all calls of the client wait as
-/// long as it asks, and continue evenly spaced and slower than before: after a pause alone, all of them would go
-/// out at once and be refused again. The rate is a cubic function of time, as in TCP's CUBIC and AWS' adaptive
-/// retries: 0.7 of the last rate at first, back at it after 5 s, hardly faster for a while (1.04 times at 7.5
-/// s), and then soon much faster (3.4 times at 15 s, 39 times at 30 s). So for most of the time a client stays
-/// just below the limit that it has met, whatever the limit is, and still finds out when it is gone.
+/// A service that limits its callers refuses with 429, or with 503 and `Retry-After`. All calls of the client then
+/// wait as long as it asks, and go on evenly spaced, just below the rate at which it accepted calls until then. Close
+/// to that rate the client stays long; then it tries more, faster and faster, until the next refusal. So it stays
+/// near the limit, whatever that is, and still finds out when it is gone: the curve is a cubic function of time, as
+/// in TCP's CUBIC.
+///
+/// What a refusal costs determines how rarely more is tried. Without `Retry-After`, a refusal costs one call; with
+/// it, all calls of a second or longer.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    departures: Meter,
-    slowed: Option<Slowed>,
-    /// How many times the client was slowed down.
-    times: Times,
-}
-
-/// How many times a client had been slowed down when a call went out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Times(u64);
-
-#[derive(Debug)]
-struct Slowed {
+    /// Calls that the service has accepted since `since`.
+    accepted: f64,
+    since: Duration,
+    /// What has been seen, if the service has refused any call.
+    seen: Option<Seen>,
+    /// What the service has said, by its response to the call that went out last.
+    said: Option<Said>,
     /// When the pause is over.
     resumes: Duration,
-    /// The rate that was too high, in calls per second.
-    rate: f64,
+    /// A refusal of a call that departed before this tells nothing new.
+    heard: Duration,
 }
 
-impl Slowed {
-    /// The rate at a given time, in calls per second.
-    fn rate(&self, at: Duration) -> f64 {
-        let since = at.saturating_sub(self.resumes).as_secs_f64();
-        let from_recovery = (since - RECOVERY) / RECOVERY;
-        self.rate * (1.0 + (1.0 - SLOWED) * from_recovery.powi(3))
-    }
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The rate that the service accepts, in calls per second.
+    rate: f64,
+    /// The fraction of it that is left free at first.
+    margin: f64,
+    /// How many seconds later the client is back at the rate.
+    level: f64,
+    /// Whether nothing was accepted between two refusals: then a call a second is enough to see when that changes.
+    is_shut: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    /// In calls per second.
+    rate: f64,
+    departed: Duration,
+    until: Duration,
 }
 
 impl Pace {
-    /// Records that a call goes out.
-    pub(crate) fn departs(&mut self, now: Duration) -> Times {
-        self.departures.count(now);
-        if self.slowed(now).is_none() {
-            self.slowed = None;
+    /// Records that the service has accepted a call.
+    pub(crate) fn accepted(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.since).as_secs_f64();
+        if self.seen.is_none() && passed > 2.0 {
+            // Before the first refusal, only about the last second counts.
+            self.accepted /= passed;
+            self.since = now.saturating_sub(Duration::from_secs(1));
         }
-        self.times
+        self.accepted += 1.0;
+        if let Some(seen) = &mut self.seen {
+            seen.is_shut = false;
+        }
     }
 
-    /// Records that the service has refused a call, and the pause that it asks for, if any. `departed` is what
-    /// [`departs`](Self::departs) returned when the call went out: all refusals of calls that were in flight
-    /// together slow the client down once. Returns how long the pause is, if one begins, or becomes much longer.
+    /// Records what the response to a call that went out at `departed` says is left.
+    pub(crate) fn told(&mut self, now: Duration, allowance: Allowance, departed: Duration) {
+        if self.said.is_none_or(|said| said.departed < departed) {
+            self.said = Some(Said {
+                rate: allowance.rate().max(LOWEST_RATE),
+                departed,
+                until: now.saturating_add(allowance.window),
+            });
+        }
+    }
+
+    /// Records that the service has refused a call that went out at `departed`, and the pause that it asks for, if
+    /// any: all refusals of calls that were in flight together slow the client down once. Returns how long the pause
+    /// is, if one begins.
     pub(crate) fn refused(
         &mut self,
         now: Duration,
         pause: Duration,
-        departed: Times,
+        departed: Duration,
     ) -> Option<Duration> {
-        let before = self.resumes();
-        if departed == self.times {
-            let seen = self.departures.rate(now);
-            let rate = match self.slowed(now) {
-                Some(slowed) => seen.min(slowed.rate(now)).max(LOWEST_RATE),
-                None => seen.max(FIRST_RATE),
-            };
-            self.slowed = Some(Slowed { resumes: now, rate });
-            self.times.0 += 1;
+        let pause = pause.min(LONGEST_PAUSE);
+        let begins = self.resumes <= now && !pause.is_zero();
+        if departed >= self.heard {
+            match &mut self.seen {
+                Some(seen) if self.accepted == 0.0 => seen.is_shut = true,
+                _ => {
+                    self.seen = Some(self.learn(now, pause, departed));
+                    self.accepted = 0.0;
+                    self.since = now;
+                }
+            }
+            self.heard = now.saturating_add(SAME_REFUSAL);
+            self.resumes = self.resumes.max(now);
         }
-        if let Some(slowed) = &mut self.slowed {
-            let pause = pause.min(LONGEST_PAUSE);
-            slowed.resumes = slowed.resumes.max(now.saturating_add(pause));
+        if !pause.is_zero() {
+            self.resumes = self.resumes.max(now.saturating_add(pause));
+            self.heard = self.resumes;
+            self.since = self.resumes;
         }
-        // Calls that were in flight together are refused one after the other, which makes one pause.
-        let known = match before > now {
-            true => before.saturating_add(SAME_PAUSE),
-            false => now,
-        };
-        let resumes = self.resumes();
-        (resumes > known).then(|| resumes.saturating_sub(now))
+        begins.then_some(pause)
     }
 
-    fn slowed(&self, now: Duration) -> Option<&Slowed> {
-        self.slowed
-            .as_ref()
-            .filter(|slowed| now < slowed.resumes.saturating_add(FORGOTTEN))
+    /// What a refusal shows of the rate that the service accepts.
+    fn learn(&self, now: Duration, pause: Duration, departed: Duration) -> Seen {
+        let passed = now.saturating_sub(self.since).as_secs_f64();
+        let Some(seen) = self.seen else {
+            return Seen {
+                rate: (self.accepted / passed.max(1.0)).max(FIRST_RATE),
+                margin: 0.1,
+                level: 1.0,
+                is_shut: false,
+            };
+        };
+        let (tried, said) = (seen.rate(departed, self.resumes), self.said(departed));
+        // Slightly more than was accepted, because that includes the time below the rate.
+        let average = 1.03 * self.accepted / passed;
+        let rate = if said < tried {
+            average.min(tried)
+        } else if tried > 1.5 * seen.rate {
+            // The rate was far too low, and grew too fast for an average to tell.
+            0.7 * tried
+        } else if tried < seen.rate && !pause.is_zero() {
+            // A pause before it was back at the rate, which so was too high.
+            average.clamp(0.5 * tried, 0.9 * tried)
+        } else {
+            average.clamp(0.5 * tried, tried)
+        };
+        Seen {
+            rate: rate.max(LOWEST_RATE),
+            margin: 0.05,
+            level: (30.0 * pause.as_secs_f64()).clamp(3.0, 30.0),
+            is_shut: false,
+        }
     }
 
     /// When the pause is over.
     pub(crate) fn resumes(&self) -> Duration {
-        self.slowed
-            .as_ref()
-            .map_or(Duration::ZERO, |slowed| slowed.resumes)
+        self.resumes
+    }
+
+    /// The rate that the service has said, at a given time, in calls per second.
+    fn said(&self, at: Duration) -> f64 {
+        let said = self.said.filter(|said| at < said.until);
+        said.map_or(f64::INFINITY, |said| said.rate)
     }
 
     /// The interval between two calls, if one goes out at `at`.
     pub(crate) fn interval(&self, at: Duration) -> Duration {
-        self.slowed(at).map_or(Duration::ZERO, |slowed| {
-            Duration::try_from_secs_f64(slowed.rate(at).recip()).unwrap_or_default()
-        })
+        let seen = self
+            .seen
+            .map_or(f64::INFINITY, |seen| seen.rate(at, self.resumes));
+        Duration::try_from_secs_f64(seen.min(self.said(at)).recip()).unwrap_or_default()
     }
 }
 
-/// Counts the events in about the last second.
-#[derive(Debug, Default)]
-struct Meter {
-    second: u64,
-    /// In the current second of the clock, and in the one before.
-    current: u32,
-    before: u32,
-}
-
-impl Meter {
-    fn count(&mut self, now: Duration) {
-        let second = now.as_secs();
-        if second != self.second {
-            self.before = if second == self.second + 1 {
-                self.current
-            } else {
-                0
-            };
-            self.current = 0;
-            self.second = second;
+impl Seen {
+    /// The rate at a given time, in calls per second.
+    fn rate(&self, at: Duration, resumed: Duration) -> f64 {
+        if self.is_shut {
+            return LOWEST_RATE;
         }
-        self.current = self.current.saturating_add(1);
-    }
-
-    /// The number of events in the second that ends now: those of the current second of the clock and, of the
-    /// one before, the fraction that belongs to it.
-    fn rate(&self, now: Duration) -> f64 {
-        let share = 1.0 - f64::from(now.subsec_nanos()) / 1e9;
-        match now.as_secs().saturating_sub(self.second) {
-            0 => f64::from(self.current) + share * f64::from(self.before),
-            1 => share * f64::from(self.current),
-            _ => 0.0,
-        }
+        let since = at.saturating_sub(resumed).as_secs_f64();
+        self.rate * (1.0 + self.margin * ((since - self.level) / self.level).powi(3))
     }
 }

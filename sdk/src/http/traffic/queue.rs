@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use crate::http::traffic::pace::{Pace, Times};
+use crate::http::traffic::pace::Pace;
 
 /// A call may go out this much later than it could have without delaying those behind it: the runtime's timer
 /// counts in milliseconds.
@@ -41,7 +41,8 @@ pub(crate) struct Ticket {
 /// The answer to a call that asks for its turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    Now(Times),
+    /// It goes out now.
+    Now,
     /// The call should ask again at this time, or when it is notified.
     At(Duration),
     TooLate(TooLate),
@@ -67,10 +68,11 @@ impl Queue {
         }
     }
 
-    /// If no call is waiting and none has to, returns the turn; otherwise a place in the queue.
-    pub(crate) fn enter(&mut self, now: Duration) -> Result<Times, Ticket> {
+    /// If no call is waiting and none has to, lets it go; otherwise returns a place in the queue.
+    pub(crate) fn enter(&mut self, now: Duration) -> Result<(), Ticket> {
         if self.waiting.is_empty() && self.earliest() <= now {
-            return Ok(self.depart(now, now));
+            self.depart(now, now);
+            return Ok(());
         }
         let ticket = Ticket {
             number: self.next,
@@ -102,9 +104,9 @@ impl Queue {
         }
         // If the timer was only a little late, the next call is not delayed by that.
         let since = self.earliest().max(now.saturating_sub(GRAIN));
-        let departed = self.depart(now, since);
+        self.depart(now, since);
         self.leave(ticket);
-        Turn::Now(departed)
+        Turn::Now
     }
 
     /// Gives up a place. Has no effect on a call that has had its turn.
@@ -122,7 +124,7 @@ impl Queue {
         &mut self,
         now: Duration,
         pause: Duration,
-        departed: Times,
+        departed: Duration,
     ) -> Option<Duration> {
         let begun = self.pace.refused(now, pause, departed);
         // For some calls it may now be too late.
@@ -140,9 +142,8 @@ impl Queue {
     }
 
     /// Lets a call go, and the next one an interval after `since`.
-    fn depart(&mut self, now: Duration, since: Duration) -> Times {
+    fn depart(&mut self, now: Duration, since: Duration) {
         self.opens = since.saturating_add(self.interval(now));
-        self.pace.departs(now)
     }
 
     /// When the first call may go.

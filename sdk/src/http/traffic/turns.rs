@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep};
 use crate::http::metrics::Metrics;
 use crate::http::{
     error::TransportError,
+    response::HttpResponse,
     retry::quota::RetryQuota,
     traffic::{
-        pace::Times,
+        allowance::Allowance,
         queue::{Queue, Ticket, TooLate, Turn},
     },
 };
@@ -65,11 +66,12 @@ impl Traffic {
     }
 
     /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
-    /// that is dropped leaves no gap.
-    pub(crate) async fn turn(&self, left: Duration) -> Result<Times, TooLate> {
-        let latest = self.now().saturating_add(left);
-        let ticket = match self.queue().enter(self.now()) {
-            Ok(departed) => return Ok(departed),
+    /// that is dropped leaves no gap. Returns when it goes out.
+    pub(crate) async fn turn(&self, left: Duration) -> Result<Duration, TooLate> {
+        let now = self.now();
+        let latest = now.saturating_add(left);
+        let ticket = match self.queue().enter(now) {
+            Ok(()) => return Ok(now),
             Err(ticket) => ticket,
         };
         let queued = Queued {
@@ -80,7 +82,7 @@ impl Traffic {
             let now = self.now();
             let turn = self.queue().ask(&queued.ticket, now, latest);
             match turn {
-                Turn::Now(departed) => return Ok(departed),
+                Turn::Now => return Ok(now),
                 Turn::TooLate(too_late) => return Err(too_late),
                 Turn::At(at) => {
                     let wait = at.saturating_sub(now);
@@ -91,13 +93,25 @@ impl Traffic {
         }
     }
 
-    /// Records how the service received an attempt. Returns how long the pause is, if one begins.
-    pub(crate) fn learn(&self, departed: Times, error: &TransportError) -> Option<Duration> {
-        if !error.is_overload() {
-            return None;
+    /// Records how the service received an attempt that went out at `departed`. Returns how long the pause is, if one
+    /// begins.
+    pub(crate) fn learn(
+        &self,
+        departed: Duration,
+        outcome: Result<&HttpResponse, &TransportError>,
+    ) -> Option<Duration> {
+        let response = outcome.map_or_else(TransportError::response, Some)?;
+        let allowance = Allowance::read(&response.headers);
+        let (now, mut queue) = (self.now(), self.queue());
+        if let Some(allowance) = allowance {
+            queue.pace.told(now, allowance, departed);
         }
-        let pause = error.retry_after().unwrap_or_default();
-        self.queue().refused(self.now(), pause, departed)
+        if outcome.is_err_and(TransportError::is_overload) {
+            let pause = response.retry_after().unwrap_or_default();
+            return queue.refused(now, pause, departed);
+        }
+        queue.pace.accepted(now);
+        None
     }
 
     /// The retry quota.

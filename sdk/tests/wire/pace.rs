@@ -1,0 +1,327 @@
+//! The rate of a service that does not let its clients know it, or does: how much of it they use, how many of their
+//! requests it refuses, and how they share it.
+//!
+//! The service is a transport, and time is Tokio's paused clock: nothing depends on how busy the machine is.
+
+use std::{
+    convert::Infallible,
+    future::{Future, Ready, ready},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use dealkit::{Client, ClientBuilder};
+use futures_util::future::join_all;
+use http::{Request, Response};
+use http_body_util::Full;
+use tokio::time::{Instant, sleep};
+use tower_service::Service;
+
+use crate::{mock::DEAL, peer::KEY};
+
+/// How a service counts requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counts {
+    /// As many as this at once, filled up evenly.
+    Bucket(f64),
+    /// As many as this in each window, which begins when the clock has gone round.
+    Window(f64),
+    Nothing,
+}
+
+/// What a service allows each second, on average, and what it says of that.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    counts: Counts,
+    rate: f64,
+    says_when: bool,
+    says_how_many: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: Limit,
+    began: Instant,
+    /// What is left, and as of when.
+    left: f64,
+    at: f64,
+    /// For each client, when it was let in.
+    good: Vec<Vec<f64>>,
+    refused: Vec<f64>,
+}
+
+impl State {
+    /// Lets a request in, or says after how many seconds to come back; and how much is left.
+    fn take(&mut self, client: usize) -> Result<(), f64> {
+        // The clock of the service did not go round just as the clients began.
+        let now = self.began.elapsed().as_secs_f64() + 0.63;
+        let (before, passed) = (self.at, now - self.at);
+        self.at = now;
+        let wait = match self.limit.counts {
+            Counts::Nothing => return Ok(self.good[client].push(now)),
+            Counts::Bucket(burst) => {
+                self.left = burst.min(self.left + passed * self.limit.rate);
+                (1.0 - self.left) / self.limit.rate
+            }
+            Counts::Window(quota) => {
+                let window = quota / self.limit.rate;
+                if (now / window).floor() > (before / window).floor() {
+                    self.left = quota;
+                }
+                window - now % window
+            }
+        };
+        if self.left < 1.0 {
+            self.refused.push(now);
+            return Err(wait);
+        }
+        self.left -= 1.0;
+        self.good[client].push(now);
+        Ok(())
+    }
+
+    fn respond(&mut self, client: usize) -> Response<Full<Bytes>> {
+        let taken = self.take(client);
+        let mut response = Response::builder().status(if taken.is_ok() { 200 } else { 429 });
+        if let Err(wait) = taken
+            && self.limit.says_when
+        {
+            response = response.header("retry-after", wait.ceil().to_string());
+        }
+        if let (Counts::Bucket(quota) | Counts::Window(quota), true) =
+            (self.limit.counts, self.limit.says_how_many)
+        {
+            let window = (quota / self.limit.rate).ceil();
+            response = response
+                .header("ratelimit-policy", format!("\"key\";q={quota};w={window}"))
+                .header(
+                    "ratelimit",
+                    format!("\"key\";r={};t={window}", self.left.floor()),
+                );
+        }
+        let body = if taken.is_ok() { DEAL } else { "" };
+        response.body(Full::from(body)).unwrap()
+    }
+}
+
+/// The service as one of its clients reaches it, in 20 to 100 ms.
+#[derive(Clone)]
+struct Reached {
+    by: usize,
+    state: Arc<Mutex<State>>,
+}
+
+impl Service<Request<Bytes>> for Reached {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Bytes>) -> Self::Future {
+        let (there, reached) = (Duration::from_millis(fastrand::u64(10..50)), self.clone());
+        Box::pin(async move {
+            sleep(there).await;
+            let response = reached.state.lock().unwrap().respond(reached.by);
+            sleep(there).await;
+            Ok(response)
+        })
+    }
+}
+
+/// What came of clients with work that never ends.
+#[derive(Debug)]
+struct Outcome {
+    /// The fraction of what the service allows, of which the first seconds are left out.
+    good: f64,
+    refused: f64,
+    /// The rate of the client that had the most, and of the one that had the least, compared with the average.
+    most: f64,
+    least: f64,
+}
+
+impl Limit {
+    async fn serve(self, clients: usize, first: f64, last: f64) -> Outcome {
+        // The clients' jitter is of this thread too.
+        fastrand::seed(7);
+        let quota = match self.counts {
+            Counts::Bucket(quota) | Counts::Window(quota) => quota,
+            Counts::Nothing => 0.0,
+        };
+        let state = Arc::new(Mutex::new(State {
+            limit: self,
+            began: Instant::now(),
+            left: quota,
+            at: 0.63,
+            good: vec![Vec::new(); clients],
+            refused: Vec::new(),
+        }));
+        let end = Instant::now() + Duration::from_secs_f64(last);
+        let work = (0..clients).map(|by| {
+            let state = Arc::clone(&state);
+            let client = builder().transport(Reached { by, state }).build().unwrap();
+            async move {
+                sleep(Duration::from_millis(fastrand::u64(0..50))).await;
+                let calls = (0..64).map(|_| async {
+                    while Instant::now() < end {
+                        let _ = client.deals().retrieve("d_1").await;
+                    }
+                });
+                join_all(calls).await;
+            }
+        });
+        let _ = tokio::time::timeout_at(end, join_all(work)).await;
+        let state = state.lock().unwrap();
+        let count = |times: &Vec<f64>| {
+            let within = times.iter().map(|at| at - 0.63);
+            within.filter(|at| (first..last).contains(at)).count() as f64
+        };
+        let good: Vec<_> = state.good.iter().map(count).collect();
+        let (all, refused) = (good.iter().sum::<f64>(), count(&state.refused));
+        let average = all / clients as f64;
+        Outcome {
+            good: all / (last - first) / self.rate,
+            refused: refused / (all + refused),
+            most: good.iter().copied().fold(0.0, f64::max) / average,
+            least: good.iter().copied().fold(f64::MAX, f64::min) / average,
+        }
+    }
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder()
+        .base_url("https://deals.example.com")
+        .service_key(KEY)
+}
+
+/// What a service says of a limit: when to come back, and how much is left.
+const SAYS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
+/// From the 5th second on, clients use 95 % of what the service allows, and about 1 % of their requests are refused at
+/// most; nobody's rate differs from the average by more than 20 %. What falls short of this is listed below.
+async fn keeps_to(counts: Counts, clients: usize, (says_when, says_how_many): (bool, bool)) {
+    let limit = Limit {
+        counts,
+        rate: 500.0,
+        says_when,
+        says_how_many,
+    };
+    // A pause of a second costs more than a twentieth of what a window of a second allows, until the rate is known
+    // well. Many clients that are refused, and not told what is left, share less evenly.
+    let is_paused = says_when && !says_how_many;
+    let good = match counts {
+        Counts::Window(_) if is_paused => 0.7,
+        _ if is_paused => 0.93,
+        _ => 0.95,
+    };
+    let uneven = if says_how_many || clients < 8 {
+        0.2
+    } else {
+        0.4
+    };
+    let refused = if says_how_many { 0.001 } else { 0.012 };
+    let outcome = limit.serve(clients, 5.0, 35.0).await;
+    let what = format!("{clients} clients, {limit:?}: {outcome:?}");
+    assert!(outcome.good >= good, "{what}");
+    assert!(outcome.refused <= refused, "{what}");
+    assert!(outcome.least >= 1.0 - uneven, "{what}");
+    assert!(outcome.most <= 1.0 + uneven, "{what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_finds_the_rate_of_a_bucket() {
+    for says in SAYS {
+        keeps_to(Counts::Bucket(500.0), 1, says).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_finds_the_rate_of_a_window() {
+    for says in SAYS {
+        keeps_to(Counts::Window(500.0), 1, says).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_share_a_rate_that_they_do_not_know() {
+    for clients in [2, 8] {
+        keeps_to(Counts::Bucket(500.0), clients, (false, false)).await;
+        keeps_to(Counts::Bucket(500.0), clients, (true, false)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_share_what_is_said_to_be_left() {
+    for clients in [2, 8] {
+        keeps_to(Counts::Bucket(500.0), clients, (true, true)).await;
+    }
+}
+
+/// Answers with headers, after no time at all.
+#[derive(Clone)]
+struct Says(&'static str, &'static str);
+
+impl Service<Request<Bytes>> for Says {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Bytes>) -> Self::Future {
+        let response = Response::builder()
+            .header("ratelimit-policy", self.0)
+            .header("ratelimit", self.1);
+        ready(Ok(response.body(Full::from(DEAL)).unwrap()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn little_that_is_left_makes_clients_slow() {
+    // What the service says, and how many milliseconds there are between two calls.
+    for (policy, left, interval) in [
+        (r#""key";q=10;w=1"#, r#""key";r=1;t=1"#, 429),
+        ("key; q=10; w=1; pk=:a2V5:", "key; r=5; t=1", 48),
+        (
+            r#""a";q=10;w=1, "b";q=100;w=10"#,
+            r#""a";r=9, "b";r=10"#,
+            429,
+        ),
+        (r#""key";q=10;w=1"#, r#""key";r=0;t=1"#, 1_000),
+        (r#""key";q=100;w=1"#, r#""key";r=0"#, 200),
+        // None, as far as a client knows.
+        (r#""key";q=10;w=1"#, r#""key";r=10;t=1"#, 0),
+        (r#""key";q=10;w=1"#, r#""another";r=0;t=1"#, 0),
+        (r#""key";q=1000;w=86400"#, r#""key";r=0;t=86400"#, 0),
+        (r#""key";q=10;w=1;qu="content-bytes""#, r#""key";r=0"#, 0),
+        (r#""key";q=0;w=0"#, r#""key";r=0"#, 0),
+        ("10", "0", 0),
+    ] {
+        let client = builder().transport(Says(policy, left)).build().unwrap();
+        let began = Instant::now();
+        for _ in 0..3 {
+            client.deals().retrieve("d_1").await.unwrap();
+        }
+        // The timer counts in milliseconds.
+        let took = began.elapsed().as_millis().abs_diff(interval);
+        assert!(took <= 2, "{policy} {left}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_without_a_limit_is_used_in_full() {
+    let limit = Limit {
+        counts: Counts::Nothing,
+        rate: 64.0 / 0.06,
+        says_when: false,
+        says_how_many: false,
+    };
+    assert!(limit.serve(1, 0.0, 3.0).await.good > 0.95);
+}
