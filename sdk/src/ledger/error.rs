@@ -189,14 +189,6 @@ impl LedgerError {
         }
     }
 
-    /// Whether the file is a ledger all the same.
-    pub(super) fn is_of_a_ledger(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::InUse | Cause::NewerFormat(_) | Cause::Broken(_) | Cause::Moved(_)
-        )
-    }
-
     /// Whether nothing more is to be sent, even once it can be written again: it may know less than it did.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.0.cause, Cause::Broken(_) | Cause::Moved(_))
@@ -252,6 +244,14 @@ impl LedgerErrorKind {
 }
 
 impl Cause {
+    /// Whether the file is a ledger all the same.
+    pub(super) fn is_of_a_ledger(&self) -> bool {
+        matches!(
+            self,
+            Cause::InUse | Cause::NewerFormat(_) | Cause::Broken(_) | Cause::Moved(_)
+        )
+    }
+
     /// Others take the job for dead.
     pub(super) fn lease_lost() -> Self {
         let why = "it was out of reach for so long that others take this job for one that has died";

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use http::StatusCode;
 
 use super::{
-    error::{Cause, LedgerError, Refusal},
+    error::{Cause, Refusal},
     key_hash::KeyHash,
     state::{LONGEST_ID, Record, Row, State, status_code},
     store::{Store, Table, Touched, now},
@@ -114,7 +114,7 @@ pub(super) fn settle(
     store: &mut dyn Store,
     found: Vec<(String, Option<AgentId>)>,
     is_to_last: bool,
-) -> Result<usize, LedgerError> {
+) -> Result<usize, Cause> {
     let found = found.into_iter();
     let found: Vec<_> = found
         .map(|(key, agent_id)| (store.header().hash(&key), agent_id))
@@ -126,7 +126,7 @@ pub(super) fn settle(
             None => Ok(()),
             Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
         });
-        checked.map_err(|refusal| store.error(Cause::Refused(index, refusal)))?;
+        checked.map_err(|refusal| Cause::Refused(index, refusal))?;
     }
     let agents = found.iter().enumerate();
     let agents = agents.filter_map(|(index, (key, id))| Some((index, *key, id.as_ref()?)));
@@ -142,12 +142,11 @@ pub(super) fn settle(
 pub(super) fn check_agents(
     store: &mut dyn Store,
     agents: &[(usize, KeyHash, &AgentId)],
-) -> Result<(), LedgerError> {
+) -> Result<(), Cause> {
     let ids: Vec<_> = agents.iter().map(|(_, _, id)| id.as_str()).collect();
-    let rows = store.rows_of_agents(&ids);
     // A service may have given one identifier to several rows.
     let mut owners: HashMap<_, Vec<_>> = HashMap::new();
-    for (key, id) in rows.map_err(|cause| store.error(cause))? {
+    for (key, id) in store.rows_of_agents(&ids)? {
         owners.entry(id).or_default().push(key);
     }
     for (index, key, id) in agents {
@@ -163,13 +162,13 @@ pub(super) fn check_agents(
         } else {
             continue;
         };
-        return Err(store.error(Cause::Refused(*index, refusal)));
+        return Err(Cause::Refused(*index, refusal));
     }
     Ok(())
 }
 
 /// Undoes what somebody has recorded: each row is again what jobs have found.
-pub(super) fn unsettle(store: &mut dyn Store, keys: Vec<String>) -> Result<usize, LedgerError> {
+pub(super) fn unsettle(store: &mut dyn Store, keys: Vec<String>) -> Result<usize, Cause> {
     let keys: Vec<_> = keys.iter().map(|key| store.header().hash(key)).collect();
     change(store, keys.into_iter(), true, |row, _| row.unsettle())
 }
@@ -180,7 +179,7 @@ fn change(
     keys: impl Iterator<Item = KeyHash> + Clone,
     is_to_last: bool,
     mut work: impl FnMut(&mut Row, usize) -> Result<bool, Refusal>,
-) -> Result<usize, LedgerError> {
+) -> Result<usize, Cause> {
     let touched = Touched {
         keys: keys.clone().collect(),
         ..Touched::default()
@@ -194,21 +193,23 @@ fn change(
         }
         Ok(is_to_last)
     };
-    let done = store.change(&touched, &mut work);
-    done.map_err(|cause| store.error(cause))?;
+    store.change(&touched, &mut work)?;
     Ok(changed)
 }
 
 /// Counts the rows.
-pub(super) fn summary(store: &mut dyn Store) -> Result<Summary, LedgerError> {
+pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Cause> {
     let header = store.header();
     let mut summary = Summary {
         service: header.service.clone(),
         keys: header.keys.clone(),
         ..Summary::default()
     };
-    let counted = store.for_each(Table::Creates, &mut |_, record| summary.count(record));
-    counted.map_err(|cause| store.error(cause))?;
+    store.for_each(&mut |table, _, record| {
+        if table == Table::Creates {
+            summary.count(record);
+        }
+    })?;
     summary.in_doubt.sort_by_key(|row| row.sent_at);
     Ok(summary)
 }

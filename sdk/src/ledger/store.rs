@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    error::{Cause, LedgerError},
+    error::Cause,
     key_hash::{Hasher, KeyHash, compared, ignore_case},
     state::{Record, Recorded, Row, WhenInDoubt},
 };
@@ -22,10 +22,10 @@ pub(super) trait Store: Send {
     /// The number of the job that has opened it; 0 if it is none.
     fn job(&self) -> i64;
 
-    fn error(&self, cause: Cause) -> LedgerError;
-
-    /// Checks that no row was changed by anything but dealkit, and none lost. The first time, it may read the whole ledger.
-    fn verify(&mut self) -> Result<(), Cause>;
+    /// What this failure comes from.
+    fn explain(&self, cause: Cause) -> Cause {
+        cause
+    }
 
     fn is_empty(&mut self) -> Result<bool, Cause>;
 
@@ -35,12 +35,8 @@ pub(super) trait Store: Send {
     /// The rows that have one of these agents, with its identifier.
     fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause>;
 
-    /// Calls a function with each row of a table, with those of the history in their order.
-    fn for_each(
-        &mut self,
-        table: Table,
-        take: &mut dyn FnMut(KeyHash, Record),
-    ) -> Result<(), Cause>;
+    /// Calls a function with each row of both tables, with those of a key's history in their order.
+    fn for_each(&mut self, take: &mut dyn FnMut(Table, KeyHash, Record)) -> Result<(), Cause>;
 
     /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
     /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
@@ -151,8 +147,16 @@ impl Header {
 }
 
 impl dyn Store + '_ {
+    /// Does something, and says what it failed from.
+    pub(super) fn run<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        work(self).map_err(|cause| self.explain(cause))
+    }
+
     /// Refuses a job for another service, or with other keys, and notes the name of the keys.
-    pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), LedgerError> {
+    pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
         self.refuse_other_service(service)?;
         self.refuse_other_keys(keys)?;
         if keys.is_none() || keys == self.header().keys.as_deref() {
@@ -160,23 +164,22 @@ impl dyn Store + '_ {
         }
         let service = self.header().service.clone();
         self.rename(&service, keys)
-            .map_err(|cause| self.error(cause))
     }
 
-    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), LedgerError> {
+    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), Cause> {
         let theirs = &self.header().service;
         if base_url::is_same(theirs, service) {
             return Ok(());
         }
-        Err(self.error(Cause::OtherService {
+        Err(Cause::OtherService {
             theirs: theirs.clone(),
             ours: service.to_owned(),
-        }))
+        })
     }
 
     /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
     /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
-    pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), LedgerError> {
+    pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), Cause> {
         let (theirs, Some(ours)) = (self.header().keys.clone(), keys) else {
             return Ok(());
         };
@@ -185,43 +188,34 @@ impl dyn Store + '_ {
             Some(theirs) => theirs == ours,
             None => !ignore_case(keys),
         };
-        if is_accepted || self.is_empty().map_err(|cause| self.error(cause))? {
+        if is_accepted || self.is_empty()? {
             return Ok(());
         }
-        Err(self.error(Cause::OtherKeys {
+        Err(Cause::OtherKeys {
             theirs,
             ours: ours.to_owned(),
-        }))
+        })
     }
 
     /// All rows, for another ledger, which goes on where this one stops. No job may be using it.
-    pub(super) fn rows_to_copy(&mut self) -> Result<Copied, LedgerError> {
+    pub(super) fn rows_to_copy(&mut self) -> Result<Copied, Cause> {
         let mut rows = Vec::new();
-        let read = Table::ALL.into_iter().try_for_each(|table| {
-            self.for_each(table, &mut |key, record| rows.push((table, key, record)))
-        });
-        let is_used = rows.iter().any(|(_, _, record)| record.is_in_flight());
-        let read = read.and(if is_used { Err(Cause::Used) } else { Ok(()) });
-        read.map_err(|cause| self.error(cause))?;
+        self.for_each(&mut |table, key, record| rows.push((table, key, record)))?;
+        if rows.iter().any(|(_, _, record)| record.is_in_flight()) {
+            return Err(Cause::Used);
+        }
         Ok(rows)
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
-    pub(super) fn look_up(
-        &mut self,
-        keys: &[KeyHash],
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let found = self.read(keys).map_err(|cause| self.error(cause))?;
+    pub(super) fn look_up(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Recorded>>, Cause> {
         let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
-        Ok(found.into_iter().map(recorded).collect())
+        Ok(self.read(keys)?.into_iter().map(recorded).collect())
     }
 
     /// Writes all of this in one transaction, which is durable when this returns. For a claim that is refused, because
     /// another job was faster, the answer is what that job has recorded.
-    pub(super) fn write(
-        &mut self,
-        writes: &[&Write],
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    pub(super) fn write(&mut self, writes: &[&Write]) -> Result<Vec<Option<Recorded>>, Cause> {
         let (job, now) = (self.job(), now());
         let claims = writes.iter().filter(|write| write.is_claim());
         let touched = Touched {
@@ -244,8 +238,7 @@ impl dyn Store + '_ {
             }
             Ok(true)
         };
-        self.change(&touched, &mut work)
-            .map_err(|cause| self.error(cause))?;
+        self.change(&touched, &mut work)?;
         Ok(answers)
     }
 }

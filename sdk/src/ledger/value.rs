@@ -121,20 +121,20 @@ impl Ledger {
     /// # Errors
     /// If the file or the database cannot be reached or written.
     pub fn init(&self) -> Result<(), LedgerError> {
-        let service = self.service(Purpose::Job)?;
-        let ledger = service
-            .as_deref()
-            .map(|service| (service, self.keys.as_deref()));
-        match &self.kind {
-            Kind::Sqlite(_) => self.apart(|| {
-                let made = ledger.map(|(service, keys)| {
-                    self.open_to_send(Purpose::Job, service, keys, Lease::default())
-                });
-                made.transpose().map(drop)
-            }),
-            #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => self.apart(|| postgres::init(database, ledger)),
-        }
+        self.apart(Purpose::Job, || {
+            let service = self.service()?;
+            let ledger = service
+                .as_deref()
+                .map(|service| (service, self.keys.as_deref()));
+            match (&self.kind, ledger) {
+                (Kind::Sqlite(_), None) => Ok(()),
+                (Kind::Sqlite(_), Some((service, keys))) => self
+                    .open_to_send(Purpose::Job, service, keys, Lease::default())
+                    .map(drop),
+                #[cfg(feature = "ledger-postgres")]
+                (Kind::Postgres(database), ledger) => postgres::init(database, ledger),
+            }
+        })
     }
 
     /// The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
@@ -155,9 +155,9 @@ impl Ledger {
         for entry in fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             // Damaged ones, too: whoever asks must not overlook them.
-            let is_one = match Sqlite::open(&path, Purpose::Read) {
+            let is_one = match Sqlite::open(&path, false) {
                 Ok(opened) => opened.is_some(),
-                Err(error) => error.is_of_a_ledger(),
+                Err(cause) => cause.is_of_a_ledger(),
             };
             if is_one {
                 found.push(path);
@@ -184,12 +184,12 @@ impl Ledger {
             .map(|row| row.as_ref().to_owned())
             .collect();
         let keys = keys.into().or(self.keys.as_deref());
-        self.apart(|| {
+        self.apart(Purpose::Read, || {
             let Some(mut store) = self.open_if_there(keys, Purpose::Read)? else {
                 return Ok(rows.iter().map(|_| None).collect());
             };
             let rows: Vec<_> = rows.iter().map(|key| store.header().hash(key)).collect();
-            store.look_up(&rows)
+            store.run(|store| store.look_up(&rows))
         })
     }
 
@@ -263,15 +263,13 @@ impl Ledger {
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
     pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
         self.with(Purpose::Note, |store| {
-            let url = base_url::parse(base_url);
-            let url = url.map_err(|what| store.error(Cause::BaseUrl(what)))?;
+            let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
             let service = base_url::normal(&url);
             let (before, keys) = (&store.header().service, store.header().keys.clone());
             if base_url::is_same(before, &service) {
                 return Ok(());
             }
-            let renamed = store.rename(&service, keys.as_deref());
-            renamed.map_err(|cause| store.error(cause))
+            store.rename(&service, keys.as_deref())
         })
     }
 
@@ -283,49 +281,45 @@ impl Ledger {
     /// If the other ledger has rows, or, as a file, exists at all; if a job is using this one; or if one of them cannot be
     /// read or written. Then nothing is copied.
     pub fn copy_to(&self, other: &Self) -> Result<usize, LedgerError> {
-        self.with(Purpose::Read, |store| {
-            let rows = store.rows_to_copy()?;
-            let of_history = rows.iter().filter(|(table, ..)| *table == Table::History);
-            let number = rows.len() - of_history.count();
-            let header = store.header().clone();
-            match &other.kind {
-                Kind::Sqlite(path) => Sqlite::create_with(path, &header, rows)?,
-                #[cfg(feature = "ledger-postgres")]
-                Kind::Postgres(database) => {
-                    other.apart(|| postgres::create_with(database, &header, &rows))?;
-                }
-            }
-            Ok(number)
-        })
+        let (header, rows) = self.with(Purpose::Read, |store| {
+            Ok((store.header().clone(), store.rows_to_copy()?))
+        })?;
+        let of_history = rows.iter().filter(|(table, ..)| *table == Table::History);
+        let number = rows.len() - of_history.count();
+        other.apart(Purpose::Note, || match &other.kind {
+            Kind::Sqlite(path) => Sqlite::create_with(path, &header, rows),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => postgres::create_with(database, &header, &rows),
+        })?;
+        Ok(number)
     }
 
-    /// Does something with a ledger that exists, once it is checked that nothing has damaged it.
+    /// Does something with a ledger that exists.
     fn with<T: Send>(
         &self,
         purpose: Purpose,
-        work: impl FnOnce(&mut dyn Store) -> Result<T, LedgerError> + Send,
+        work: impl FnOnce(&mut (dyn Store + 'static)) -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
-        self.apart(|| {
+        self.apart(purpose, || {
             let store = self.open_if_there(self.keys.as_deref(), purpose)?;
-            let missing = || {
-                let error = io::Error::from(io::ErrorKind::NotFound);
-                LedgerError::new(self.place(), purpose, Cause::Io(error))
-            };
-            let mut store = store.ok_or_else(missing)?;
-            store.verify().map_err(|cause| store.error(cause))?;
-            work(&mut *store)
+            let missing = || io::Error::from(io::ErrorKind::NotFound);
+            store.ok_or_else(missing)?.run(work)
         })
     }
 
     /// Does something on a thread where nothing else waits for the network: the calling one may belong to a runtime.
-    fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        if self.path().is_some() {
-            return work();
-        }
-        thread::scope(|scope| {
-            let done = scope.spawn(work).join();
+    fn apart<T: Send>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce() -> Result<T, Cause> + Send,
+    ) -> Result<T, LedgerError> {
+        let done = if self.path().is_some() {
+            work()
+        } else {
+            let done = thread::scope(|scope| scope.spawn(work).join());
             done.unwrap_or_else(|panic| resume_unwind(panic))
-        })
+        };
+        done.map_err(|cause| LedgerError::new(self.place(), purpose, cause))
     }
 
     fn place(&self) -> Place {
@@ -337,34 +331,32 @@ impl Ledger {
     }
 
     /// The base URL of the service in its normal form, if one was given.
-    fn service(&self, purpose: Purpose) -> Result<Option<String>, LedgerError> {
+    fn service(&self) -> Result<Option<String>, Cause> {
         let url = self.service.as_deref().map(base_url::parse).transpose();
-        let url =
-            url.map_err(|what| LedgerError::new(self.place(), purpose, Cause::BaseUrl(what)))?;
-        Ok(url.as_ref().map(base_url::normal))
+        Ok(url.map_err(Cause::BaseUrl)?.as_ref().map(base_url::normal))
     }
 
     fn open_if_there(
         &self,
         keys: Option<&str>,
         purpose: Purpose,
-    ) -> Result<Option<Box<dyn Store>>, LedgerError> {
-        let service = self.service(purpose)?;
+    ) -> Result<Option<Box<dyn Store>>, Cause> {
+        let service = self.service()?;
         let store: Option<Box<dyn Store>> = match &self.kind {
-            Kind::Sqlite(path) => Sqlite::open(path, purpose)?.map(|store| Box::new(store) as _),
-            #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => {
-                let store = Postgres::open(database, service.as_deref(), keys, purpose)?;
-                store.map(|store| Box::new(store) as _)
+            Kind::Sqlite(path) => {
+                Sqlite::open(path, purpose != Purpose::Read)?.map(|store| Box::new(store) as _)
             }
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => Postgres::open(database, service.as_deref(), keys)?
+                .map(|store| Box::new(store) as _),
         };
         let Some(mut store) = store else {
             return Ok(None);
         };
-        if let Some(service) = service {
-            store.refuse_other_service(&service)?;
-        }
-        store.refuse_other_keys(keys)?;
+        store.run(|store| {
+            service.map_or(Ok(()), |service| store.refuse_other_service(&service))?;
+            store.refuse_other_keys(keys)
+        })?;
         Ok(Some(store))
     }
 
@@ -375,9 +367,9 @@ impl Ledger {
         service: &str,
         keys: Option<&str>,
         lease: Lease,
-    ) -> Result<Box<dyn Store>, LedgerError> {
+    ) -> Result<Box<dyn Store>, Cause> {
         let mut store: Box<dyn Store> = match &self.kind {
-            Kind::Sqlite(path) => Box::new(Sqlite::open_to_send(path, purpose, service, keys)?),
+            Kind::Sqlite(path) => Box::new(Sqlite::open_to_send(path, service, keys)?),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Box::new(Postgres::open_to_send(
                 database,
@@ -388,8 +380,8 @@ impl Ledger {
             )?),
         };
         // Files have no lease: the operating system knows who is alive.
-        drop(lease);
-        store.bind(service, keys)?;
+        drop((purpose, lease));
+        store.run(|store| store.bind(service, keys))?;
         Ok(store)
     }
 

@@ -77,13 +77,13 @@ impl Writer {
     pub(super) fn start(
         place: Place,
         purpose: Purpose,
-        opens: impl Fn(Lease) -> Result<Box<dyn Store>, LedgerError> + Send + 'static,
+        opens: impl Fn(Lease) -> Result<Box<dyn Store>, Cause> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
         let lease = Lease::default();
         let handle = Handle {
             lease: lease.clone(),
-            place,
+            place: place.clone(),
             purpose,
             process: process::id(),
             thread: sender,
@@ -97,7 +97,8 @@ impl Writer {
                 given_up::go_by(&flag);
                 let mut work = Work {
                     opens,
-                    stops: purpose == Purpose::Job,
+                    place,
+                    purpose,
                     store: None,
                     lease,
                     renewed: Instant::now(),
@@ -281,8 +282,9 @@ impl Handle {
 /// The work of the thread.
 struct Work<O> {
     opens: O,
-    /// Whether any failure is the end, as for a job. A client goes on.
-    stops: bool,
+    place: Place,
+    /// For a job any failure is the end; a client goes on.
+    purpose: Purpose,
     /// `None` until it is needed, or if it could not be opened.
     store: Option<Box<dyn Store>>,
     lease: Lease,
@@ -294,7 +296,11 @@ struct Work<O> {
     unwritten: Vec<Write>,
 }
 
-impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
+impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
+    fn stops(&self) -> bool {
+        self.purpose == Purpose::Job
+    }
+
     /// Does whatever has been asked for by now, once there is something; returns whether more may come.
     fn goes_on(&mut self, asked: &Receiver<Ask>) -> bool {
         let first = match self.renew() {
@@ -312,13 +318,11 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
             match ask {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
                 Ask::CheckAgent(key, id, index, answer) => {
-                    let store = self.store();
-                    let _ = answer.send(
-                        store.and_then(|store| people::check_agents(store, &[(index, key, &id)])),
-                    );
+                    let agents = [(index, key, &id)];
+                    let _ = answer.send(self.run(|store| people::check_agents(store, &agents)));
                 }
                 Ask::Write(write, answer) => writes.push((write, answer)),
-                Ask::Opened(answer) => drop(answer.send(self.open().map(drop))),
+                Ask::Opened(answer) => drop(answer.send(self.store().map(drop))),
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,
             }
@@ -333,38 +337,40 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
         goes_on
     }
 
-    /// The ledger, once it is checked that nothing has damaged it.
-    fn store(&mut self) -> Result<&mut dyn Store, LedgerError> {
-        let store = self.open()?;
-        let verified = store.verify().map_err(|cause| store.error(cause));
-        if let Err(error) = verified {
-            self.store = None;
-            self.fail(&error);
-            return Err(error);
-        }
-        self.open()
-    }
-
     /// The ledger, which is opened if it is not open.
-    fn open(&mut self) -> Result<&mut dyn Store, LedgerError> {
+    fn store(&mut self) -> Result<&mut (dyn Store + 'static), LedgerError> {
         // A client that was out of reach goes on as another job.
         let has_lapsed = !self.lease.is_held(Instant::now(), self.lease.term());
         let store = match self.store.take() {
-            Some(store) if self.stops || !has_lapsed => store,
+            Some(store) if self.stops() || !has_lapsed => store,
             _ => {
                 if let Some(failure) = &self.failure {
                     return Err(failure.clone());
                 }
                 let opened = (self.opens)(self.lease.clone());
+                let opened = opened.map_err(|cause| self.error(cause));
                 opened.inspect_err(|error| self.fail(error))?
             }
         };
         Ok(&mut **self.store.insert(store))
     }
 
+    /// Does something with the ledger.
+    fn run<T>(
+        &mut self,
+        work: impl FnOnce(&mut (dyn Store + 'static)) -> Result<T, Cause>,
+    ) -> Result<T, LedgerError> {
+        let done = self.store()?.run(work);
+        done.map_err(|cause| self.error(cause))
+    }
+
+    fn error(&self, cause: Cause) -> LedgerError {
+        LedgerError::new(self.place.clone(), self.purpose, cause)
+    }
+
     /// Claims nothing any more, if that is what this failure means.
     fn fail(&mut self, error: &LedgerError) {
-        if self.stops || error.is_final() {
+        if self.stops() || error.is_final() {
             self.failure.get_or_insert_with(|| error.clone());
         }
     }
@@ -385,7 +391,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
         if asked.is_empty() {
             return;
         }
-        let found = self.store().and_then(|store| {
+        let found = self.run(|store| {
             let hash = |(key, _): &(String, _)| store.header().hash(key);
             let keys: Vec<_> = asked.iter().map(hash).collect();
             let found = store.look_up(&keys)?;
@@ -397,7 +403,12 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
                     let _ = answer.send(Ok(Found { key, recorded }));
                 }
             }
-            Err(error) => refuse(asked, &error),
+            Err(error) => {
+                if error.is_final() {
+                    self.fail(&error);
+                }
+                refuse(asked, &error);
+            }
         }
     }
 
@@ -425,7 +436,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
             Err(error) => {
                 for (note, answer) in without_claims(asked, &error) {
                     let _ = answer.send(Err(error.clone()));
-                    if !self.stops {
+                    if !self.stops() {
                         self.unwritten.push(note);
                     }
                 }
@@ -437,12 +448,11 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, LedgerError>> Work<O> {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let store = self.store()?;
         let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
         if writes.iter().all(|write| write.is_claim()) {
-            store.write(&writes)
+            self.run(|store| store.write(&writes))
         } else {
-            given_up::insist(|| store.write(&writes))
+            self.run(|store| given_up::insist(|| store.write(&writes)))
         }
     }
 }

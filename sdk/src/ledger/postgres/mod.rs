@@ -25,7 +25,7 @@ use self::{
     tables::{Found, find, make, make_copy, make_ledger},
 };
 use super::{
-    error::{Cause, LedgerError, Purpose},
+    error::{Cause, Purpose},
     given_up::insist,
     key_hash::KeyHash,
     lease::Lease,
@@ -44,7 +44,8 @@ const MAY_SEND: Duration = Duration::from_secs(40);
 /// An open ledger.
 pub(super) struct Postgres {
     session: Session,
-    purpose: Purpose,
+    /// Whether notes wait for a database that is being restarted.
+    is_patient: bool,
     number: i64,
     header: Header,
     job: Option<(i64, Lease)>,
@@ -54,17 +55,15 @@ pub(super) struct Postgres {
 pub(super) fn init(
     database: &Arc<Database>,
     ledger: Option<(&str, Option<&str>)>,
-) -> Result<(), LedgerError> {
-    with(database, Purpose::Job, |mut session| {
-        session.run(LIMIT, false, async |client, database| {
-            let content = async {
-                if let Some((service, keys)) = ledger {
-                    make_ledger(client, service, keys, true).await?;
-                }
-                Ok(())
-            };
-            make(client, database, content).await
-        })
+) -> Result<(), Cause> {
+    Session::new(database)?.run(LIMIT, false, async |client, database| {
+        let content = async {
+            if let Some((service, keys)) = ledger {
+                make_ledger(client, service, keys, true).await?;
+            }
+            Ok(())
+        };
+        make(client, database, content).await
     })
 }
 
@@ -73,22 +72,10 @@ pub(super) fn create_with(
     database: &Arc<Database>,
     header: &Header,
     rows: &Copied,
-) -> Result<(), LedgerError> {
-    with(database, Purpose::Note, |mut session| {
-        session.run(Duration::MAX, false, async |client, database| {
-            make(client, database, make_copy(client, header, rows)).await
-        })
+) -> Result<(), Cause> {
+    Session::new(database)?.run(Duration::MAX, false, async |client, database| {
+        make(client, database, make_copy(client, header, rows)).await
     })
-}
-
-/// Does something in a session of its own.
-fn with<T>(
-    database: &Arc<Database>,
-    purpose: Purpose,
-    work: impl FnOnce(Session) -> Result<T, Cause>,
-) -> Result<T, LedgerError> {
-    let done = Session::new(database).and_then(work);
-    done.map_err(|cause| LedgerError::new(database.place(), purpose, cause))
 }
 
 impl Postgres {
@@ -99,29 +86,29 @@ impl Postgres {
         service: &str,
         keys: Option<&str>,
         lease: Lease,
-    ) -> Result<Self, LedgerError> {
-        with(database, purpose, |mut session| {
-            let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-            let begun = Instant::now();
-            let found = find_in(&mut session, Some(service), keys)?;
-            let found = session.run(LIMIT, false, async |client, database| {
-                let found = match found {
-                    Some(found) => found,
-                    None => make(client, database, make_ledger(client, service, keys, false)).await?,
-                };
-                let sql = format!(
-                    "{}; DELETE FROM jobs WHERE ledger = {ledger} AND lease_until < clock_timestamp();
-                    INSERT INTO jobs VALUES ({job}, {ledger}, {}); COMMIT",
-                    begin(database),
-                    lease_until(),
-                    ledger = found.number,
-                );
-                execute(client, &sql).await?;
-                Ok(found)
-            })?;
-            lease.begin(begun + MAY_SEND);
-            Ok(Self::new(session, purpose, found, Some((job, lease))))
-        })
+    ) -> Result<Self, Cause> {
+        let mut session = Session::new(database)?;
+        let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
+        let begun = Instant::now();
+        let found = find_in(&mut session, Some(service), keys)?;
+        let found = session.run(LIMIT, false, async |client, database| {
+            let found = match found {
+                Some(found) => found,
+                None => make(client, database, make_ledger(client, service, keys, false)).await?,
+            };
+            let sql = format!(
+                "{}; DELETE FROM jobs WHERE ledger = {ledger} AND lease_until < clock_timestamp();
+                INSERT INTO jobs VALUES ({job}, {ledger}, {}); COMMIT",
+                begin(database),
+                lease_until(),
+                ledger = found.number,
+            );
+            execute(client, &sql).await?;
+            Ok(found)
+        })?;
+        lease.begin(begun + MAY_SEND);
+        let is_patient = purpose == Purpose::Job;
+        Ok(Self::new(session, is_patient, found, Some((job, lease))))
     }
 
     /// Opens an existing ledger; `None` if there is none.
@@ -129,18 +116,16 @@ impl Postgres {
         database: &Arc<Database>,
         service: Option<&str>,
         keys: Option<&str>,
-        purpose: Purpose,
-    ) -> Result<Option<Self>, LedgerError> {
-        with(database, purpose, |mut session| {
-            let found = find_in(&mut session, service, keys)?;
-            Ok(found.map(|found| Self::new(session, purpose, found, None)))
-        })
+    ) -> Result<Option<Self>, Cause> {
+        let mut session = Session::new(database)?;
+        let found = find_in(&mut session, service, keys)?;
+        Ok(found.map(|found| Self::new(session, false, found, None)))
     }
 
-    fn new(session: Session, purpose: Purpose, found: Found, job: Option<(i64, Lease)>) -> Self {
+    fn new(session: Session, is_patient: bool, found: Found, job: Option<(i64, Lease)>) -> Self {
         Self {
             session,
-            purpose,
+            is_patient,
             number: found.number,
             header: found.header,
             job,
@@ -192,15 +177,6 @@ impl Store for Postgres {
         self.job.as_ref().map_or(0, |(job, _)| *job)
     }
 
-    fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(self.session.database.place(), self.purpose, cause)
-    }
-
-    fn verify(&mut self) -> Result<(), Cause> {
-        // The database does that itself, and lets in only whom its owner does.
-        Ok(())
-    }
-
     fn is_empty(&mut self) -> Result<bool, Cause> {
         let number = self.number;
         self.session.read(LIMIT, async |client| {
@@ -231,14 +207,13 @@ impl Store for Postgres {
         })
     }
 
-    fn for_each(
-        &mut self,
-        table: Table,
-        take: &mut dyn FnMut(KeyHash, Record),
-    ) -> Result<(), Cause> {
+    fn for_each(&mut self, take: &mut dyn FnMut(Table, KeyHash, Record)) -> Result<(), Cause> {
         let number = self.number;
         self.session.read(Duration::MAX, async |client| {
-            rows::for_each(client, number, table, take).await
+            for table in Table::ALL {
+                rows::for_each(client, number, table, take).await?;
+            }
+            Ok(())
         })
     }
 
@@ -246,7 +221,7 @@ impl Store for Postgres {
         let (number, job, salt) = (self.number, self.job(), self.header.salt);
         // A claim that was not answered is not sent, but what became of a row may still be noted. A client tries again when
         // it is next called.
-        let is_patient = self.purpose == Purpose::Job && touched.claims.is_empty();
+        let is_patient = self.is_patient && touched.claims.is_empty();
         self.session
             .run(LIMIT, is_patient, async |client, database| {
                 let begin = begin(database);

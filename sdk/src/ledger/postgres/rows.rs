@@ -61,7 +61,7 @@ pub(super) async fn for_each(
     client: &Client,
     ledger: i64,
     table: Table,
-    take: &mut dyn FnMut(KeyHash, Record),
+    take: &mut dyn FnMut(Table, KeyHash, Record),
 ) -> Result<(), Cause> {
     let order = match table {
         Table::Creates => "",
@@ -74,7 +74,7 @@ pub(super) async fn for_each(
     let mut rows = pin!(rows.await?);
     while let Some(row) = rows.next().await {
         let row = row?;
-        take(key(&row)?, record(&row, &alive)?);
+        take(table, key(&row)?, record(&row, &alive)?);
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ async fn a_change_by_anything_else_is_noticed() {
         "DELETE FROM creates",
         "DROP TABLE creates",
         "UPDATE creates SET key = zeroblob(16) WHERE agent_id = 'a_0'",
-        "PRAGMA journal_mode = WAL; UPDATE ledger SET sum = sum + 1",
+        "PRAGMA journal_mode = WAL; UPDATE sums SET sum = sum + 1",
     ] {
         fs::copy(whole.path().unwrap(), ledger.path().unwrap()).unwrap();
         let database = Connection::open(ledger.path().unwrap()).unwrap();
