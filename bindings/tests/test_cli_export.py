@@ -24,6 +24,7 @@ from conftest import answer, exact
 from pyarrow import parquet
 
 from dealkit import Client, Deal
+from dealkit._cli import files
 from dealkit.arrow import deals_to_arrow, schema
 from dealkit.testing import Sandbox
 
@@ -316,10 +317,15 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
     assert files() == before and not sandbox.requests
 
 
-def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path) -> None:
-    for source in ("/dev/zero", "/dev/urandom"):
+def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
+    (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 19))
+    for source, wrong in {
+        "/dev/zero": "is not text in UTF-8",
+        "endless.txt": "is longer than 1 MiB. Is it the right file?",
+    }.items():
         done = dealkit("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 2 and f"{source} is longer than 256 MiB. Is it the right file?" in done.told
+        assert done.code == 2 and f"{source} {wrong}" in done.told
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
     done = dealkit("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
     assert done.told == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from dealkit import APIConnectionError, AuthenticationError, LedgerError
@@ -17,10 +18,10 @@ from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.known import elsewhere, ledger_of, note_earlier, outcomes
 from dealkit._cli.report import Report
-from dealkit._cli.rows import Row, rows_of, show_outcomes, show_problems
+from dealkit._cli.rows import Groups, Row, Rows, checked, into, show_outcomes, show_problems
 from dealkit._cli.screen import ask, command_line, counted, masked, safe, say, say_all, table
 from dealkit._cli.service import NO_ADDRESS, address, connect, probe
-from dealkit._cli.tables import Table, read_table
+from dealkit._cli.tables import read_table
 from dealkit._cli.values import Values, proposed
 
 _RUNNING = (
@@ -29,6 +30,9 @@ _RUNNING = (
 # The reasons of a LedgerError after which the ledger does not know what was sent.
 _LOST = ("broken", "moved", "not_a_ledger")
 
+# From how many different cells of a field it is told what they may mean.
+_MOST_CELLS = 10_000
+
 
 def run(options: Namespace) -> int:
     """Shows which column goes where and what is wrong, and creates the agents unless this is a dry run."""
@@ -36,9 +40,24 @@ def run(options: Namespace) -> int:
     report_path = Path(options.report or f"{options.file}.report.csv")
     _refuse_inputs(path, own, report_path, options)
     found = read_table(path, options)
-    report = Report(report_path, found.delimiter)
-    columns = _columns(found, options)
-    say(f"{safe(str(path))}: {counted(len(found.rows), 'row')}, {found.understood}")
+    columns = _columns(found.header, options)
+    rows = Rows(columns, options.key)
+    report = Report(report_path, found.delimiter, rows)
+    wrong: Groups = {}
+    doubtful: Groups = {}
+    cells: dict[str, Counter[str]] = {}
+    number = invalid = 0
+    for row, of_row in () if columns.missing else checked(found.rows, columns, rows):
+        number += 1
+        invalid += bool(row.problems)
+        rows.add(row, of_row)
+        for groups, some in ((wrong, row.problems), (doubtful, row.doubts)):
+            for one in some:
+                into(groups, (one.column, one.kind), row.number, one.text)
+        _count_wrong(cells, row)
+    # Where a column is missing, they are only counted.
+    number += sum(1 for _ in found.rows)
+    say(f"{safe(str(path))}: {counted(number, 'row')}, {found.understood}")
     say()
     say_all(table([*columns.shown()], indent="  "))
     say()
@@ -47,45 +66,42 @@ def run(options: Namespace) -> int:
             f"{named(path)}: no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
             f"{columns.options_for_missing()}"
         )
-    rows = rows_of(found, columns, options)
+    fit = number - invalid
     result["files"] = {"table": str(path)}
-    result["errors"] += show_problems("What is wrong", ((row, row.problems) for row in rows))
-    show_problems("Worth a look", ((row, row.doubts) for row in rows))
-    fit = [row for row in rows if not row.problems]
-    result["counts"] = {"rows": len(rows), "sendable": len(fit), "invalid": len(rows) - len(fit)}
-    say(f"{counted(len(fit), 'row')} can be sent, {len(rows) - len(fit):,} cannot")
-    _propose(found, rows, options)
-    key_name = columns.key_name(columns.key_index(options.key))
-    known = _earlier(own, key_name, fit, options)
+    result["errors"] += show_problems("What is wrong", wrong)
+    show_problems("Worth a look", doubtful)
+    result["counts"] = {"rows": number, "sendable": fit, "invalid": invalid}
+    say(f"{counted(fit, 'row')} can be sent, {invalid:,} cannot")
+    _propose(rows, number, cells, columns, options)
+    known = _earlier(own, rows, options)
+    to_send = fit - known.total()
     if known and own is not None:
-        verb = "is" if len(known) == 1 else "are"
-        words = outcomes(row.outcome for row in known)
-        say(f"{masked(own)} already has {len(known):,} of them, which {verb} not sent again: {words}")
-    to_send = [row for row in fit if not row.was_earlier]
+        verb = "is" if known.total() == 1 else "are"
+        say(f"{masked(own)} already has {known.total():,} of them, which {verb} not sent again: {outcomes(known)}")
     if to_send and isinstance(own, Path) and not own.exists():
         say(f"{safe(str(own))} will be a new ledger, which knows nobody: all of these rows are sent.")
-    others = elsewhere(own, to_send, options)
+    others = elsewhere(own, rows, options)
     # Without a service, no ledger has been asked.
-    lost = sum(row.key in report.created for row in to_send) if own is not None else 0
+    lost = rows.lost() if own is not None else 0
     if lost:
         say(
             f"{named(report.path)}, the report of an earlier import, calls {lost:,} of these rows created, and the "
             "ledger does not know them."
         )
-    result["counts"]["to_send"] = len(to_send)
+    result["counts"]["to_send"] = to_send
     if options.dry_run:
         if options.report:
-            report.write(rows)
+            report.write(rows.results())
             result["files"]["report"] = str(report.path)
         say("Nothing was sent: this was a dry run.")
     if options.dry_run or not fit:
-        return DONE if len(fit) == len(rows) else INCOMPLETE
+        return INCOMPLETE if invalid else DONE
     with connect(options) as client:
         if own is None:
             raise Failed(NO_ADDRESS)
         _refuse_unasked(others, lost, options)
         if to_send and not options.yes:
-            question = f"Create {counted(len(to_send), 'agent')} at {safe(address(options))}?"
+            question = f"Create {counted(to_send, 'agent')} at {safe(address(options))}?"
             ask(question, check="check it with --dry-run", declined="nothing was sent")
         # Detects a refused key or an unreachable service before a row is used up.
         if isinstance(response := probe(client), AuthenticationError | APIConnectionError):
@@ -93,18 +109,27 @@ def run(options: Namespace) -> int:
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
         report.write(
-            row if row.problems or row.was_earlier else replace(row, outcome="running", message=_RUNNING)
-            for row in rows
+            row if row.outcome == "invalid" or row.was_earlier else row._replace(outcome="running", message=_RUNNING)
+            for row in rows.results()
         )
-        creates = Creates(client, key_name, fit, own, options)
+        creates = Creates(client, rows, fit, own, options)
         with suppress(KeyboardInterrupt):
             creates.run(options)
     creates.note_unseen()
     return _finish(rows, creates, own, report, options)
 
 
-def _columns(found: Table, options: Namespace) -> Columns:
-    return Columns(found.header, options.map, Values(options, field_said))
+def _columns(header: Sequence[str], options: Namespace) -> Columns:
+    return Columns(header, options.map, Values(options, field_said))
+
+
+def _count_wrong(cells: dict[str, Counter[str]], row: Row) -> None:
+    """Counts the cells about which there are complaints, by their fields."""
+    for one in row.problems:
+        if isinstance(cell := row.cell(one.field), str):
+            some = cells.setdefault(one.field, Counter())
+            if cell in some or len(some) < _MOST_CELLS:
+                some[cell] += 1
 
 
 def _refuse_inputs(path: Path, own: str | Path | None, report: Path, options: Namespace) -> None:
@@ -116,18 +141,19 @@ def _refuse_inputs(path: Path, own: str | Path | None, report: Path, options: Na
         raise Failed(f"{named(report)} would be one of the files of the ledger {named(file)}: name another file")
 
 
-def _propose(found: Table, rows: list[Row], options: Namespace) -> None:
+def _propose(rows: Rows, number: int, wrong: dict[str, Counter[str]], columns: Columns, options: Namespace) -> None:
     """Says which options would make complaints go away, and how many rows could be sent with them."""
-    wrong = [(one.field, cell) for row in rows for one in row.problems if isinstance(cell := row.cell(one.field), str)]
-    more, remarks = proposed(wrong, [str(row.agent.get("phone", "")) for row in rows])
+    phones = (str(columns.agent(cells).get("phone", "")) for _, cells in rows.cells())
+    more, remarks = proposed(wrong, islice(phones, _MOST_CELLS))
     given = [*pairwise(options.arguments)]
     more = [part for pair in zip(more[::2], more[1::2], strict=True) if pair not in given for part in pair]
     if more:
         # Parsed like what somebody adds to the command.
         with_more = options.parse([*options.arguments[:2], *more, *options.arguments[2:]])
-        fit = sum(not row.problems for row in rows_of(found, _columns(found, with_more), with_more))
+        columns = _columns(columns.header, with_more)
+        fit = sum(not row.problems for row, _ in checked(rows.cells(), columns, Rows(columns, with_more.key)))
         say()
-        say(f"With these options, {fit:,} of {counted(len(rows), 'row')} could be sent. Are they right?")
+        say(f"With these options, {fit:,} of {counted(number, 'row')} could be sent. Are they right?")
         say(f"  {shlex.join(more)}")
         options.result["proposed"] = {"options": more, "sendable": fit}
     for remark in remarks:
@@ -154,9 +180,9 @@ def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
         )
 
 
-def _earlier(path: str | Path | None, key_name: str, rows: list[Row], options: Namespace) -> list[Row]:
+def _earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Counter[str]:
     try:
-        return note_earlier(path, key_name, rows, options)
+        return note_earlier(path, rows, options)
     except LedgerError as error:
         if error.reason != "other_service" or not isinstance(path, Path):
             raise
@@ -167,7 +193,7 @@ def _earlier(path: str | Path | None, key_name: str, rows: list[Row], options: N
         ) from None
 
 
-def _finish(rows: list[Row], creates: Creates, path: str | Path, report: Report, options: Namespace) -> int:
+def _finish(rows: Rows, creates: Creates, path: str | Path, report: Report, options: Namespace) -> int:
     """Writes the report, and says what became of the rows and what to do now."""
     stopped_by = creates.stopped_by
     # With a ledger that is lost, running the command again would create everybody again.
@@ -175,7 +201,7 @@ def _finish(rows: list[Row], creates: Creates, path: str | Path, report: Report,
     # Written first: whoever reads the screen may have stopped reading.
     failure = None
     try:
-        report.write(rows)
+        report.write(rows.results())
         options.result["files"]["report"] = str(report.path)
     except Failed as failed:
         failure = failed
@@ -188,7 +214,7 @@ def _finish(rows: list[Row], creates: Creates, path: str | Path, report: Report,
     if can_go_on:
         options.result["files"]["ledger"] = masked(path)
         say(f"{masked(path)} records it: the same command creates no agent twice.")
-        found = {row.outcome for row in rows}
+        found = {outcome for outcome, _ in rows.counts()}
         if found & {"unknown", "rejected"}:
             say()
             say(_how_to_settle(path, report.path, found))
@@ -203,7 +229,7 @@ def _finish(rows: list[Row], creates: Creates, path: str | Path, report: Report,
         raise Failed(f"stopped. {go_on}", INTERRUPTED)
     if stopped_by is not None:
         raise Failed(f"{explanation(stopped_by)}\n{go_on}", code_of(stopped_by))
-    return DONE if all(row.outcome == "created" for row in rows) else INCOMPLETE
+    return DONE if {outcome for outcome, _ in rows.counts()} == {"created"} else INCOMPLETE
 
 
 def _how_to_settle(ledger: str | Path, written: Path, outcomes: set[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from dealkit import (
     StoppedError,
 )
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
-from dealkit._cli.rows import Row, word_of
+from dealkit._cli.rows import Result, Rows, word_of
 from dealkit._cli.screen import Progress, tell
 from dealkit.ledger import KeyOf
 
@@ -28,39 +28,41 @@ from dealkit.ledger import KeyOf
 # an agent that nobody knows about.
 _IN_A_ROW = 5
 
-_NOT_REACHED = "stopped before its turn"
 _UNSEEN = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
+
+
+class _Agent(dict[str, Any]):
+    """The arguments of a create. The key may be in a column that is not sent."""
+
+    __slots__ = ("key",)
+    key: str
 
 
 class Creates:
     """The creates for some rows."""
 
-    def __init__(
-        self, client: Client, key_name: str, rows: Sequence[Row], path: str | Path, options: Namespace
-    ) -> None:
-        self._rows = rows
+    def __init__(self, client: Client, rows: Rows, number: int, path: str | Path, options: Namespace) -> None:
+        self._rows, self._number = rows, number
         self._in_a_row = 0
         self.stopped_by: DealkitError | None = None
         """The error of the service or the ledger that made it pointless to go on."""
-        # The rows that were taken for sending, and those of which nothing has come so far.
-        self._taken = 0
-        self._unseen = dict(enumerate(rows))
-        # The key may be in a column that is not sent.
-        keys = {id(row.agent): row.key for row in rows}
+        # The rows that were taken for sending, and of which nothing has come so far, by index.
+        self._unseen: dict[int, Result] = {}
+        rows.note_unsent("stopped before its turn")
         self._creations = client.agents.create_many(
             self._agents(),
             concurrency=options.concurrency,
             ordered=False,
             on_error="return",
             ledger=path,
-            key=KeyOf(key_name, lambda agent: keys[id(agent)]),
+            key=KeyOf(rows.key_name, lambda agent: agent.key),
             resend_unknown=options.resend_unknown,
             wait_in_flight=options.wait_in_flight,
         )
 
     def run(self, options: Namespace) -> None:
         """Creates the agents. After Ctrl-C, it waits for the rows in flight; a second Ctrl-C gives them up."""
-        progress = Progress("agent", len(self._rows))
+        progress = Progress("agent", self._number)
 
         def stop() -> None:
             progress.end()
@@ -77,18 +79,16 @@ class Creates:
 
     def note_unseen(self) -> None:
         """Notes what is known of rows of which nothing has come."""
-        for index, row in self._unseen.items():
-            if index < self._taken:
-                # Ctrl-C came at the same moment as the response.
-                row.outcome, row.message, row.was_earlier = "unknown", _UNSEEN, False
-            # A row that was not reached is still what an earlier run has made of it.
-            elif not row.was_earlier:
-                row.message = _NOT_REACHED
+        for row in self._unseen.values():
+            # Ctrl-C came at the same moment as the response.
+            self._rows.note(Result(row.number, row.key, "unknown", message=_UNSEEN))
 
     def _agents(self) -> Iterator[Any]:
-        for row in self._rows:
-            self._taken += 1
-            yield row.agent
+        for index, (row, cells) in enumerate(self._rows.to_send()):
+            found = _Agent(self._rows.agent(cells))
+            found.key = row.key
+            self._unseen[index] = row
+            yield found
 
     def _given_up(self) -> list[Creation[Agent]]:
         """What is known of the rows in flight, however often Ctrl-C is pressed."""
@@ -119,16 +119,24 @@ class Creates:
         return error if self._in_a_row >= _IN_A_ROW else None
 
     def _note(self, creation: Creation[Agent]) -> None:
-        row, error = self._rows[creation.index], creation.error
-        self._unseen.pop(creation.index, None)
-        if isinstance(error, StoppedError) and creation.outcome == "not_sent":
-            if not row.was_earlier:
-                row.message = _NOT_REACHED
+        error = creation.error
+        if (row := self._unseen.get(creation.index)) is None:
             return
-        row.outcome = word_of(creation.outcome, in_flight=getattr(error, "in_flight", False))
-        row.agent_id, row.was_earlier = creation.agent_id or "", creation.recorded
-        row.status = str(getattr(error, "status_code", None) or "")
-        row.message = "" if error is None else in_words(error)
-        if isinstance(error, APIStatusError):
-            said = error.problem and (error.problem.title, error.problem.detail)
-            row.reason = (error.status_code, said, error.errors)
+        # A row that was not reached is still what an earlier run has made of it.
+        if not (isinstance(error, StoppedError) and creation.outcome == "not_sent"):
+            reason = None
+            if isinstance(error, APIStatusError):
+                said = error.problem and (error.problem.title, error.problem.detail)
+                reason = repr((error.status_code, said, error.errors))
+            noted = Result(
+                row.number,
+                row.key,
+                word_of(creation.outcome, in_flight=getattr(error, "in_flight", False)),
+                creation.agent_id or "",
+                str(getattr(error, "status_code", None) or ""),
+                "" if error is None else in_words(error),
+                creation.recorded,
+                reason,
+            )
+            self._rows.note(noted)
+        self._unseen.pop(creation.index, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import secrets
 import stat
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.screen import safe
@@ -20,6 +21,9 @@ STANDARD = "-"
 
 MOST_BYTES = 256 << 20
 """What a list of ids or a table may have at most: some millions of ids, or a million agents."""
+
+# A cell may be as long as a picture, but no line is without end.
+_LONGEST_LINE = 16 << 20
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -38,50 +42,55 @@ def named(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD else safe(str(path))
 
 
-def read_text(path: str | Path, encoding: str | None = None, advice: str = "") -> tuple[str, str]:
-    """The text of a file or of standard input, and how it was read.
+def lines_of(path: str | Path, encoding: str | None = None, advice: str = "") -> tuple[Iterator[str], str]:
+    """The lines of a file or of standard input, with their ends, and how they are read.
 
     An encoding that is not given is detected: by a byte-order mark, or else it is UTF-8. Errors name the file and the line,
     but show none of its content.
     """
-    name = named(path)
-    data = _read_bytes(path)
-    for beginning, kind in _OTHER_FILES.items():
-        if data.startswith(beginning):
-            raise Failed(f"{name} is {kind}, not text{SAVE}")
-    marked = next((of for mark, of in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
-    encoding = encoding or marked or "utf-8"
-    known_as = encoding.upper().removesuffix("-SIG")
+    lines = _read(path, encoding, advice)
+    return lines, next(lines)
+
+
+def _read(path: str | Path, encoding: str | None, advice: str) -> Iterator[str]:
+    """How a file is read, and then its lines."""
+    name, number, length = named(path), 0, 0
+    if str(path) == STANDARD and sys.stdin is None:
+        raise Failed("standard input is closed")
     try:
-        text = data.decode(encoding)
+        # BufferedReader reads whatever a program has put in place of standard input.
+        source: Any = sys.stdin.buffer if str(path) == STANDARD else open(path, "rb", buffering=0)
+        with io.BufferedReader(source) as file:
+            beginning = file.peek(4)
+            if kind := next((kind for mark, kind in _OTHER_FILES.items() if beginning.startswith(mark)), None):
+                raise Failed(f"{name} is {kind}, not text{SAVE}")
+            marked = next((of for mark, of in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
+            encoding = encoding or marked or "utf-8"
+            known_as = encoding.upper().removesuffix("-SIG")
+            text = io.TextIOWrapper(file, encoding, newline="")
+            yield f"{known_as} with a byte-order mark" if marked else encoding.upper()
+            while line := text.readline(_LONGEST_LINE):
+                number, length = number + 1, length + len(line)
+                if "\0" in line:
+                    raise Failed(f"{name} is not text in {known_as}{advice}")
+                for what, has, most in (
+                    (name, length, MOST_BYTES),
+                    (f"{name}: line {number}", len(line), _LONGEST_LINE),
+                ):
+                    if has >= most:
+                        raise Failed(f"{what} is longer than {most >> 20} MiB. Is it the right file? If so, split it")
+                # If another encoding was named, the byte-order mark is a character, which is not part of the first line.
+                yield line.removeprefix("\ufeff") if marked and number == 1 else line
     except LookupError:
         raise Failed(
-            f"--encoding {safe(encoding)} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
+            f"--encoding {safe(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
         ) from None
     except UnicodeError as error:
-        start = error.start if isinstance(error, UnicodeDecodeError) else 0
-        line = data.count(b"\n", 0, start) + 1
-        raise Failed(f"{name}: line {line} is not {known_as}{advice}") from None
-    if "\0" in text:
-        raise Failed(f"{name} is not text in {known_as}{advice}")
-    # If another encoding was named, the byte-order mark is a character, which is not part of the first line.
-    return (text.removeprefix("\ufeff"), f"{known_as} with a byte-order mark") if marked else (text, encoding.upper())
-
-
-def _read_bytes(path: str | Path) -> bytes:
-    try:
-        if str(path) != STANDARD:
-            with open(path, "rb") as file:
-                data = file.read(MOST_BYTES + 1)
-        elif sys.stdin is None:
-            raise Failed("standard input is closed")
-        else:
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        # What was read together with it begins after the last line.
+        before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
+        raise Failed(f"{name}: line {number + 1 + before} is not {known_as}{advice}") from None
     except OSError as error:
-        raise Failed(f"{named(path)} cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise Failed(f"{named(path)} is longer than {MOST_BYTES >> 20} MiB. Is it the right file? If so, split it")
-    return data
+        raise Failed(f"{name} cannot be read: {error.strerror}") from None
 
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import named, read_text
+from dealkit._cli.files import lines_of, named
 from dealkit._cli.formats import with_pyarrow
 from dealkit._cli.screen import counted, tell
 from dealkit._cli.tables import as_it_was, letters, listed, read_table
@@ -31,8 +31,7 @@ def read_ids(source: str) -> tuple[list[str], str | None]:
                 tell(f"{counted(missing, 'id')} skipped: the service has said that there is no such deal")
             return found, column
     else:
-        # Not splitlines(), which splits at characters that an id may hold.
-        found = [id for line in read_text(source)[0].split("\n") if (id := line.strip())]
+        found = [id for line in lines_of(source)[0] if (id := line.strip())]
     if not found:
         raise Failed(f"there are no ids in {named(source)}")
     return found, column

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dealkit import LedgerError, ledger
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
-from dealkit._cli.rows import IN_PROGRESS, Row, word_of
+from dealkit._cli.rows import AT_A_TIME, IN_PROGRESS, Result, Rows, word_of
 from dealkit._cli.screen import say
 from dealkit._cli.service import address
 
@@ -42,31 +43,31 @@ def _in_a_name(url: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", f"{where}{parts.path.lower()}").strip("-.")[:100]
 
 
-def note_earlier(path: str | Path | None, key_name: str, rows: Sequence[Row], options: Namespace) -> list[Row]:
-    """Notes the outcomes of earlier runs, and returns the rows that have one and are not sent again."""
-    if path is None:
-        return []
-    if isinstance(path, Path) and path.exists():
+def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Counter[str]:
+    """Notes the outcomes of earlier runs, and counts the rows that have one and are not sent again."""
+    known: Counter[str] = Counter()
+    if path is None or (isinstance(path, Path) and not path.exists()):
+        return known
+    if isinstance(path, Path):
         # Reads all of it, and refuses a ledger that is damaged before anything that it says is shown or written.
         ledger.show(path)
-    known = []
-    found = ledger.look_up(path, [row.key for row in rows], key=key_name, service=address(options) or None)
-    for row, one in zip(rows, found, strict=True):
-        if one is None or (options.resend_unknown and one.outcome == "unknown"):
-            continue
-        row.outcome, row.agent_id, row.was_earlier = (
-            word_of(one.outcome, in_flight=one.in_flight),
-            one.agent_id or "",
-            True,
-        )
-        row.status, row.message = str(one.status_code or ""), ""
-        known.append(row)
+    for some in _some(rows):
+        keys = [row.key for row, _ in some]
+        found = ledger.look_up(path, keys, key=rows.key_name, service=address(options) or None)
+        for (row, _), one in zip(some, found, strict=True):
+            if one is None or (options.resend_unknown and one.outcome == "unknown"):
+                continue
+            word = word_of(one.outcome, in_flight=one.in_flight)
+            rows.note(
+                Result(row.number, row.key, word, one.agent_id or "", str(one.status_code or ""), was_earlier=True)
+            )
+            known[word] += 1
     return known
 
 
-def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -> list[Path]:
-    """The other ledgers that know some of these rows, by whichever column, in the folders of the table and of the import's
-    own ledger. Says what they know."""
+def elsewhere(own: str | Path | None, rows: Rows, options: Namespace) -> list[Path]:
+    """The other ledgers that know some of the rows to be sent, by whichever column, in the folders of the table and of the
+    import's own ledger. Says what they know."""
     folders = [Path(options.file).parent]
     if isinstance(own, Path) and own.parent not in folders:
         folders.append(own.parent)
@@ -74,30 +75,39 @@ def elsewhere(own: str | Path | None, rows: Sequence[Row], options: Namespace) -
     for path in (path for folder in folders for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
-        keys = [row.key for row in rows]
-        emails = [str(row.agent["email"]) for row in rows]
-        ids = [row.agent["profile"].get("external_id", "") for row in rows]
+        known: Counter[str] = Counter()
         try:
-            looked_up = zip(*(ledger.look_up(path, some) for some in (keys, emails, ids)), strict=True)
-            known = [next(one for one in some if one is not None) for some in looked_up if any(some)]
-            words = outcomes(word_of(one.outcome, in_flight=one.in_flight) for one in known)
-            number = len(known)
+            for some in _some(rows):
+                agents = [(row.key, rows.agent(cells)) for row, cells in some if not row.was_earlier]
+                keys = [key for key, _ in agents]
+                emails = [str(agent["email"]) for _, agent in agents]
+                ids = [agent["profile"].get("external_id", "") for _, agent in agents]
+                looked_up = zip(*(ledger.look_up(path, column) for column in (keys, emails, ids)), strict=True)
+                for one in (next(one for one in by if one is not None) for by in looked_up if any(by)):
+                    known[word_of(one.outcome, in_flight=one.in_flight)] += 1
+            words = outcomes(known)
+            number = known.total()
         except LedgerError:
-            words, number = "it cannot be read", len(rows)
+            words, number = "it cannot be read", sum(not row.was_earlier for row, _ in rows.to_send())
         if not number:
             continue
         found.append(path)
-        some = f"{number:,} of these rows: {words}."
+        has = f"{number:,} of these rows: {words}."
         if own is None:
-            say(f"{named(path)} has {some} --base-url decides whether it is used.")
+            say(f"{named(path)} has {has} --base-url decides whether it is used.")
         else:
-            say(f"{named(path)}, another ledger, has {some} This import does not use it, so it would send them.")
+            say(f"{named(path)}, another ledger, has {has} This import does not use it, so it would send them.")
     return found
 
 
-def outcomes(words: Iterable[str]) -> str:
+def _some(rows: Rows) -> Iterator[list[tuple[Result, list[str]]]]:
+    """The rows to be sent, some at a time."""
+    each = rows.to_send()
+    return iter(lambda: [*islice(each, AT_A_TIME)], [])
+
+
+def outcomes(kinds: Counter[str]) -> str:
     """`2 created, 1 unknown`."""
-    kinds = Counter(words)
     return ", ".join(
         f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown", IN_PROGRESS) if kinds[kind]
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
-from dealkit._cli.rows import Row
+from dealkit._cli.rows import Result, Rows
 from dealkit._cli.tables import (
     DELIMITERS,
     Table,
@@ -38,10 +38,10 @@ class Entry(NamedTuple):
 
 def read(path: Path, options: Namespace) -> list[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
-    return _entries(path, read_table(path, options))
+    return [*_entries(path, read_table(path, options))]
 
 
-def _entries(path: Path, found: Table) -> list[Entry]:
+def _entries(path: Path, found: Table) -> Iterator[Entry]:
     at = {letters(name): place for place, name in enumerate(found.header)}
     if "key" not in at or "agentid" not in at:
         raise Failed(
@@ -52,50 +52,46 @@ def _entries(path: Path, found: Table) -> list[Entry]:
     places = [at["key"], at["agentid"], *([at["outcome"]] if is_report else [])]
     # Another table has the keys as they are.
     text = as_it_was if is_report else str
-    return [
-        Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
-        for number, cells in found.rows
-    ]
+    for number, cells in found.rows:
+        yield Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
 
 
 class Report:
-    """The report of an import, and what that of the last run says."""
+    """The report of an import."""
 
-    def __init__(self, path: Path, delimiter: str) -> None:
+    def __init__(self, path: Path, delimiter: str, rows: Rows) -> None:
         """The delimiter is that of the table, which the user's spreadsheet reads without further settings. A delimiter
-        that would not be detected when the report is read again is replaced by a comma.
+        that would not be detected when the report is read again is replaced by a comma. The rows get what the report of the
+        last run says.
         """
         self.path = path
         self._delimiter = delimiter if delimiter in DELIMITERS else ","
-        entries: list[Entry] = []
-        if is_there(path) and path.stat().st_size:
-            try:
-                found = read_table(path)
-                if found.header != _HEADER:
-                    raise Failed(f"its columns are {listed(found.header)}")
-            except Failed as why:
-                raise Failed(
-                    f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
-                    f"{why}. Name another file with --report"
-                ) from None
-            entries = _entries(path, found)
-        self.created = {entry.key for entry in entries if entry.outcome == "created"}
-        """The keys of the rows that it calls created."""
-        # What somebody has filled in is kept until the row is sent again.
-        self._filled_in = {entry.key: entry.agent_id for entry in entries if entry.agent_id}
+        if not is_there(path) or not path.stat().st_size:
+            return
+        try:
+            found = read_table(path)
+            if found.header != _HEADER:
+                raise Failed(f"its columns are {listed(found.header)}")
+            rows.report(
+                (entry.key, entry.outcome == "created", entry.agent_id)
+                for entry in _entries(path, found)
+                if entry.outcome == "created" or entry.agent_id
+            )
+        except Failed as why:
+            raise Failed(
+                f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
+                f"{why}. Name another file with --report"
+            ) from None
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, results: Iterable[Result]) -> None:
         """Writes the file as a whole or not at all."""
         try:
             # Only its owner can read it.
             with replacing(self.path, 0o600) as file:
                 file.write(header_line(_HEADER, self._delimiter))
-                for row in rows:
-                    agent_id = row.agent_id
-                    if row.was_earlier and row.outcome in ("unknown", "rejected"):
-                        agent_id = agent_id or self._filled_in.get(row.key, "")
+                for row in results:
                     earlier = "yes" if row.was_earlier else ""
-                    cells = [str(row.number), row.key, row.outcome, agent_id, row.status, row.message, earlier]
+                    cells = [str(row.number), row.key, row.outcome, row.agent_id, row.status, row.message, earlier]
                     file.write(csv_line(map(harmless, cells), self._delimiter))
         except OSError as error:
             raise Failed(f"{named(self.path)} cannot be written: {error.strerror}", UNWRITABLE) from error

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Hashable, Iterable, Sequence
+import json
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dealkit import Client
 from dealkit._cli.columns import Columns
+from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.screen import painted, pairs, safe, say, say_all, table
-from dealkit._cli.tables import Table
+from dealkit._cli.tables import Cells
 
 _MOST_SHOWN = 3
 """How many rows, or ranges of rows, are shown on the screen for one item; the report has them all."""
@@ -37,6 +42,17 @@ def word_of(outcome: str, *, in_flight: bool) -> str:
     return IN_PROGRESS if in_flight else _WORDS[outcome]
 
 
+_TABLES = """
+CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
+    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, reason TEXT);
+CREATE TABLE firsts (hash INTEGER PRIMARY KEY, number INTEGER);
+CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID;
+"""
+
+# How many rows are in memory at a time.
+AT_A_TIME = 5000
+
+
 class Problem(NamedTuple):
     """What is wrong with a row, or may be. It contains no values of the row."""
 
@@ -52,7 +68,7 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Row:
-    """A row that is not blank. None of its texts contains a value, except for the key."""
+    """A row that is not blank, as it is checked."""
 
     number: int
     """As a spreadsheet counts: the header is 1."""
@@ -64,15 +80,6 @@ class Row:
     """Why it cannot be sent."""
     doubts: list[Problem] = field(default_factory=list)
     """Possible mistakes, which do not keep it from being sent."""
-    outcome: str = "not sent"
-    """What became of it, a word of `OUTCOMES`."""
-    agent_id: str = ""
-    status: str = ""
-    message: str = ""
-    was_earlier: bool = False
-    """Whether the outcome is that of an earlier run."""
-    reason: Hashable = None
-    """What it has in common with rows that failed for the same reason, whatever their requests were called."""
 
     def cell(self, name: str) -> Any:
         """What goes to a field."""
@@ -80,17 +87,170 @@ class Row:
         return agent["profile"].get(name.removeprefix("profile.")) if name.startswith("profile.") else agent.get(name)
 
 
-def rows_of(found: Table, columns: Columns, options: Namespace) -> list[Row]:
-    """Checks every row against the rules, and its key and e-mail address against those of earlier rows."""
-    at = columns.key_index(options.key)
+class Result(NamedTuple):
+    """What became of a row. None of its texts contains a value, except for the key."""
+
+    number: int
+    key: str
+    outcome: str
+    """A word of `OUTCOMES`."""
+    agent_id: str = ""
+    status: str = ""
+    message: str = ""
+    was_earlier: bool = False
+    """Whether the outcome is that of an earlier run."""
+    reason: str | None = None
+    """What it has in common with rows that failed for the same reason, whatever their requests were called."""
+
+
+class Rows:
+    """The rows of an import, and what became of them, in a temporary database: there may be more than fit in memory."""
+
+    def __init__(self, columns: Columns, key: str | None) -> None:
+        self._columns, self._key = columns, key
+        # SQLite removes its file as soon as it is open. Nothing else opens it, and nothing needs to be undone.
+        self._database = sqlite3.connect("", isolation_level=None)
+        for statement in ("PRAGMA journal_mode = OFF", "PRAGMA cache_size = -16000", *_TABLES.split(";"), "BEGIN"):
+            self._one(statement)
+
+    def _one(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            raise Failed(f"the rows cannot be kept in a temporary file: {error}", UNWRITABLE) from None
+
+    @cached_property
+    def at(self) -> int:
+        """The index of the column that identifies rows."""
+        return self._columns.key_index(self._key)
+
+    @property
+    def key_name(self) -> str:
+        """What that column's keys are called in a ledger."""
+        return self._columns.key_name(self.at)
+
+    def add(self, row: Row, cells: list[str]) -> None:
+        """Keeps a row that was checked."""
+        outcome = "invalid" if row.problems else "not sent"
+        message = "; ".join(map(str, row.problems or row.doubts))
+        self._one(
+            "INSERT INTO rows (number, key, cells, outcome, message) VALUES (?, ?, ?, ?, ?)",
+            (row.number, row.key, json.dumps(cells), outcome, message),
+        )
+
+    def first(self, kind: str, text: str, number: int) -> int:
+        """The number of the first row with this text. A hash of 64 bits stands for the text: two that share one, which among
+        a million happens once in forty million tables, are taken for one.
+        """
+        hashed = hash((kind, text))
+        if self._one("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (hashed, number)).rowcount:
+            return number
+        found: int = self._one("SELECT number FROM firsts WHERE hash = ?", (hashed,)).fetchone()[0]
+        return found
+
+    def cells(self) -> Iterator[Cells]:
+        """The rows as they were read."""
+        return (Cells(number, json.loads(cells)) for number, cells in self._each("cells"))
+
+    def to_send(self) -> Iterator[tuple[Result, list[str]]]:
+        """The rows of which nothing is wrong, with their cells."""
+        for number, key, outcome, was_earlier, cells in self._each(
+            "key, outcome, was_earlier, cells", "outcome != 'invalid'"
+        ):
+            yield Result(number, key, outcome, was_earlier=was_earlier), json.loads(cells)
+
+    def agent(self, cells: list[str]) -> dict[str, Any]:
+        """The arguments of a row's create."""
+        return self._columns.agent(cells)
+
+    def results(self) -> Iterator[Result]:
+        """What became of each row; what somebody has filled into the last report is kept until the row is sent again."""
+        filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
+        agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected')
+            THEN ifnull(({filled_in}), '') ELSE agent_id END"""
+        return (Result(*row) for row in self._each(f"key, outcome, {agent_id}, status, message, was_earlier, reason"))
+
+    def note(self, result: Result) -> None:
+        """Notes what became of a row."""
+        number, _, *values = result
+        values_of = "(outcome, agent_id, status, message, was_earlier, reason) = (?, ?, ?, ?, ?, ?)"
+        self._one(f"UPDATE rows SET {values_of} WHERE number = ?", (*values, number))
+
+    def note_unsent(self, message: str) -> None:
+        """Says why rows are not sent, until it is noted what became of them."""
+        self._one("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
+
+    def report(self, entries: Iterable[tuple[str, bool, str]]) -> None:
+        """Takes what the last report says: the keys of rows, whether it calls them created, and their agents' identifiers."""
+        for entry in entries:
+            self._one(
+                "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET is_created = max(is_created, excluded.is_created), "
+                "agent_id = ifnull(nullif(excluded.agent_id, ''), agent_id)",
+                entry,
+            )
+
+    def lost(self) -> int:
+        """How many of the rows to be sent the last report calls created."""
+        of = "rows JOIN reported USING (key) WHERE is_created AND outcome = 'not sent'"
+        number: int = self._one(f"SELECT count(*) FROM {of}").fetchone()[0]
+        return number
+
+    def counts(self) -> Counter[tuple[str, bool]]:
+        """How many rows have which outcome, and whether it is that of an earlier run."""
+        found = self._one("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
+        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in found})
+
+    def _each(self, columns: str, where: str = "1") -> Iterator[Any]:
+        """Reads some rows at a time, so that they may be changed meanwhile."""
+        sql = f"SELECT number, {columns} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {AT_A_TIME}"
+        last = 0
+        while some := self._one(sql, (last,)).fetchall():
+            yield from some
+            last = some[-1][0]
+
+
+@dataclass
+class Group:
+    """Rows that have something in common."""
+
+    text: str
+    """What is said of the first one."""
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    differs: bool = False
+    """Whether something else is said of another, such as how long its text is."""
+
+
+Groups = dict[tuple[str, str], Group]
+
+
+def into(groups: Groups, kind: tuple[str, str], number: int, text: str) -> None:
+    """Adds a row to its group."""
+    group = groups.setdefault(kind, Group(text))
+    group.numbers.append(number)
+    group.differs |= text != group.text
+
+
+def show_problems(title: str, groups: Groups) -> list[dict[str, Any]]:
+    """Lists what is wrong with the rows: each kind of problem of a column once, with the rows that it occurs in."""
+    found: list[dict[str, Any]] = []
+    for (column, _), group in groups.items():
+        message = f"{group.text} (row {group.numbers[0]})" if group.differs else group.text
+        found.append({"rows": group.numbers.tolist(), "column": column, "message": message})
+    if found:
+        say(painted(title, "bold"))
+        shown = [{"Rows": _ranges(one["rows"]), "Column": one["column"], "Problem": one["message"]} for one in found]
+        say_all(table(shown, indent="  "))
+        say()
+    return found
+
+
+def checked(found: Iterable[Cells], columns: Columns, rows: Rows) -> Iterator[tuple[Row, list[str]]]:
+    """Checks rows against the rules, and their keys and e-mail addresses against those of earlier rows."""
+    at, is_email = rows.at, rows.key_name == "email"
     key_column = safe(columns.header[at])
-    is_email = columns.key_name(at) == "email"
-    rows = []
-    with_key: dict[str, int] = {}
-    with_email: dict[str, int] = {}
     # It calls nobody: the rules need neither a service nor a key.
     with Client(base_url="http://127.0.0.1", service_key="none") as client:
-        for number, cells in found.rows:
+        for number, cells in found:
             row = Row(number, cells[at] if at < len(cells) else "", columns.agent(cells))
             if any(cells[len(columns.header) :]):
                 text = "has more cells than there are columns; are quotation marks missing around a cell?"
@@ -104,71 +264,49 @@ def rows_of(found: Table, columns: Columns, options: Namespace) -> list[Row]:
                 text = f"is empty, but {_APART}: fill it in"
                 row.problems.append(Problem(key_column, "", "no_key", text))
             # As the ledger compares them.
-            of_key = with_key.setdefault(row.key.lower() if is_email else row.key, number)
+            of_key = rows.first("key", row.key.lower() if is_email else row.key, number)
             # Addresses that differ only in case belong to one person.
             email = str(row.agent.get("email", "")).casefold()
-            of_email = with_email.setdefault(email, number)
+            of_email = rows.first("email", email, number)
             if row.key and of_key != number:
                 text = f"is the same as in row {of_key}, but {_APART}: keep one of the two"
                 row.problems.append(Problem(key_column, "", "same_key", text))
             elif email and of_email != number and not row.problems:
                 text = f"is the same as in row {of_email}: keep one of the two, unless they are two agents"
                 row.doubts.append(Problem(columns.at("/email")[0], "", "same_email", text))
-            if row.problems:
-                row.outcome = "invalid"
-            row.message = "; ".join(map(str, row.problems or row.doubts))
-            rows.append(row)
-    return rows
+            yield row, cells
 
 
-def show_problems(title: str, rows: Iterable[tuple[Row, list[Problem]]]) -> list[dict[str, Any]]:
-    """Lists what is wrong with the rows: each kind of problem once, with the rows that it occurs in."""
-    by_kind: dict[tuple[str, str], list[tuple[int, Problem]]] = {}
-    for row, problems in rows:
-        for one in problems:
-            by_kind.setdefault((one.column, one.kind), []).append((row.number, one))
-    found: list[dict[str, Any]] = []
-    for (column, _), some in by_kind.items():
-        numbers, (first, problem) = [number for number, _ in some], some[0]
-        # Where the rows differ in it, as in how long a text is, the first one stands for all.
-        is_one = all(one.text == problem.text for _, one in some)
-        message = problem.text if is_one else f"{problem.text} (row {first})"
-        found.append({"rows": numbers, "column": column, "message": message})
-    if found:
-        say(painted(title, "bold"))
-        shown = [{"Rows": _ranges(one["rows"]), "Column": one["column"], "Problem": one["message"]} for one in found]
-        say_all(table(shown, indent="  "))
-        say()
-    return found
-
-
-def show_outcomes(rows: Sequence[Row], result: dict[str, Any], *, can_go_on: bool) -> None:
+def show_outcomes(rows: Rows, result: dict[str, Any], *, can_go_on: bool) -> None:
     """Says how many rows had which outcome, and names those that did not become an agent."""
+    # The message of the first one stands for all that have its reason, and the report has each.
+    groups: Groups = {}
+    for row in rows.results():
+        if row.outcome in ("rejected", "unknown"):
+            into(groups, (row.outcome, row.reason or row.message), row.number, row.message)
     for outcome in ("rejected", "unknown"):
-        # The message of the first one stands for all that have its reason, and the report has each.
-        by_reason: dict[Hashable, list[Row]] = {}
-        for row in rows:
-            if row.outcome == outcome:
-                by_reason.setdefault(row.reason or row.message, []).append(row)
-        if by_reason:
-            groups = [([row.number for row in some], some[0].message) for some in by_reason.values()]
+        errors: list[dict[str, Any]] = [
+            {"rows": group.numbers.tolist(), "outcome": outcome, "message": group.text}
+            for (of, _), group in groups.items()
+            if of == outcome
+        ]
+        if errors:
             say(painted(outcome.capitalize(), OUTCOMES[outcome][0]))
-            say_all(table([{"Rows": _ranges(numbers), "Reason": message} for numbers, message in groups], indent="  "))
+            shown = [{"Rows": _ranges(one["rows"]), "Reason": one["message"]} for one in errors]
+            say_all(table(shown, indent="  "))
             say()
-            result["errors"] += [
-                {"rows": numbers, "outcome": outcome, "message": message} for numbers, message in groups
-            ]
-    shown = {}
+            result["errors"] += errors
+    counts, numbers = rows.counts(), {}
     for outcome, (colour, meaning) in OUTCOMES.items():
-        some = [row for row in rows if row.outcome == outcome]
-        earlier = sum(row.was_earlier for row in some)
-        result["counts"][outcome.replace(" ", "_")] = len(some)
+        earlier = counts[outcome, True]
+        number = earlier + counts[outcome, False]
+        result["counts"][outcome.replace(" ", "_")] = number
         notes = [f"{earlier:,} of them in an earlier run"] if earlier and outcome != IN_PROGRESS else []
-        notes += [meaning] if meaning and some and (can_go_on or outcome != "not sent") else []
-        if some or outcome in ("created", "rejected", "unknown"):
-            name = painted(outcome.capitalize(), colour) if some else outcome.capitalize()
-            shown[name] = f"{len(some):,}  {'; '.join(notes)}".rstrip()
-    say_all(pairs(shown))
+        notes += [meaning] if meaning and number and (can_go_on or outcome != "not sent") else []
+        if number or outcome in ("created", "rejected", "unknown"):
+            name = painted(outcome.capitalize(), colour) if number else outcome.capitalize()
+            numbers[name] = f"{number:,}  {'; '.join(notes)}".rstrip()
+    say_all(pairs(numbers))
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -6,12 +6,13 @@ import csv
 import io
 import re
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import MOST_BYTES, SAVE, named, read_text
+from dealkit._cli.files import MOST_BYTES, SAVE, lines_of, named
 from dealkit._cli.screen import safe
 
 # A cell may be as long as the file.
@@ -39,10 +40,11 @@ class Table(NamedTuple):
     """A table with a header."""
 
     header: list[str]
-    rows: list[Cells]
+    rows: Iterator[Cells]
+    """The rows, which are read one by one: what is wrong with one of them is an error then."""
     delimiter: str
     understood: str
-    """How the file was read: its encoding and its delimiter."""
+    """How the file is read: its encoding and its delimiter."""
 
 
 def read_table(path: Path, options: Namespace | None = None) -> Table:
@@ -52,31 +54,37 @@ def read_table(path: Path, options: Namespace | None = None) -> Table:
     Errors name the file and the line, but show none of its content.
     """
     encoding, delimiter = (None, None) if options is None else (options.encoding, options.delimiter)
-    text, understood = read_text(path, encoding, SAVE if options is None else _OR_SAY)
-    line, _, rest = text.partition("\n")
-    said = re.fullmatch(r'"?sep=(.)"?\r?', line, re.IGNORECASE)
+    lines, understood = lines_of(path, encoding, SAVE if options is None else _OR_SAY)
+    line = next(lines, "")
+    said = re.fullmatch(r'"?sep=(.)"?\s*', line, re.IGNORECASE)
     if said:
-        text = rest
+        line = next(lines, "")
     # The one that is most frequent in the header.
-    header = re.split("[\r\n]", re.sub('"[^"]*"', "", text), maxsplit=1)[0]
-    delimiter = delimiter or (said[1] if said else max(DELIMITERS, key=header.count))
+    beginning = re.sub('"[^"]*"?', "", line)
+    delimiter = delimiter or (said[1] if said else max(DELIMITERS, key=beginning.count))
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise Failed("--delimiter must be one character, such as ;")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        records = [[cell.strip() for cell in record] for record in reader]
-    except csv.Error as error:
-        raise Failed(
-            f"{named(path)}: line {bool(said) + reader.line_num} is not valid CSV ({error}); is a quotation mark "
-            "missing, or is there one too many?"
-        ) from None
-    if not records or not any(records[0]):
+    records = _records(path, csv.reader(chain([line], lines), delimiter=delimiter, strict=True), int(bool(said)))
+    header = next(records, [])
+    if not any(header):
         raise Failed(f"{named(path)}: the first row is empty; it must contain the column names")
     separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
-    understood += f", separated by {separator}" if len(records[0]) > 1 else ", one column"
+    understood += f", separated by {separator}" if len(header) > 1 else ", one column"
     understood += ", as its sep= line says" if said and delimiter == said[1] else ""
-    rows = [Cells(number, cells) for number, cells in enumerate(records[1:], 2) if any(cells)]
-    return Table(records[0], rows, delimiter, understood)
+    rows = (Cells(number, cells) for number, cells in enumerate(records, 2) if any(cells))
+    return Table(header, rows, delimiter, understood)
+
+
+def _records(path: Path, reader: Any, before: int) -> Iterator[list[str]]:
+    """The records of a table, and after how many lines they begin."""
+    try:
+        for record in reader:
+            yield [cell.strip() for cell in record]
+    except csv.Error as error:
+        raise Failed(
+            f"{named(path)}: line {before + reader.line_num} is not valid CSV ({error}); is a quotation mark missing, or is "
+            "there one too many?"
+        ) from None
 
 
 def letters(name: str) -> str:

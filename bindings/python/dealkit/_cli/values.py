@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, get_type_hints
 
@@ -116,12 +116,9 @@ def _phones_of(country: str) -> Callable[[str], str]:
     return read
 
 
-def proposed(wrong: Iterable[tuple[str, str]], phones: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options that would make complaints about these fields and cells go away, and remarks about them. The phone numbers
-    of all rows tell the country."""
-    cells: dict[str, Counter[str]] = {}
-    for field, cell in wrong:
-        cells.setdefault(field, Counter())[cell] += 1
+def proposed(cells: Mapping[str, Counter[str]], phones: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The options that would make complaints about the cells of these fields go away, and remarks about them. Phone numbers
+    without complaints tell the country, too."""
     options: list[str] = []
     remarks: list[str] = []
     dates = cells.get("date_of_birth", Counter())
@@ -154,7 +151,7 @@ def proposed(wrong: Iterable[tuple[str, str]], phones: Sequence[str]) -> tuple[l
     return options, remarks
 
 
-def _country_of(phones: Sequence[str]) -> tuple[str, str]:
+def _country_of(phones: Iterable[str]) -> tuple[str, str]:
     """The country of most numbers that say it, or what to do."""
     try:
         import phonenumbers
