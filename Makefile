@@ -421,7 +421,7 @@ bench-jobs: $(BENCH)/peers
 	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
 	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
-	$(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
+	PYTHONPATH=bindings/tests $(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## Measures the server; uses wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.

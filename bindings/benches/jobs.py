@@ -11,8 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.request import Request, urlopen
 
+from postgres import Postgres, programs
 from processes import KEY, sandbox
 from rounds import Bench, Table, parser
 
@@ -29,10 +32,31 @@ with open("ids.txt") as ids, Client() as client:
         for batch in deals:
             writer.write_table(pyarrow.table(batch))
 """
+# Rows that are new, through a ledger or without one. In a database, it is a new one for each process.
+CREATE = """
+import csv, os, sys
+from dealkit import Client
+
+options = {"ledger": sys.argv[1].replace("NEW", str(os.getpid())), "key": "email"} if sys.argv[1:] else {}
+with open("agents.csv") as file, Client() as client:
+    rows = ({**row, "profile": {}} for row in csv.DictReader(file))
+    for creation in client.agents.create_many(rows, concurrency=%d, on_error="return", ordered=False, **options):
+        assert creation.outcome == "succeeded", creation.error
+"""
+# One row more, with a ledger that has all of the others.
+ONCE = """
+from dealkit import Client
+
+with Client() as client:
+    agent = {"email": "one@example.com", "first_name": "A", "last_name": "B", "profile": {}}
+    client.agents.create_once(key="one@example.com", ledger="agents.ledger", **agent)
+"""
 
 
 def spent(command: list[str], url: str, folder: Path) -> tuple[float, float]:
     """The seconds and the MiB that a command takes, which must succeed."""
+    # Nothing that the last one has made.
+    urlopen(Request(f"{url}/__sandbox/reset", b"{}", {"content-type": "application/json"})).close()
     begun = time.monotonic()
     env = {**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": KEY}
     with subprocess.Popen(
@@ -74,6 +98,33 @@ def measure_exports(bench: Bench, url: str, rows: int, folder: Path) -> None:
     compare(bench, f"jobs export {of}, CSV", {"dealkit": export("csv"), "as NDJSON": export("ndjson")}, url, folder)
 
 
+def measure_imports(bench: Bench, url: str, rows: int, folder: Path) -> None:
+    lines = "".join(f"agent{n}@example.com,Ada,Lovelace,+4930{2000000 + n}\n" for n in range(rows))
+    (folder / "agents.csv").write_text(f"email,first_name,last_name,phone\n{lines}")
+    anew = ["sh", "-c", 'rm -f *.ledger* && exec "$@"', "sh"]
+
+    def imported(*options: str) -> list[str]:
+        return [*anew, *COMMAND, "agents", "import", "agents.csv", "--concurrency", str(IN_FLIGHT), *options]
+
+    def created(in_flight: int, *ledger: str) -> list[str]:
+        return [*anew, sys.executable, "-c", CREATE % in_flight, *ledger]
+
+    with ExitStack() as stack:
+        stores = {"without a ledger": [], "in a file": ["agents.ledger"]}
+        if found := programs():
+            database = stack.enter_context(Postgres(found, "bench"))
+            stores["in PostgreSQL"] = [f"{database.url}?schema=bNEW"]
+        for in_flight in (8, IN_FLIGHT):
+            jobs = {name: created(in_flight, *ledger) for name, ledger in stores.items()}
+            compare(bench, f"jobs ledger of {rows:,} rows, {in_flight} in flight", jobs, url, folder)
+    by_hand = created(IN_FLIGHT, "agents.ledger")
+    jobs = {"dealkit": imported("--yes"), "a dry run": imported("--dry-run"), "by hand": by_hand}
+    compare(bench, f"jobs import {rows:,} rows, {IN_FLIGHT} in flight", jobs, url, folder)
+    # The last of them has left its ledger.
+    once = {"one more row": [sys.executable, "-c", ONCE]}
+    compare(bench, f"jobs ledger that has {rows:,} rows", once, url, folder)
+
+
 def main() -> None:
     arguments = parser(__doc__, rounds=3)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
@@ -83,6 +134,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         with sandbox(given.server, given.rows) as url:
             measure_exports(bench, url, given.rows, Path(name))
+            measure_imports(bench, url, given.rows, Path(name))
     bench.finish()
 
 
