@@ -361,7 +361,6 @@ check-workflows: $(RELEASE_TOOLS)/installed
 # A wheel for this machine, built quickly: its contents are those of the published wheels.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-# At a lower level, aws-lc would leave this machine's folders in the code that it compiles.
 check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := s
 check-wheel: $(RELEASE_TOOLS)/installed
 	rm -rf target/check-dist

@@ -80,7 +80,7 @@ def wrong_in_wheel(path: Path) -> list[str]:
     sboms = [file for file in files if file.startswith(f"{about}/sboms/")]
     for sbom in sboms:
         names = {component["name"] for component in json.loads(files[sbom])["components"]}
-        if not {"dealkit", "reqwest", "aws-lc-sys", "pyo3"} <= names:
+        if not {"dealkit", "reqwest", "ring", "pyo3"} <= names:
             wrong.append(f"{sbom} does not list what is linked")
         if any(crate.startswith("windows") for crate in names) != path.name.endswith(
             ("win_amd64.whl", "win_arm64.whl")

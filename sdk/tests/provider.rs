@@ -15,13 +15,13 @@ use peer::{
     FINE, Http1, Peer, Step, answer,
     tls::{Authority, Front, Tls},
 };
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs, aws_lc_rs::cipher_suite};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, ring::cipher_suite};
 
 /// A provider with a single cipher, which shows that it was used.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],
-        ..aws_lc_rs::default_provider()
+        ..ring::default_provider()
     }
 }
 

@@ -11,7 +11,7 @@ use http::{Method, Request, StatusCode, Uri, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::ring;
 use ureq::{
     Agent,
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
@@ -297,7 +297,7 @@ impl AttachedSandbox {
             return Err(AttachError::Url);
         };
         // Named, because a program can link more than one, and none of them is then the default.
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let roots = match ca_pem {
             None => RootCerts::PlatformVerifier,
             Some(pem) => {

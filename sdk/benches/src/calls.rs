@@ -29,6 +29,8 @@ impl Clients {
         let dealkit = Client::builder().base_url(url).service_key(KEY);
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        // reqwest takes what is installed, unless it links aws-lc; dealkit would choose the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             url: url.to_owned(),
             dealkit: dealkit.build().unwrap(),

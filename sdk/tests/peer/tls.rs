@@ -26,7 +26,7 @@ use tokio_rustls::{
     rustls::{
         ALL_VERSIONS, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,
         SupportedProtocolVersion,
-        crypto::aws_lc_rs,
+        crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
         server::WebPkiClientVerifier,
     },
@@ -155,7 +155,7 @@ impl<'a> Tls<'a> {
     }
 
     fn config(&self, protocol: Protocol) -> ServerConfig {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(self.versions)
             .unwrap();

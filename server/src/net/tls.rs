@@ -15,7 +15,7 @@ use rcgen::{
 };
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
-    crypto::aws_lc_rs,
+    crypto::ring,
     pki_types::{
         CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, pem::PemObject as _,
     },
@@ -92,7 +92,7 @@ pub(crate) fn configure(
         },
     };
     // Named, because a program can link more than one, and none of them is then the default.
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::unmade)?;

@@ -23,7 +23,7 @@ use serde_json::{Value, value::RawValue};
 use tokio_rustls::rustls::{
     ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
-    crypto::aws_lc_rs,
+    crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use vectors::{given, vectors};
@@ -454,7 +454,7 @@ pub fn speaking(
     roots
         .add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
         .unwrap();
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
     let mut config = config
         .unwrap()
