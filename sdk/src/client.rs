@@ -438,8 +438,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// certificate is signed by an issuer of your own. Further calls add to them.
     ///
     /// The system's certificates are those of the platform; on Linux those that `SSL_CERT_FILE` or
-    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once per process. There is no way
-    /// to accept any certificate whatsoever: a man in the middle would read the service key.
+    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once per process, when a connection first
+    /// needs them. There is no way to accept any certificate whatsoever: a man in the middle would read the service key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -624,8 +624,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the response size limit may
     /// differ. If the connect timeout, the attempt timeout, the number of idle connections, the versions of HTTP,
-    /// certificates, the proxy or the transport differ, or if only one of the clients calls a loopback address, this client gets
-    /// connections of its own.
+    /// certificates, the proxy or the transport differ, this client gets connections of its own.
     ///
     /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the service sees the two as
     /// a single client: they share the rate limit, the pauses that the service asks for, and the retry quota.
@@ -775,9 +774,7 @@ impl<C: Clone> ClientBuilder<C> {
             .map_err(Error::config)?;
         // A proxy would receive the key of a service on this very machine.
         if is_loopback(base) {
-            return Ok(Route::Loopback {
-                tls: base.scheme() == "https",
-            });
+            return Ok(Route::Direct);
         }
         let proxy = match set {
             Some(proxy) => Some(proxy),

@@ -1,6 +1,6 @@
 //! Secure connections: who is trusted, who is not, and what the errors say about it.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use dealkit::{ClientBuilder, Error, ErrorKind, Outcome};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, date_time_ymd};
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{
 use crate::{
     mock::Service,
     peer::{
-        FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, builder,
+        FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder,
         tls::{Authority, Front, Leaf, Tls},
     },
 };
@@ -568,46 +568,54 @@ fn is_silent_config_error(error: &Error, pem: &str) {
 /// In the child process.
 const CHILD: &str = "DEALKIT_TEST_TLS_CHILD";
 
-/// The system's certificates, as named in the environment, are loaded once: they are gone after the first client is
-/// built, and later clients can call all the same.
+/// The system's certificates, as named in the environment, are loaded by the first connection that needs them: a client that
+/// never finds them trusts its own, and once they are loaded, later clients need no file.
 #[tokio::test]
-async fn certificates_are_loaded_once_in_a_process() {
+async fn the_systems_certificates_are_loaded_once_when_they_are_needed() {
     let Ok(given) = std::env::var(CHILD) else {
         let authority = Authority::new();
-        let folder = std::env::temp_dir().join(format!("dealkit-tls-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("issuers.pem"), authority.pem()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("own.pem"), authority.pem()).unwrap();
         let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
         let output = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "tls::certificates_are_loaded_once_in_a_process",
+                "tls::the_systems_certificates_are_loaded_once_when_they_are_needed",
                 "--nocapture",
             ])
             .env_remove("SSL_CERT_DIR")
-            .env("SSL_CERT_FILE", folder.join("issuers.pem"))
-            .env(CHILD, format!("{} {}", front.url(), folder.display()))
+            .env("SSL_CERT_FILE", folder.path().join("system.pem"))
+            .env(
+                CHILD,
+                format!("{} {}", front.url(), folder.path().display()),
+            )
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && text.contains("1 passed"),
-            "{text}"
-        );
+        assert!(text.contains("1 passed"), "{output:?}");
         assert_eq!(front.handshakes().len(), 3);
         return;
     };
     let (url, folder) = given.split_once(' ').unwrap();
-    let call =
-        async |builder: ClientBuilder| builder.build()?.deals().retrieve("x_1").await.map(drop);
-    call(builder(url)).await.unwrap();
-    fs::remove_dir_all(folder).unwrap();
-    call(builder(url)).await.unwrap();
-    call(builder(url).timeout(PATIENCE / 2)).await.unwrap();
-    // The control: a client that has to load them finds them gone.
-    let other = Authority::named("Another issuer");
-    let told = call(builder(url).root_certificates(other.pem()))
+    let [own, system] = ["own.pem", "system.pem"].map(|file| Path::new(folder).join(file));
+    let other = Authority::named("Another issuer").pem();
+    let call = async |builder: ClientBuilder| {
+        let client = builder.build().unwrap();
+        client.deals().retrieve("x_1").await.map(drop)
+    };
+    let trusting = |pem: &str| builder(url).root_certificates(pem);
+
+    let missing = "the certificates that the system trusts cannot be used: unexpected error: No CA certificates were loaded from \
+        the system; \
+        install them (on Debian the package ca-certificates), or let SSL_CERT_FILE name an existing file of certificates, \
+        which is then used instead of the system's; or set root_certificates";
+    all_fail(&builder(url), missing).await;
+    all_fail(&trusting(&other), UNKNOWN_ISSUER).await;
+    call(trusting(&fs::read_to_string(&own).unwrap()))
         .await
-        .unwrap_err();
-    assert!(told.to_string().contains(UNKNOWN_ISSUER), "{told}");
+        .unwrap();
+    fs::rename(&own, &system).unwrap();
+    call(builder(url)).await.unwrap();
+    fs::remove_file(&system).unwrap();
+    call(trusting(&other)).await.unwrap();
 }

@@ -81,10 +81,6 @@ pub(crate) enum Versions {
 /// The route to the service.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Route {
-    /// The service is on this machine: never through a proxy, whatever the environment says.
-    Loopback {
-        tls: bool,
-    },
     Direct,
     Proxy(Proxy),
     /// None of dealkit's own: a transport is in their place.
@@ -240,7 +236,7 @@ impl ConnectionSettings {
         };
         pool = match &self.route {
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
-            Route::Loopback { .. } | Route::Direct | Route::Transport(_) => pool.no_proxy(),
+            Route::Direct | Route::Transport(_) => pool.no_proxy(),
         };
         #[cfg(feature = "rustls-no-provider")]
         let pool = pool.tls_backend_preconfigured(tls.clone());
@@ -250,16 +246,13 @@ impl ConnectionSettings {
 
     #[cfg(feature = "rustls-no-provider")]
     fn tls(&self) -> Result<Tls, Words> {
-        let is_unused = matches!(
-            self.route,
-            Route::Loopback { tls: false } | Route::Transport(_)
-        );
-        let mut tls = self
-            .tls
-            .config(!is_unused, self.versions == Versions::Http2)?;
-        if self.versions == Versions::Http1 {
-            tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        }
+        let mut tls = self.tls.config()?;
+        let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
+        tls.alpn_protocols = match self.versions {
+            Versions::Any => vec![http2, http1],
+            Versions::Http1 => vec![http1],
+            Versions::Http2 => vec![http2],
+        };
         Ok(tls)
     }
 

@@ -2,12 +2,13 @@
 //! to do about it.
 
 use rustls::{
-    AlertDescription as Alert, CertificateError, Error, InvalidMessage, PeerIncompatible,
+    AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError,
+    PeerIncompatible,
 };
 
 use crate::{
     http::{
-        connect::{cause::ForeignError, find::find, hyper_errors::was_not_begun},
+        connect::{cause::ForeignError, find::find, hyper_errors::was_not_begun, tls::NoSystem},
         redact::{Redactor, short},
     },
     value::words::{
@@ -82,6 +83,10 @@ impl Circumstances<'_> {
     fn of_handshake(&self, error: &Error) -> Option<Words> {
         let text = match error {
             Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
+            Error::Other(OtherError(error)) => {
+                let error = error.downcast_ref::<NoSystem>()?;
+                return Some(words!("{}; or set {}", error.to_string(), RootCertificates));
+            }
             // The first byte is not one that TLS begins with.
             Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
                 "the port does not speak TLS; should its URL begin with http:// rather than https://?"

@@ -3,21 +3,26 @@
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use rustls::{
-    ClientConfig, InconsistentKeys, RootCertStore, SignatureScheme,
-    client::{ResolvesClientCert, Resumption, danger::ServerCertVerifier},
-    crypto::CryptoProvider,
+    CertificateError::UnknownIssuer,
+    ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, OtherError, RootCertStore,
+    SignatureScheme,
+    client::{
+        ResolvesClientCert, Resumption, WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{self, CryptoProvider},
     pki_types::{
-        CertificateDer, PrivateKeyDer,
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject},
     },
     sign::{CertifiedKey, SingleCertAndKey},
 };
-
+use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 
 use crate::{
@@ -46,14 +51,92 @@ pub(crate) enum IdentitySource {
 /// How long files are taken to be what they were, as that of the service key.
 const FILES_KEPT: Duration = Duration::from_secs(1);
 
-type Roots = Vec<CertificateDer<'static>>;
+/// What the system trusts, for every client in this process.
+static SYSTEM: OnceLock<Verifier> = OnceLock::new();
 
-/// What verifies services with the system's certificates and these more, for every client in this process: loading the
-/// system's takes tens of milliseconds.
-static VERIFIERS: Mutex<Vec<(Roots, Arc<dyn ServerCertVerifier>)>> = Mutex::new(Vec::new());
+/// Accepts the services that the client's own certificates vouch for, and those that the system's do. The latter take tens of
+/// milliseconds to load, so they are loaded when a service first shows a certificate that needs them.
+#[derive(Debug)]
+struct WithSystem {
+    own: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
 
-/// How many of them are kept. Programs have one or two.
-const VERIFIERS_KEPT: usize = 8;
+/// The system's certificates cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the certificates that the system trusts cannot be used: {0}; install them (on Debian the package ca-certificates), or \
+     let SSL_CERT_FILE name an existing file of certificates, which is then used instead of the system's"
+)]
+pub(super) struct NoSystem(Error);
+
+impl WithSystem {
+    fn system(&self) -> Result<&'static Verifier, Error> {
+        if let Some(system) = SYSTEM.get() {
+            return Ok(system);
+        }
+        // On the thread that makes the connection, because it happens once in a process. Nothing is locked meanwhile:
+        // otherwise a process that is forked now would wait for ever.
+        let loaded = Verifier::new(Arc::clone(&self.provider))
+            .map_err(|error| Error::Other(OtherError(Arc::new(NoSystem(error)))))?;
+        Ok(SYSTEM.get_or_init(|| loaded))
+    }
+}
+
+impl ServerCertVerifier for WithSystem {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let by_system = || {
+            self.system()?
+                .verify_server_cert(leaf, intermediates, name, ocsp, now)
+        };
+        let Some(own) = &self.own else {
+            return by_system();
+        };
+        own.verify_server_cert(leaf, intermediates, name, ocsp, now)
+            .or_else(|error| {
+                by_system().map_err(|by_system| match (&error, &by_system) {
+                    // The system's reason says more.
+                    (Error::InvalidCertificate(UnknownIssuer), Error::InvalidCertificate(_)) => {
+                        by_system
+                    }
+                    _ => error,
+                })
+            })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let supported = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signed, supported)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let supported = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signed, supported)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
 
 /// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
 #[derive(Debug)]
@@ -116,12 +199,11 @@ impl TlsSettings {
         self.roots.push(b'\n');
     }
 
-    /// The configuration for making connections. If they never use TLS, none of the system's certificates are loaded: that
-    /// takes time, and fails in a container that has none. The settings are checked all the same.
+    /// The configuration for making connections, with no protocol to agree on yet (ALPN).
     ///
     /// # Errors
-    /// If a PEM holds no certificate or key, or the system has no certificates.
-    pub(crate) fn config(&self, is_used: bool, http2_only: bool) -> Result<ClientConfig, Words> {
+    /// If a PEM holds no certificate or key.
+    pub(crate) fn config(&self) -> Result<ClientConfig, Words> {
         let builder = ClientConfig::builder_with_provider(provider()?)
             .with_safe_default_protocol_versions()
             .map_err(|error| Words::from(format!("TLS cannot be used: {error}")))?;
@@ -129,29 +211,27 @@ impl TlsSettings {
         let identity = self.identity.as_ref();
         let presented = identity.map(|source| Presented::new(source, &provider));
         let certificate = ClientCertificate(presented.transpose()?);
-        let (roots, store) = self.roots()?;
-        let builder = if is_used && !self.without_system {
-            let verifier = with_system(roots, provider)?;
+        let store = self.roots()?;
+        let builder = if self.without_system {
+            builder.with_root_certificates(store)
+        } else {
+            let own = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
+            // It is an error only to have none.
+            let own = own.build().ok();
+            let verifier = Arc::new(WithSystem { own, provider });
             builder
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
-        } else {
-            builder.with_root_certificates(store)
         };
         let mut config = builder.with_client_cert_resolver(Arc::new(certificate));
         if let Some(IdentitySource::Files(..)) = identity {
             // In a session that is resumed, the service would go on to see the certificate with which it began.
             config.resumption = Resumption::disabled();
         }
-        config.alpn_protocols = if http2_only {
-            vec![b"h2".to_vec()]
-        } else {
-            vec![b"h2".to_vec(), b"http/1.1".to_vec()]
-        };
         Ok(config)
     }
 
-    fn roots(&self) -> Result<(Roots, RootCertStore), Words> {
+    fn roots(&self) -> Result<RootCertStore, Words> {
         let setting = if self.without_system {
             Setting::OnlyRootCertificates
         } else {
@@ -165,13 +245,13 @@ impl TlsSettings {
             ));
         }
         let mut store = RootCertStore::empty();
-        for root in &roots {
+        for root in roots {
             // The error may repeat a part of something that is not a certificate.
             store
-                .add(root.clone())
+                .add(root)
                 .map_err(|_| words!("{} contains a certificate that cannot be read", setting))?;
         }
-        Ok((roots, store))
+        Ok(store)
     }
 }
 
@@ -229,38 +309,11 @@ impl IdentitySource {
     }
 }
 
-fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Roots, Words> {
+fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
     CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
         .map_err(|_| words!("{} is not complete PEM", name.into()))
-}
-
-/// What verifies services with the system's certificates and these more.
-fn with_system(
-    roots: Roots,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, Words> {
-    let kept = || VERIFIERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, verifier)) = kept().iter().find(|(of, _)| *of == roots) {
-        return Ok(Arc::clone(verifier));
-    }
-    // The lock is not held meanwhile: otherwise a process forked now would find it locked for ever.
-    let verifier =
-        rustls_platform_verifier::Verifier::new_with_extra_roots(roots.iter().cloned(), provider)
-            .map_err(|error| {
-                words!(
-                    "the certificates that the system trusts cannot be used: {}; install them (on Debian the \
-                 package ca-certificates), let SSL_CERT_FILE name an existing file of certificates, which is \
-                 then used instead of the system's, or set {}", error.to_string(), Setting::RootCertificates)
-            })?;
-    let verifier: Arc<dyn ServerCertVerifier> = Arc::new(verifier);
-    let mut kept = kept();
-    if kept.len() == VERIFIERS_KEPT {
-        kept.remove(0);
-    }
-    kept.push((roots, Arc::clone(&verifier)));
-    Ok(verifier)
 }
 
 /// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
