@@ -59,7 +59,7 @@ test-rust: $(VENV)/bin/python
 	cargo test --package dealkit --no-default-features
 # As in a program where another crate makes serde_json keep numbers as text.
 	cargo test --package dealkit --no-default-features --features serde_json/arbitrary_precision --test offline
-	cargo test --package dealkit --no-default-features --features rustls-no-provider --test provider
+	cargo test --package dealkit --no-default-features --features client --test provider
 
 # Third-party validators and a third-party fuzzer for OpenAPI documents.
 test-contract: $(TOOLS)/installed $(VENV)/bin/python
@@ -165,7 +165,6 @@ lint: $(VENV)/package $(VENV)/tools
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
-	cargo clippy --package dealkit --no-default-features --features rustls-no-provider -- -D warnings
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(PYTHON) .ci/layers.py
 	PYTHONPATH=bindings/python $(VENV)/bin/lint-imports --no-cache --no-logo

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
-#[cfg(feature = "rustls-no-provider")]
 use crate::http::connect::tls::{IdentitySource, TlsSettings};
 use crate::{
     calls::{
@@ -265,7 +264,6 @@ impl<C> Default for ClientBuilder<C> {
                 max_idle: usize::MAX,
                 versions: Versions::Any,
                 route: Route::Direct,
-                #[cfg(feature = "rustls-no-provider")]
                 tls: TlsSettings::default(),
             },
             transport: None,
@@ -450,7 +448,6 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "rustls-no-provider")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
         self
@@ -458,7 +455,6 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// Trusts these certificates, in PEM, and none of those that the system trusts. When combined with
     /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
-    #[cfg(feature = "rustls-no-provider")]
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
         self.connections.tls.without_system = true;
@@ -479,7 +475,6 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "rustls-no-provider")]
     pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.identity = Some(IdentitySource::Pem(pem.as_ref().to_owned()));
         self
@@ -491,7 +486,6 @@ impl<C: Clone> ClientBuilder<C> {
     /// be read, or do not belong to each other, the last certificate is used.
     ///
     /// Each new connection takes a whole handshake, so that the service sees the certificate.
-    #[cfg(feature = "rustls-no-provider")]
     pub fn identity_files(
         mut self,
         certificate: impl Into<PathBuf>,
@@ -711,13 +705,6 @@ impl<C: Clone> ClientBuilder<C> {
                  https, or set {} if the network is yours",
                 Setting::BaseUrl,
                 Setting::AllowHttp
-            )));
-        }
-        let has_tls = cfg!(feature = "rustls-no-provider") || self.transport.is_some();
-        if url.scheme() == "https" && !has_tls {
-            return Err(Error::config(words!(
-                "{} is https, but dealkit was built without its `rustls` feature",
-                Setting::BaseUrl
             )));
         }
         Ok(url)

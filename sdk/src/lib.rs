@@ -81,9 +81,8 @@
 //!
 //! | feature | default | what for |
 //! |---|---|---|
-//! | `client` | yes | the HTTP client; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
-//! | `rustls` | yes | TLS for the client, with ring for the cryptography; building it requires a C compiler |
-//! | `rustls-no-provider` | no | TLS with a cryptography provider that the program installs, such as aws-lc or graviola |
+//! | `client` | yes | the HTTP client, with TLS from rustls; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
+//! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `opentelemetry` | no | metrics of calls, through the API of OpenTelemetry (the crate `opentelemetry` 0.33) |

@@ -1,5 +1,5 @@
 //! Cryptography of the program's own choice: a rustls provider that it installs.
-#![cfg(feature = "rustls-no-provider")]
+#![cfg(feature = "client")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

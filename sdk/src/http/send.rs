@@ -10,8 +10,6 @@ use tokio::{
 };
 use url::Url;
 
-#[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::rustls_errors;
 use crate::http::{
     connect::{
         cause::{ConnectFailure, ForeignError},
@@ -19,6 +17,7 @@ use crate::http::{
         hyper_errors::{self, was_not_begun},
         pools::{Lane, Pools, Route},
         progress::Progress,
+        rustls_errors::Circumstances,
         transport::{Failure, Transport},
     },
     error::{Sent, TransportCause, TransportError},
@@ -305,7 +304,6 @@ async fn send_through(
 }
 
 /// Distinguishes the failures without a response.
-#[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn transport_error(
     error: reqwest::Error,
     request: &HttpRequest,
@@ -323,13 +321,11 @@ fn transport_error(
     });
     let has_proxy = matches!(pools.settings.route, Route::Proxy(_));
     let failure = hyper_errors::connect_failure(&error, &request.url, has_proxy);
-    #[cfg(feature = "rustls-no-provider")]
-    let tls = rustls_errors::Circumstances {
+    let tls = Circumstances {
         was_asked: progress.was_asked_for_certificate(),
         has_identity: pools.settings.tls.identity.is_some(),
         redactor,
     };
-    #[cfg(feature = "rustls-no-provider")]
     let failure = failure.or_else(|| tls.failure(&error).map(ConnectFailure::lasting));
     TransportError::new(if let Some(failure) = failure {
         // What dealkit says of a lasting failure is all that there is to say.
@@ -344,7 +340,6 @@ fn transport_error(
     } else if was_not_begun(&error) || was_not_taken(&error) {
         TransportCause::NotTaken(cause)
     } else {
-        #[cfg(feature = "rustls-no-provider")]
         let cause = tls.perhaps(cause);
         let mut broken = TransportError::new(TransportCause::Interrupted(cause));
         broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);

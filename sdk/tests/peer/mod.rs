@@ -6,7 +6,6 @@ pub(crate) mod catalogue;
 mod heard;
 mod line;
 pub(crate) mod proxy;
-#[cfg(feature = "rustls-no-provider")]
 pub(crate) mod tls;
 
 use std::{

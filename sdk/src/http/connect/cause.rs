@@ -29,7 +29,6 @@ impl ForeignError {
     }
 
     /// The same error, with its likely reason.
-    #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn because(self, text: Words) -> Self {
         Self {
             text,

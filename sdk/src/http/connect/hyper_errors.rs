@@ -66,9 +66,7 @@ pub(crate) fn connect_failure(
 }
 
 /// Why there is no connection to the proxy itself.
-#[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
 fn unreachable(error: &(dyn Error + 'static)) -> ConnectFailure {
-    #[cfg(feature = "rustls-no-provider")]
     if find::<rustls::Error>(error).is_some() {
         return ConnectFailure::lasting(words!(
             "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?"

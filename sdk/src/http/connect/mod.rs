@@ -7,8 +7,6 @@ pub(crate) mod hyper_errors;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod proxy;
-#[cfg(feature = "rustls-no-provider")]
 pub(crate) mod rustls_errors;
-#[cfg(feature = "rustls-no-provider")]
 pub(crate) mod tls;
 pub(crate) mod transport;

@@ -8,16 +8,15 @@ use std::{
 use http::Method;
 #[cfg(unix)]
 use rustix::process::{Resource, getrlimit};
+use rustls::ClientConfig;
 use tokio::{
     runtime::{Handle, Id},
     sync::{Semaphore, SemaphorePermit, watch},
 };
 
-#[cfg(feature = "rustls-no-provider")]
-use crate::http::connect::tls;
 use crate::{
     http::{
-        connect::{progress::ConnectorLayer, proxy::Proxy, transport::Transport},
+        connect::{progress::ConnectorLayer, proxy::Proxy, tls::TlsSettings, transport::Transport},
         retry::attempts::is_safe,
     },
     value::words::Words,
@@ -50,12 +49,6 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// has many, one after the other, and those that have ended need none.
 const RUNTIMES: usize = 8;
 
-/// The TLS configuration, if there is TLS.
-#[cfg(feature = "rustls-no-provider")]
-type Tls = rustls::ClientConfig;
-#[cfg(not(feature = "rustls-no-provider"))]
-struct Tls;
-
 /// How connections are made. Clients for which all of this is the same can share connections.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ConnectionSettings {
@@ -64,8 +57,7 @@ pub(crate) struct ConnectionSettings {
     pub(crate) max_idle: usize,
     pub(crate) versions: Versions,
     pub(crate) route: Route,
-    #[cfg(feature = "rustls-no-provider")]
-    pub(crate) tls: tls::TlsSettings,
+    pub(crate) tls: TlsSettings,
 }
 
 /// The versions of HTTP that are spoken.
@@ -90,7 +82,8 @@ pub(crate) enum Route {
 /// The connections of a client.
 pub(crate) struct Pools {
     pub(crate) settings: ConnectionSettings,
-    tls: Tls,
+    /// None of dealkit's own for a transport.
+    tls: Option<ClientConfig>,
     /// Where requests may be in flight: each may need a connection, and so a descriptor.
     places: Semaphore,
     lanes: Mutex<Lanes>,
@@ -121,7 +114,10 @@ impl Pools {
             return Ok(pools);
         }
         Ok(Arc::new(Self {
-            tls: settings.tls()?,
+            tls: match settings.route {
+                Route::Transport(_) => None,
+                _ => Some(settings.tls()?),
+            },
             settings,
             places: Semaphore::new(most_connections()),
             lanes: Mutex::default(),
@@ -167,7 +163,7 @@ impl Pools {
         }
         let (layer, in_use) = ConnectorLayer::new();
         let max_idle = max_idle.min(WIDTH);
-        let http = (self.settings).make(max_idle, idle_timeout, &self.tls, layer)?;
+        let http = (self.settings).make(max_idle, idle_timeout, self.tls.as_ref(), layer)?;
         let lane = Arc::new(Lane {
             http,
             _in_use: in_use,
@@ -206,12 +202,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ConnectionSettings {
     /// A pool that keeps so many idle connections, for `idle_timeout`.
-    #[cfg_attr(not(feature = "rustls-no-provider"), allow(unused_variables))]
     fn make(
         &self,
         max_idle: usize,
         idle_timeout: Duration,
-        tls: &Tls,
+        tls: Option<&ClientConfig>,
         layer: ConnectorLayer,
     ) -> Result<reqwest::Client, Words> {
         // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
@@ -238,14 +233,14 @@ impl ConnectionSettings {
             Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
             Route::Direct | Route::Transport(_) => pool.no_proxy(),
         };
-        #[cfg(feature = "rustls-no-provider")]
-        let pool = pool.tls_backend_preconfigured(tls.clone());
+        if let Some(tls) = tls {
+            pool = pool.tls_backend_preconfigured(tls.clone());
+        }
         pool.build()
             .map_err(|error| format!("connections cannot be made: {error}").into())
     }
 
-    #[cfg(feature = "rustls-no-provider")]
-    fn tls(&self) -> Result<Tls, Words> {
+    fn tls(&self) -> Result<ClientConfig, Words> {
         let mut tls = self.tls.config()?;
         let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
         tls.alpn_protocols = match self.versions {
@@ -254,11 +249,5 @@ impl ConnectionSettings {
             Versions::Http2 => vec![http2],
         };
         Ok(tls)
-    }
-
-    #[cfg(not(feature = "rustls-no-provider"))]
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    fn tls(&self) -> Result<Tls, Words> {
-        Ok(Tls)
     }
 }

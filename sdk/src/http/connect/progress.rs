@@ -39,12 +39,10 @@ struct Connecting {
     /// Whether it ever ran.
     ever: AtomicBool,
     /// Whether the service asked for a client certificate.
-    #[cfg(feature = "rustls-no-provider")]
     asked_for_certificate: AtomicBool,
 }
 
 /// Tells the request that is waiting for a connection that the service asks for a client certificate.
-#[cfg(feature = "rustls-no-provider")]
 pub(super) fn asked_for_certificate() {
     let _ = CONNECTING.try_with(|connecting| {
         connecting
@@ -107,7 +105,6 @@ impl Progress {
     }
 
     /// Whether the service asked for a client certificate when a connection was made for the request.
-    #[cfg(feature = "rustls-no-provider")]
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
         self.connecting
             .asked_for_certificate

@@ -100,9 +100,7 @@ impl PartialEq for Proxy {
 /// What is wrong with a proxy of this scheme, if anything.
 fn check_scheme(scheme: &str) -> Result<(), &'static str> {
     match scheme {
-        "http" => Ok(()),
-        "https" if cfg!(feature = "rustls-no-provider") => Ok(()),
-        "https" => Err("is https, but dealkit was built without its `rustls` feature"),
+        "http" | "https" => Ok(()),
         socks if socks.starts_with("socks") => Err(
             "is a SOCKS proxy, and SOCKS proxies are not supported: name an HTTP proxy, such as \
              http://proxy.example.com:3128",

@@ -325,7 +325,7 @@ fn provider() -> Result<Arc<CryptoProvider>, Words> {
     return Ok(Arc::new(rustls::crypto::ring::default_provider()));
     #[cfg(not(feature = "rustls"))]
     Err(Words::from(
-        "https needs a provider of cryptography: call install_default() of one, such as \
+        "TLS needs a provider of cryptography: call install_default() of one, such as \
          rustls::crypto::aws_lc_rs::default_provider(), before the first client is built, or turn on dealkit's feature \
          `rustls`",
     ))
