@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
-use crate::http::connect::tls::{IdentitySource, TlsSettings};
 use crate::{
     calls::{
         agents::Agents,
@@ -26,6 +25,7 @@ use crate::{
         connect::{
             pools::{ConnectionSettings, Pools, Route, Versions},
             proxy::Proxy,
+            tls::{IdentitySource, TlsSettings},
             transport::Transport,
         },
         headers::extra_header,
