@@ -146,7 +146,8 @@ def terminal(name: str, rows: int, body: str, style: str) -> None:
     dots = "".join(f'<circle cx="{16 + 18 * at}" cy="15" r="5" fill="#4b5563"/>' for at in range(3))
     frame = f'<rect width="{w}" height="{h}" rx="8" fill="#161b22"/>{dots}'
     write(
-        name, f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}"><style>{style}</style>{frame}{body}</svg>'
+        name,
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="620"><style>{style}</style>{frame}{body}</svg>',
     )
 
 

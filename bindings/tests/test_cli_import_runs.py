@@ -51,7 +51,7 @@ def test_a_second_run_creates_nobody_twice(imports: Import) -> None:
     imports.write(6)
     done = imports(*options)
     assert (done.code, counts(done.shown)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
-    assert "3 of them in an earlier run" in done.shown
+    assert "(3 in an earlier run)" in done.shown
     assert len(sandbox.agents) == 5
 
     done = imports(*options, "--resend-unknown")

@@ -32,7 +32,6 @@ PAGES = sorted(
 ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust,no_run": "sdk/README.md"}
-FIRST_CALL = "docs/guide/first-call.md"
 # Pages whose commands are run elsewhere: `make test-engines` installs what these need.
 ON_ENGINES = ["docs/howto/on-engines.md"]
 
@@ -232,9 +231,9 @@ def test_links_lead_to_files(page: Path) -> None:
 
 @pytest.mark.parametrize("language", FIRST_LINES)
 def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
-    """The packages' own pages, and a code host, cannot include text, so they repeat what README shows."""
+    """The packages' own pages cannot include text, so they repeat what README shows."""
     first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
-    assert first["README.md"] == first[FIRST_LINES[language]] == first[FIRST_CALL]
+    assert first["README.md"] == first[FIRST_LINES[language]]
 
 
 def test_the_outcomes_of_a_create_are_the_same_everywhere() -> None:

@@ -116,22 +116,23 @@ class _Facts(Exception):
 
 
 class DealkitError(_Facts):
-    """The base class of all of dealkit's own exceptions."""
+    """The base class of dealkit's exceptions.
+
+    ``kind`` is the kind of failure in one word, such as ``timeout``. ``outcome`` is what the call may have done at the
+    service: ``not_sent`` and ``rejected`` mean nothing, ``unknown`` perhaps something, and ``succeeded`` that it acted; after a
+    create, send it again only if ``may_have_acted`` is false. The service's support finds the request by ``request_id``.
+    """
 
     _message: str = _positional(default="", kw_only=False, alias="message")
     # One that is made by hand is by default like those that `cancel` of `create_many` returns, and that no call raises.
     kind: str = "cancelled"
-    """The kind of failure, in one word, as in the column ``kind`` of a table of errors: ``config``, ``validation``,
-    ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large`` (the response is larger than
-    the client's limit), ``timeout``, ``throttled`` (its turn to be sent would have come too late), ``decode``,
-    ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key``, ``service_key`` (there was none to send) or
-    ``stopped``. More may be added."""
+    """``config``, ``validation``, ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large``,
+    ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key``,
+    ``service_key`` (there was none to send) or ``stopped``. More may be added."""
     outcome: Outcome = "not_sent"
-    """What the call may have done at the service. ``not_sent``: nothing, because nothing reached it; this is the
-    outcome of every error that is found before sending. ``rejected``: nothing; it responded that it did not act (a
-    4xx except 408, or a 307 or 308). ``unknown``: it may have acted (no whole response came, or a 408, a 5xx, or
-    another status). ``succeeded``: it acted (a 2xx whose body could not be read, was too large, or broke off). If an
-    earlier attempt may have made it act, the outcome is never ``not_sent`` or ``rejected``."""
+    """``not_sent``: nothing reached the service. ``rejected``: it responded that it did not act (a 4xx except 408, or a
+    307 or 308). ``unknown``: no whole response came, or a 408, a 5xx, or another status. ``succeeded``: a 2xx whose body
+    could not be read. An earlier attempt that may have acted makes the outcome ``unknown`` at least."""
     # By default it follows from the outcome.
     may_have_acted: bool = False
     """Whether the service may have changed something: after a create, whether the agent may exist. Always false after a
@@ -141,8 +142,7 @@ class DealkitError(_Facts):
     request_id: str | None = None
     """The request's id in the service's logs: include it when contacting support."""
     retry_after: float | None = None
-    """How many seconds to wait before the next attempt: as the service asks, or, of a ``ThrottledError``, until the turn of
-    the call would have come."""
+    """How many seconds to wait: as the service asks, or, of a ``ThrottledError``, until the turn of the call."""
     index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.settle``: the position of the entry."""
@@ -153,14 +153,7 @@ class DealkitError(_Facts):
 
     def text(self, names: Mapping[Any, str]) -> str:
         """The text without its details, with other names for the settings in it, and for the entries given to
-        ``dealkit.ledger.settle``, by their index: for programs whose users know them by other names, such as a command
-        with options.
-
-        >>> ConfigError("rate_limit must be a number").text({"rate_limit": "--rate-limit"})
-        'rate_limit must be a number'
-
-        (In an error that was made by hand, as here, nothing is known to be a setting.)
-        """
+        ``dealkit.ledger.settle``, by their index. In an error that was made by hand, nothing is known to be a setting."""
         words = self._words or ((str(self), None),)
         return "".join(names.get(name, piece) for piece, name in words)
 
@@ -185,9 +178,8 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent, because its turn would have come after its timeout: the client's own ``rate_limit`` allows it
-    no earlier, or the service has asked for fewer requests. ``retry_after`` says how long to wait; with a longer timeout
-    the call waits by itself. (A request that was sent and got a 429 is a ``RateLimitError``.)"""
+    """The call was not sent: by the client's own ``rate_limit``, or because the service has asked for fewer requests, its
+    turn would have come after its timeout, in ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):
@@ -260,14 +252,10 @@ class LedgerError(DealkitError, kind="ledger"):
     """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
 
     reason: str = "io"
-    """``in_use``: another program has kept it locked for half a minute, or this process was forked from one that had a
-    ledger open. ``other_service``: it is the ledger of another service. ``other_keys``: its keys have another name than
-    those of the job. ``not_a_ledger``: the file is something else. ``newer_format``: it was created by a newer version
-    of dealkit. ``broken``: something other than dealkit has changed it, or the disk has. ``moved``: the file was moved,
-    deleted or replaced while it was open. ``refused``: an entry that ``dealkit.ledger`` was to record in it cannot be
-    right; if there are several, ``index`` says which. ``io``: the system refuses to open, read or write it, or the
-    database refuses its user. ``unreachable``: the database cannot be reached, or was out of reach for too long.
-    ``several``: the database has several ledgers, and none was named."""
+    """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
+    ``other_keys``, ``not_a_ledger``, ``newer_format``, ``broken`` (changed by something else, or by the disk), ``moved``
+    (or deleted, or replaced), ``refused`` (an entry to record in it cannot be right; ``index`` says which), ``io`` (the
+    system, or the database, refuses access), ``unreachable`` or ``several`` (ledgers, and none was named)."""
 
 
 class RecordedError(DealkitError, kind="recorded", outcome="unknown"):
@@ -288,14 +276,13 @@ class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
 
 
 class ServiceKeyError(DealkitError, kind="service_key"):
-    """There was no service key, so nothing was sent: the function that provides it failed, or did not return within the time
-    of the call, or the file has no key. The text says which, and names the class of the function's exception; its text may
-    contain a key, so it is not shown."""
+    """There was no service key, so nothing was sent: the function that provides it failed or took too long, or the file has
+    no key. The text says which, and names only the class of the function's exception, whose text may contain a key."""
 
 
 class StoppedError(DealkitError, kind="stopped"):
-    """The service refused an earlier row of the job with a 401 or 403, which concerns the key more than the row, or there
-    was no key for it. So this row was not sent, and no further rows are taken: once the key is right, go on from this row."""
+    """The service refused the key of an earlier row (401, 403), or there was none. So this row was not sent, and no further
+    rows are taken: once the key is right, go on from this row."""
 
     first_index: int | None = None
     """The index of that row."""

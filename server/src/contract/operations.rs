@@ -54,7 +54,7 @@ pub(crate) fn retrieve_deal(store: &Store, input: &Input<'_>) -> Result<Success,
     let deal = store.deal(input.id).ok_or_else(|| {
         Refusal::new(
             ProblemType::UNKNOWN_DEAL,
-            "This server has no deal with the id in the path. Seed it first.",
+            "This server has no deal with the id in the path. Add it with `--deals` or `PUT /__sandbox/deals/{id}`.",
         )
     })?;
     Ok((StatusCode::OK, deal))

@@ -92,7 +92,10 @@ fn every_path_of_the_interface_is_there() {
         .unwrap()
         .trim_end_matches(". Check the base URL and the path.")
         .replace(" and ", ", ");
-    assert_eq!(table("A look inside"), set(routes.split(", ")));
+    assert_eq!(
+        table("Inspect and control the sandbox"),
+        set(routes.split(", "))
+    );
 }
 
 /// The commands of the README are run exactly as they are.
@@ -108,6 +111,7 @@ fn the_curl_commands_work() {
     }
     let server = crate::support::process::Running::quiet(&[]);
     let commands: Vec<String> = README
+        .replace("\\\n", "")
         .lines()
         .filter(|line| line.starts_with("curl "))
         .map(|line| line.replace("127.0.0.1:8080", &server.address.to_string()))

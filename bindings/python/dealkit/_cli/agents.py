@@ -79,7 +79,7 @@ def run(options: Namespace) -> int:
         verb = "is" if known.total() == 1 else "are"
         say(f"{masked(own)} already has {known.total():,} of them, which {verb} not sent again: {outcomes(known)}")
     if to_send and isinstance(own, Path) and not own.exists():
-        say(f"{safe(str(own))} will be a new ledger, which knows nobody: all of these rows are sent.")
+        say(f"{safe(str(own))} will be a new ledger, without records: all of these rows are sent.")
     others = elsewhere(own, rows, options)
     # Without a service, no ledger has been asked.
     lost = rows.lost() if own is not None else 0

@@ -16,14 +16,26 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Any]
 
 _ENVIRONMENT = {
-    "DEALKIT_SERVICE_KEY": "the key issued to you; there is no option for it, since options are visible to others and stay in "
-    "the shell's history",
+    "DEALKIT_SERVICE_KEY": "the key issued to you; there is no option for it, which others on the machine could see",
     "DEALKIT_SERVICE_KEY_FILE": "a file with the key instead",
     "DEALKIT_BASE_URL": "the address of the service, unless --base-url is given",
     "DEALKIT_LEDGER": "the ledger of imports, unless --ledger is given",
     "PGPASSWORD": "the password of a ledger's database, which has no place in an option either",
     "HTTPS_PROXY": "the proxy to go through, if there is one",
     "NO_COLOR": "no colours, if set to anything",
+}
+
+
+_EXAMPLES = {
+    "service.deal": ["deal d_1", "deal d_1 --json"],
+    "service.check": ["check", "check --contract --deal d_1"],
+    "export.run": ["deals export --ids ids.txt --out deals.csv", "deals export --ids ids.csv --out deals.parquet"],
+    "agents.run": ["agents import agents.csv --dry-run", 'agents import agents.csv --map "E-mail=email"'],
+    "ledger.show": ["ledger show agents.ledger", "ledger show agents.ledger --json"],
+    "ledger.settle": ["ledger settle agents.ledger report.csv", "ledger settle agents.ledger report.csv --undo"],
+    "ledger.move": ["ledger move agents.ledger https://new.example.com"],
+    "ledger.copy": ["ledger copy agents.ledger postgresql://user@db.example.com/deals"],
+    "ledger.init": ["ledger init postgresql://user@db.example.com/deals"],
 }
 
 
@@ -332,11 +344,12 @@ def _command(
     **more: dict[str, str],
 ) -> argparse.ArgumentParser:
     """A command; one that calls the service has the options that every such command has."""
+    examples = [f"  dealkit {example}" for example in _EXAMPLES[run]]
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=short,
         description=_filled(description),
-        epilog=_epilog(**more, **({"environment": _ENVIRONMENT} if calls else {}), exit_codes=EXIT_CODES),
+        epilog="\n".join([_epilog(**more), "", "examples:", *examples, "", "see also: dealkit --help"]),
         usage=f"%(prog)s {usage} [OPTIONS]".replace("  ", " "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -301,11 +301,11 @@ def show_outcomes(rows: Rows, result: dict[str, Any], *, can_go_on: bool) -> Non
         earlier = counts[outcome, True]
         number = earlier + counts[outcome, False]
         result["counts"][outcome.replace(" ", "_")] = number
-        notes = [f"{earlier:,} of them in an earlier run"] if earlier and outcome != IN_PROGRESS else []
-        notes += [meaning] if meaning and number and (can_go_on or outcome != "not sent") else []
+        before = f" ({earlier:,} in an earlier run)" if earlier and outcome != IN_PROGRESS else ""
+        note = meaning if meaning and number and (can_go_on or outcome != "not sent") else ""
         if number or outcome in ("created", "rejected", "unknown"):
             name = painted(outcome.capitalize(), colour) if number else outcome.capitalize()
-            numbers[name] = f"{number:,}  {'; '.join(notes)}".rstrip()
+            numbers[name] = f"{number:,}{before}  {note}".rstrip()
     say_all(pairs(numbers))
 
 
