@@ -61,7 +61,10 @@ impl State {
         let (before, passed) = (self.at, now - self.at);
         self.at = now;
         let wait = match self.limit.counts {
-            Counts::Nothing => return Ok(self.good[client].push(now)),
+            Counts::Nothing => {
+                self.good[client].push(now);
+                return Ok(());
+            }
             Counts::Bucket(burst) => {
                 self.left = burst.min(self.left + passed * self.limit.rate);
                 (1.0 - self.left) / self.limit.rate
