@@ -2,10 +2,11 @@
 //!
 //! The client checks them before a byte leaves, and the sandbox server when a body arrives: both share one set.
 
-use std::{fmt, net::Ipv6Addr};
+use std::fmt;
 
 use email_address::{EmailAddress, Options};
 use serde::{Deserialize, Deserializer, Serialize};
+use url::Url;
 
 use crate::{
     contract::names::{self, pointer_token},
@@ -321,45 +322,14 @@ fn phone(text: &str) -> Result<(), Broken> {
     )
 }
 
-/// Accepts what a URL parser does (the crate `url`, and browsers), unless it contains white space, which a parser drops. A
-/// parser would also look up each letter of a host in Unicode's tables: that is left to the service, because a program that
-/// only has the models would compile those tables for nothing else.
 fn absolute_url(text: &str) -> Result<(), Broken> {
+    // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
     let is_clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     rule(
-        is_clean && is_absolute_url(text),
+        is_clean && Url::parse(text).is_ok(),
         ViolationCode::InvalidUrl,
         "must be an absolute URL without white space, such as https://example.com/ada.png",
     )
-}
-
-fn is_absolute_url(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else {
-        return false;
-    };
-    let is_in_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(is_in_scheme) {
-        return false;
-    }
-    let with_host = ["http", "https", "ws", "wss", "ftp"];
-    if !with_host.iter().any(|it| it.eq_ignore_ascii_case(scheme)) {
-        return true;
-    }
-    let rest = rest.trim_start_matches(['/', '\\']);
-    let authority = rest.split(['/', '\\', '?', '#']).next();
-    let place = authority.and_then(|it| it.rsplit('@').next());
-    let place = place.unwrap_or_default();
-    let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port),
-        _ => (place, ""),
-    };
-    let is_host = match host.strip_prefix('[') {
-        Some(address) => {
-            (address.strip_suffix(']')).is_some_and(|it| it.parse::<Ipv6Addr>().is_ok())
-        }
-        None => !host.is_empty() && !host.contains([':', '<', '>', '[', ']', '^', '|']),
-    };
-    is_host && (port.is_empty() || (!port.starts_with('+') && port.parse::<u16>().is_ok()))
 }
 
 fn date(text: &str) -> Result<(), Broken> {

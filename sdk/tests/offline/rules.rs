@@ -338,20 +338,3 @@ fn debug_hides_what_is_personal() {
     let shown = format!("{:?}", CreateAgent::builder().email("CANARY@example.com"));
     assert!(!shown.contains("CANARY"), "{shown}");
 }
-
-#[cfg(feature = "client")]
-proptest::proptest! {
-    /// What a URL parser refuses for its tables of letters alone is left to the service.
-    #[test]
-    fn every_url_that_a_parser_accepts_is_accepted(
-        url in r"(https?|HTTP|ftp|wss|file|mailto|a\+b)[:][/\\]{0,3}([a-z0-9%é.-]{0,6}[@:/?#<\[\]^|{]?){0,4}"
-    ) {
-        let agent = CreateAgent::builder()
-            .email("ada@example.com")
-            .first_name("Ada")
-            .last_name("Lovelace")
-            .profile(AgentProfile::new())
-            .image_url(&*url);
-        proptest::prop_assert!(agent.build().is_ok() || url::Url::parse(&url).is_err(), "{url}");
-    }
-}
