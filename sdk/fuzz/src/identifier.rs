@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::sandbox::{self, KEY};
 
-/// Plain HTTP needs no TLS, which not every build has.
 const BASE: &str = "http://127.0.0.1:8080";
 
 /// A URL longer than this does not fit into the `http` crate's type.

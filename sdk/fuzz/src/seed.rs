@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use dealkit::Deal;
-use dealkit_server::{Sandbox, SeedDeal, SeedError, Service, StartError};
+use dealkit_server::{Sandbox, SeedDeal, SeedError, Service, StartError, json};
 
 use serde_json::value::RawValue;
 
@@ -82,8 +82,8 @@ fn refusal(file: &Temporary) -> Option<SeedError> {
     }
 }
 
-/// The documents in a file, each with its place: the elements of an array, or the lines that are not blank. `None` for
-/// an array that is not JSON.
+/// The documents in a file, each with its place: the elements of an array, one deal that may have several lines, or the
+/// lines that are not blank. `None` for an array that is not JSON.
 fn documents(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
     if data.trim_ascii_start().starts_with(b"[") {
         let elements: Vec<&RawValue> = serde_json::from_slice(data).ok()?;
@@ -94,6 +94,9 @@ fn documents(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
                 .zip(elements)
                 .collect(),
         );
+    }
+    if json::check(data).is_ok() {
+        return Some(vec![("line 1".to_owned(), data.trim_ascii())]);
     }
     let lines = data.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let lines = (1..).map(|line| format!("line {line}")).zip(lines);

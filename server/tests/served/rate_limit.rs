@@ -135,9 +135,9 @@ async fn clients_keep_to_the_limit() {
     for (limit, rate, calls, refused, least, most) in [
         // One that paces itself is never refused.
         ("50/s", Some(50.0), 200, 0..=0, 3.0, 4.1),
-        // One that does not is told to wait, and waits.
-        ("50/s", None, 60, 1..=20, 1.0, 5.0),
-        ("2/s", None, 6, 1..=8, 1.0, 20.0),
+        // One that does not is told what is left, and slows down; if it has begun with more, it is told to wait, and waits.
+        ("50/s", None, 60, 0..=20, 0.5, 5.0),
+        ("2/s", None, 40, 1..=40, 15.0, 40.0),
     ] {
         let service = limited(limit);
         let client = Client::builder()

@@ -54,7 +54,7 @@ def lines_of(path: str | Path, encoding: str | None = None, advice: str = "") ->
 
 def _read(path: str | Path, encoding: str | None, advice: str) -> Iterator[str]:
     """How a file is read, and then its lines."""
-    name, number, length = named(path), 0, 0
+    name, number, length, known_as = named(path), 0, 0, ""
     if str(path) == STANDARD and sys.stdin is None:
         raise Failed("standard input is closed")
     try:

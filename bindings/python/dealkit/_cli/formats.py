@@ -55,7 +55,7 @@ def format_of(out: Path, on_unreadable: str | None) -> Format:
 def with_pyarrow() -> Any:
     """The package pyarrow, which is not a dependency of dealkit."""
     try:
-        import pyarrow.ipc
+        import pyarrow.ipc  # type: ignore[import-untyped, unused-ignore]
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise Failed(
