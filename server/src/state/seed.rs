@@ -120,7 +120,7 @@ pub enum SeedError {
         reason: String,
     },
     /// The store of a running server has no room for another deal. See
-    /// [`Config::max_store_bytes`](crate::Config::max_store_bytes).
+    /// [`SandboxBuilder::max_store_bytes`](crate::SandboxBuilder::max_store_bytes).
     #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
 }
