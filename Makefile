@@ -56,10 +56,8 @@ test: needs-build test-rust test-contract test-python
 
 test-rust: $(VENV)/bin/python
 	cargo test --workspace --all-features
-	cargo test --package dealkit --no-default-features
-# As in a program where another crate makes serde_json keep numbers as text.
-	cargo test --package dealkit --no-default-features --features serde_json/arbitrary_precision --test offline
-	cargo test --package dealkit --no-default-features --features client --test provider
+# As in a program that has a cryptography of its own, and where another crate makes serde_json keep numbers as text.
+	cargo test --package dealkit --no-default-features --features client,serde_json/arbitrary_precision --test offline --test provider
 
 # Third-party validators and a third-party fuzzer for OpenAPI documents.
 test-contract: $(TOOLS)/installed $(VENV)/bin/python
@@ -433,8 +431,8 @@ bench-server: $(BENCH)/peers
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Compares decoding and creating with the ratios in bindings/benches/ratios.json, in under 3 minutes after building; it fails on a
-## loss of more than 15 %. `bench-ratios` rewrites the file.
+## Compares decoding and creating with the ratios in bindings/benches/ratios.json, by instructions that valgrind counts; it fails on a
+## loss of more than 5 %. `bench-ratios` rewrites the file.
 # The settings of the profile `bench`, repeated here because under that name the wheel's builder would get a test harness.
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16

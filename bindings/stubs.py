@@ -15,11 +15,14 @@ from pathlib import Path
 
 # Importing `_models.classes` adds the methods that are Python code.
 from dealkit._models import classes
-from dealkit._models.types import given_type, read_type
+from dealkit._models.fields import TYPES, read_type
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bindings" / "python" / "dealkit"
 CONTRACT = ROOT / "sdk" / "contract" / "openapi.json"
+
+# The type of an argument, where it is not that of its attribute.
+GIVEN = TYPES | {"role": "str", "decimal": "Decimal | int", "object": "Mapping[str, object]"}
 
 MARK = "# Written by bindings/stubs.py: do not change what follows.\n"
 
@@ -35,6 +38,12 @@ def doc(of: object, indent: str) -> str:
     if text is None:
         raise SystemExit(f"{of} has no docstring")
     return textwrap.indent(text, indent).strip()
+
+
+def given_type(kind: str, need: str) -> str:
+    """The type of an argument."""
+    of = f"Iterable[{kind[1:-1]}]" if kind.startswith("[") else GIVEN.get(kind, kind)
+    return of if need == "required" else f"{of} | None"
 
 
 def model_stub(model: type) -> str:

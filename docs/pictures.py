@@ -53,7 +53,6 @@ class Recording:
         self._stream = pyte.ByteStream(self._screen)
         self.frames: list[tuple[float, list[Row]]] = []
         self.now = 0.0
-        self._write(b"$ ")
 
     def _write(self, shown: bytes) -> None:
         self._stream.feed(shown)
@@ -81,11 +80,15 @@ class Recording:
 
     def run(self, command: str, interrupt: str | None = None) -> None:
         """Types a command, and shows it until it ends, or until it has shown a text and is sent Ctrl-C."""
-        for letter in command:
-            self.now += 0.03
-            self._write(letter.encode())
-        self.wait(0.5)
-        self._write(b"\r\n")
+        # The picture begins when the first command has shown something: an empty terminal says nothing.
+        if self.frames:
+            for letter in command:
+                self.now += 0.03
+                self._write(letter.encode())
+            self.wait(0.5)
+            self._write(b"\r\n")
+        else:
+            self._stream.feed(f"$ {command}\r\n".encode())
         process, terminal = pty.fork()
         if process == 0:
             os.chdir(self._folder)
@@ -99,7 +102,7 @@ class Recording:
                 shown = b""
             if not shown:
                 break
-            self.now = at + time.monotonic() - began
+            self.now = at + time.monotonic() - began if self.frames else at
             self._write(shown)
             if interrupt and interrupt.encode() in shown:
                 self._write(b"^C")
@@ -173,7 +176,6 @@ def an_import() -> None:
         (folder / "agents.csv").write_text("email,first_name,last_name\n" + "".join(rows))
         recording = Recording(folder)
         command = "dealkit agents import agents.csv --yes --rate-limit 3 --concurrency 2"
-        recording.wait(1)
         recording.run(command, interrupt="] 7 of 16 agents")
         recording.wait(3)
         recording.clear()

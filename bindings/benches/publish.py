@@ -31,7 +31,7 @@ HEADLINES = [
 def section(measured: dict[str, Any]) -> str:
     """The text between the marks in README.md."""
     lines = [
-        "CPU time of dealkit, divided by that of another library for the same work: lower is better, and above 1 dealkit needs more. "
+        "CPU time of dealkit, divided by that of another library for the same work: lower is better, and above 1, dealkit uses more. "
         f"Measured: {measured['measured']}. Machine: {measured['machine']}.",
         "",
         "| | work | compared with | ratio |",

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,9 +62,8 @@ def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
     parser.add_argument(
         "--run",
         metavar="CONTENDER",
-        help="run this contender of the first table alone, and measure nothing: for a profiler, or to count instructions",
+        help="run this contender of the first table alone, twice, and measure nothing: for a profiler",
     )
-    parser.add_argument("--turns", type=int, default=1, help="how many turns of it")
     return parser
 
 
@@ -85,9 +86,11 @@ class Bench:
             turn = contenders.get(self._arguments.run)
             if turn is None:
                 sys.exit(f"{table.name}: no contender is called {self._arguments.run}")
-            for _ in range(self._arguments.turns):
-                turn()
-            sys.exit(0)
+            turn()  # Warm up.
+            count_instructions()
+            turn()
+            # Without what an interpreter does in the end.
+            os._exit(0)
         times: dict[str, list[float]] = {name: [] for name in contenders}
         scale = 1e3 if table.unit.startswith("ms") else 1e6
         for turn in contenders.values():
@@ -119,6 +122,14 @@ class Bench:
         """Checks that something was measured."""
         if not self._tables:
             sys.exit(f"no table is called {self._arguments.only}")
+
+
+def count_instructions() -> None:
+    """Lets callgrind count from here on, if it runs this program, started with ``--instr-atstart=no``: it would count for
+    minutes while Python and the peers are loaded."""
+    if "valgrind" in os.environ.get("LD_PRELOAD", ""):
+        control = ["callgrind_control", "--instr=on", str(os.getpid())]
+        subprocess.run(control, check=True, stdout=subprocess.DEVNULL)
 
 
 def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:

@@ -16,11 +16,11 @@ use crate::{
         pending::Pending,
         runtime::{self, PerProcess},
         waiting::Waiting,
-        watch::{self, Watch},
+        watch::Watch,
     },
     python::{
         arguments::{Expected, Settings, set},
-        failure::{Failure, Outcome, entry, shown},
+        failure::{Failure, Outcome, Returned, entry, shown},
         gil,
     },
 };
@@ -59,7 +59,7 @@ impl Config {
     fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
         let base_url = settings.text("base_url")?;
         let base_url = base_url.ok_or_else(|| missing("base_url", BASE_URL_VARIABLE))?;
-        let (ca_file, client_cert) = (settings.paths("ca_file")?, settings.paths("client_cert")?);
+        let (ca_file, client_cert) = (settings.text("ca_file")?, settings.paths("client_cert")?);
         let retries = settings.number("max_retries", Expected::Count)?;
         let mut retry = call::retry(settings)?;
         if let Some(retries) = retries {
@@ -84,7 +84,12 @@ impl Config {
             )),
             _ => Ok(()),
         }?;
-        let http2: Option<bool> = settings.number("http2", Expected::Bool)?;
+        let certificates = match &ca_file {
+            Some(path) => Some(fs::read(path).map_err(|error| {
+                Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
+            })?),
+            None => None,
+        };
         let builder = ClientBuilder::default().base_url(base_url);
         let mut builder = set!(builder,
             key_source: provider.map(|provider| provider.get().0.clone()),
@@ -96,13 +101,13 @@ impl Config {
             retry: retry,
             proxy: settings.text("proxy")?,
             unreadable: settings.unreadable()?,
-            http1_only: http2.map(|http2| !http2),
+            http1_only: settings.number("http2", Expected::Bool)?.map(|http2: bool| !http2),
             max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
             max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
             rate_limit: settings.number("rate_limit", Expected::PerSecond)?,
             allow_http: settings.number("allow_http", Expected::Bool)?,
             user_agent: settings.text("user_agent")?,
-            root_certificates: read("ca_file", &ca_file)?,
+            root_certificates: certificates,
         );
         if let [certificate, key] = &*client_cert {
             builder = builder.identity_files(certificate, key);
@@ -112,7 +117,7 @@ impl Config {
         }
         Ok(Self {
             builder,
-            ca_file: ca_file.join(""),
+            ca_file: ca_file.unwrap_or_default(),
         })
     }
 
@@ -125,19 +130,6 @@ impl Config {
         let wrong: String = words.pieces().iter().skip(1).map(shown).collect();
         Failure::Setting("ca_file", format!(" {}{wrong}", self.ca_file))
     }
-}
-
-/// The contents of these files, one after the other.
-fn read(name: &'static str, paths: &[String]) -> Outcome<Option<Vec<u8>>> {
-    let mut all = Vec::new();
-    for path in paths {
-        let pem = fs::read(path)
-            .map_err(|error| Failure::Setting(name, format!(" {path} cannot be read: {error}")))?;
-        all.extend(pem);
-        // The next file begins on a line of its own.
-        all.push(b'\n');
-    }
-    Ok((!paths.is_empty()).then_some(all))
 }
 
 /// A setting that must be there: Python code has looked into the environment already.
@@ -154,7 +146,7 @@ fn missing(name: &'static str, variables: &str) -> Failure {
 pub(crate) fn open_engine<'py>(
     settings: &Bound<'py, PyDict>,
     shared: Option<Py<Engine>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     let py = settings.py();
     entry(py, || {
         let mut engine = Engine {
@@ -182,13 +174,13 @@ pub(crate) fn open_engine<'py>(
 impl Engine {
     /// The time limit of a whole call, in seconds.
     #[getter]
-    fn timeout<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn timeout<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(self.made()?.timeout().as_secs_f64()))
     }
 
     /// How many times a request is retried.
     #[getter]
-    fn max_retries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn max_retries<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(self.made()?.max_retries()))
     }
 
@@ -200,7 +192,7 @@ impl Engine {
         options: Option<&Bound<'py, Options>>,
         raw: bool,
         watch: Option<&Bound<'py, Watch>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let call = call.get();
         let options = options.map(|options| options.get());
         let sent = self
@@ -217,7 +209,7 @@ impl Engine {
         options: Option<&Bound<'py, Options>>,
         raw: bool,
         watch: Option<&Bound<'py, Watch>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         entry(py, || {
             let call = call.get();
             let options = options.map(|options| options.get());
@@ -227,14 +219,11 @@ impl Engine {
     }
 
     /// The description of a call: its method, template, host and port.
-    fn describe<'py>(
-        &self,
-        py: Python<'py>,
-        call: &Bound<'py, Call>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn describe<'py>(&self, py: Python<'py>, call: &Bound<'py, Call>) -> Returned<'py> {
         entry(py, || {
-            let call = call.get().on(&self.made()?, None);
-            Ok(watch::description(call.describe()))
+            let call = call.get().on(&self.made()?, None).describe();
+            let method = call.method.to_string();
+            Ok((method, call.template, call.server_address, call.server_port))
         })
     }
 
@@ -244,7 +233,7 @@ impl Engine {
         py: Python<'py>,
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         entry(py, || {
             let options = options.map(|options| options.get());
             // The future of a job is large until it is on the heap.
@@ -261,7 +250,7 @@ impl Engine {
         ordered: bool,
         options: Option<&Bound<'py, Options>>,
         ledger: Option<LedgerOptions>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let options = options.map(|options| options.get());
         let begun =
             gil::with_stack(|| Many::create(&self.made()?, ordered, options, ledger.as_ref()));

@@ -18,9 +18,8 @@ from conftest import CONTRACT, case_bytes, exact, untyped, vectors
 from documents import Documents
 
 import dealkit.arrow
-from dealkit import Client, Deal, DecodeError
+from dealkit import Deal, DecodeError
 from dealkit.arrow import deals_to_arrow
-from dealkit.testing import Sandbox
 
 # The number of generated deals: `make soak` asks for 10,000.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
@@ -147,16 +146,6 @@ def test_documents_come_back_as_models_have_them(
     assert [as_expected(row) for row in way(table, tmp_path)] == models
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_deals_of_a_service_come_back_as_models_have_them(way: Any, tmp_path: Path) -> None:
-    ids = [f"g_{n}" for n in range(COUNT)]
-    with Sandbox(generate=COUNT) as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-        table = client.deals.retrieve_many(ids, concurrency=64).to_arrow()
-        found = [as_expected(row) for row in way(table, tmp_path)]
-        deals = client.deals.retrieve_many(ids, concurrency=64)
-        assert found == [expected(deal, exact(deal.to_json())) for deal in deals]
-
-
 @pytest.mark.parametrize("scale", [0, 2, 10, 28, 38])
 def test_a_decimal_fits_exactly_or_is_an_error(
     scale: int, documents: list[bytes], models: list[Any], tmp_path: Path
@@ -215,12 +204,6 @@ def test_models_documents_and_text_mixed() -> None:
     assert found["created_at"][0].as_py() == deal.created_at
     assert len(deals_to_arrow([])) == 0 and pyarrow.table(deals_to_arrow([])).schema == found.schema
     assert deals_to_arrow([deal]).errors is None
-
-
-def test_lines_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "deals.ndjson").write_bytes(DEAL.replace(b"\n", b" ") + b"\n\n" + b'{"id": "d_2"}\r\n')
-    with open(tmp_path / "deals.ndjson", "rb") as lines:
-        assert pyarrow.table(deals_to_arrow(lines))["id"].to_pylist() == ["d_1", "d_2"]
 
 
 def test_a_number_that_does_not_fit_says_where() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import os
 import signal
 from typing import Any
 
@@ -43,32 +41,6 @@ def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
     assert sorted(names(unordered)) == sorted(ids(50))
 
 
-def test_a_log_that_is_switched_on_and_off_meanwhile(client: Client) -> None:
-    logger = logging.getLogger("dealkit")
-    batches = iter(client.deals.retrieve_many(ids(90), concurrency=4).to_arrow(batch_size=10))
-    try:
-        come = []
-        for level in (logging.NOTSET, logging.DEBUG) * 5:
-            come += names(next(batches, pyarrow.table({"id": []})))
-            logger.setLevel(level)
-        assert come == ids(90)
-    finally:
-        logger.setLevel(logging.NOTSET)
-
-
-def test_closed_where_a_call_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    table = client.deals.retrieve_many(ids(500)).to_arrow(batch_size=100)
-    closing = logging.Handler()
-    closing.emit = lambda record: table.close()  # type: ignore[method-assign]
-    logger = logging.getLogger("dealkit")
-    logger.addHandler(closing)
-    try:
-        with caplog.at_level(logging.INFO, logger="dealkit"):
-            assert len([*table]) < 5
-    finally:
-        logger.removeHandler(closing)
-
-
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
 def test_in_batches(client: Client, batch_size: int) -> None:
     sizes = [min(batch_size, 100 - at) for at in range(0, 100, batch_size)]
@@ -79,22 +51,6 @@ def test_in_batches(client: Client, batch_size: int) -> None:
     for _ in range(2):
         assert [batch.num_rows for batch in pyarrow.RecordBatchReader.from_stream(whole)] == sizes
     assert [*client.deals.retrieve_many([]).to_arrow(batch_size=batch_size)] == []
-
-
-def test_an_endless_generator(client: Client) -> None:
-    asked = 0
-
-    def endless() -> Any:
-        nonlocal asked
-        for n in itertools.count():
-            asked += 1
-            yield f"d_{n % 3 + 1}"
-
-    batches: Any = iter(client.deals.retrieve_many(endless(), concurrency=4).to_arrow(batch_size=10))
-    for _ in range(3):
-        assert len(next(batches)) == 10
-    batches.close()
-    assert asked <= 30 + 4  # Those in flight.
 
 
 def test_an_error_ends_it(client: Client) -> None:
@@ -177,21 +133,6 @@ def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exceptio
     assert [deal.id for deal in deals] == ids(1)  # Nothing was taken from it.
 
 
-def test_identifiers_that_are_none(client: Client) -> None:
-    wrong: Any = ["d_1", 5]
-    for batch_size in (None, 5):
-        with pytest.raises(TypeError, match=r"ids\[1\] must be a str, not int"):
-            names(client.deals.retrieve_many(wrong).to_arrow(batch_size=batch_size))
-
-    def failing() -> Any:
-        yield "d_1"
-        raise LookupError("no more")
-
-    for batch_size in (None, 5):
-        with pytest.raises(LookupError, match="no more"):
-            names(client.deals.retrieve_many(failing()).to_arrow(batch_size=batch_size))
-
-
 def test_progress_and_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     told: list[tuple[int, int | None]] = []
     table = client.deals.retrieve_many(MISSING, on_error="return", progress=lambda *done: told.append(done)).to_arrow()
@@ -260,33 +201,6 @@ def test_ctrl_c(options: str, take: str) -> None:
         tarpit.wait_for_requests(2)
         process.send_signal(signal.SIGINT)
         assert ended(process, 30) == "interrupted\n"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_the_child_of_a_fork_cannot_read_the_parents_stream(dealkit_sandbox: Sandbox) -> None:
-    script = """
-import os, pyarrow, sys
-from dealkit import Client
-client = Client()
-batches = iter(client.deals.retrieve_many(["d_1", "d_2"]).to_arrow(batch_size=1))
-next(batches)
-child = os.fork()
-if child == 0:
-    try:
-        next(batches)
-    except RuntimeError as error:
-        assert "forked" in str(error), error
-        print(client.deals.retrieve("d_3").id, len(pyarrow.table(client.deals.retrieve_many(["d_1"]).to_arrow())))
-    sys.stdout.flush()
-    os._exit(0)
-_, status = os.waitpid(child, 0)
-assert status == 0
-print(len(next(batches)))
-"""
-    # Python 3.12 and newer warn of every fork of a process with threads.
-    flags = ("-W", "ignore::DeprecationWarning")
-    process = python(script, url=dealkit_sandbox.url, key=dealkit_sandbox.service_key, flags=flags)
-    assert ended(process) == "d_3 1\n1\n"
 
 
 def test_none_of_the_libraries_is_needed() -> None:

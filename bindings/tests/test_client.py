@@ -8,10 +8,8 @@ import pickle
 import random
 import signal
 import sys
-import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from types import MappingProxyType
@@ -113,16 +111,6 @@ def test_undocumented_fields_of_a_profile(
     [creation] = client.agents.create_many([given], on_error="return")
     assert isinstance(creation.error, ValidationError) and creation.error.errors == (violation,)
     assert not dealkit_sandbox.agents
-
-
-def test_metadata_that_is_nested_too_deep_is_refused(client: Client) -> None:
-    innermost: Any
-    for innermost in (5, {}, [], (), MappingProxyType({})):
-        value = innermost
-        for _ in range(100_000):
-            value = [value]
-        with pytest.raises(ValidationError, match="must not be nested deeper than 128 levels"):
-            client.agents.create(**untyped({**ADA, "profile": {"client_metadata": {"a": value}}}))
 
 
 def test_request(client: Client, peer: Any) -> None:
@@ -305,15 +293,3 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
         Client.shared(rate_limit=-1)
     with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'rate'"):
         Client.shared(**untyped({"rate": 1}))
-
-
-def test_threads_that_ask_at_the_same_time_share_a_client(dealkit_sandbox: Sandbox) -> None:
-    for number in range(20):
-        barrier = threading.Barrier(8)
-
-        def ask(number: int = number, barrier: threading.Barrier = barrier) -> Client:
-            barrier.wait()
-            return Client.shared(base_url=dealkit_sandbox.url, service_key="k", user_agent=f"test/{number}")
-
-        with ThreadPoolExecutor(8) as pool:
-            assert len({id(one.result()) for one in [pool.submit(ask) for _ in range(8)]}) == 1

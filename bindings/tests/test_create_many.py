@@ -7,10 +7,11 @@ import copy
 import itertools
 import json
 import pickle
+import random
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -31,7 +32,6 @@ from dealkit import (
     PermissionDeniedError,
     RawResponse,
     StoppedError,
-    UnprocessableEntityError,
     ValidationError,
 )
 from dealkit.testing import Sandbox
@@ -121,15 +121,7 @@ class Broken(dict[str, Any]):
 
 WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "no mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
-    "a str": (PERSON, [("", "wrong_type")], "the body: must be a mapping, not str"),
-    "None": (None, [("", "wrong_type")], "not NoneType"),
-    "a class": (dict, [("", "wrong_type")], "must be a mapping, not type"),
     "a field that is wrong": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
-    "fields that are missing": (
-        {"email": "a@b.co", "profile": {}},
-        [("/first_name", "required"), ("/last_name", "required")],
-        "missing",
-    ),
     "null": ({**row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
     "not a number": ({**row(0), "phone": float("nan")}, [("/phone", "wrong_type")], "must be a finite number"),
     "unknown fields, and a wrong one": (
@@ -138,11 +130,15 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
         '/*: is not a documented field; did you mean "email"? (unknown_field)',
     ),
     "a name that is no str": ({**row(0), 5: 1}, [("", "wrong_type")], "must have names that are Unicode text, got int"),
-    "a name with a slash": ({**row(0), "a/b~": 1}, [("/a~1b~0", "unknown_field")], "/*: is not a documented field"),
     "a field that is named twice": (
         {**row(0), "profile": {"userId": "a", "user_id": "b"}},
         [("", "wrong_type")],
         "profile names one field twice: user_id is userId",
+    ),
+    "a datetime": (
+        {**row(0), "date_of_birth": datetime(1990, 2, 8)},
+        [("/date_of_birth", "wrong_type")],
+        "isoformat()",
     ),
     "what has no place in JSON": ({**row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
     "one that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
@@ -176,14 +172,6 @@ def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, 
         next(creations_raised)
     assert caught.value.index == 1
     assert [creation.index for creation in creations_raised] == [2]
-
-
-def test_what_is_not_validated_is_sent(client: Client, sandbox: Sandbox) -> None:
-    given: Any = [{**row(0), "email": "no"}, {**row(1), "new": 5}]
-    first, second = client.agents.create_many(given, validate=False, on_error="return")
-    assert isinstance(first.error, UnprocessableEntityError) and first.outcome == "rejected"
-    assert isinstance(second.error, ValidationError) and len(second.error.errors) == 1
-    assert len(sandbox.requests) == 1
 
 
 def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sandbox) -> None:
@@ -347,37 +335,6 @@ async def collect(creations: Any) -> list[Any]:
     return [creation async for creation in creations]
 
 
-def test_awaited(sandbox: Sandbox) -> None:
-    async def main() -> None:
-        async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
-            given: Any = [row(0), 5, row(2)]
-            found = await collect(client.agents.create_many(given, on_error="return"))
-            assert [creation.outcome for creation in found] == ["succeeded", "not_sent", "succeeded"]
-            creations = client.agents.create_many(given)
-            with pytest.raises(ValidationError) as caught:
-                await collect(creations)
-            assert caught.value.index == 1
-            assert [creation.index for creation in await collect(creations)] == [2]
-            creations = client.agents.create_many([*given[:2], *rows(100)], concurrency=4)
-            with pytest.raises(ValidationError):
-                await collect(creations)
-            assert len(await collect(creations)) <= 4  # What was in flight, and no more.
-            raw = await collect(client.with_raw_response.agents.create_many(rows(1)))
-            assert raw[0].agent.parse().email == "row0@example.com"
-            creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=8)
-            assert (await anext(creations)).index == 0
-            creations.stop()
-            assert [creation.index for creation in await collect(creations)] == list(range(1, 8))
-            await creations.aclose()
-            async with client.agents.create_many(rows(20), concurrency=3) as some:
-                first = await anext(some)
-            left = some.cancel()
-            assert [first.index, *(creation.index for creation in left)] == list(range(3))
-            assert await collect(some) == []
-
-    run(main())
-
-
 def test_a_task_that_is_cancelled(peer: Any) -> None:
     server = peer(lambda request: b"" if number(request) == 2 else agent_of(request))
 
@@ -420,7 +377,8 @@ def test_a_creation_is_a_value(client: Client) -> None:
 
 
 # A job of many rows in a real process, which Ctrl-C interrupts at any point: each row must come back once, and must
-# say what the service did. The job prints JSON: the outcome of each row, in the order in which they come back.
+# say what the service did. The job prints JSON: the outcome of each row, in the order in which they come back. It calls no
+# function of its own between taking a row and noting it, where an interrupt would lose it.
 JOB = """
 import asyncio, itertools, json, signal, sys, time
 from dealkit import AsyncClient, Client
@@ -433,9 +391,6 @@ def rows():
     for n in itertools.count():
         yield {"email": f"row{n}@example.com", **ROW}
 
-def told(creation):
-    came.append([creation.index, creation.outcome, creation.agent_id])
-
 def job(of_class):
     return of_class().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
 """
@@ -445,19 +400,19 @@ creations = job(Client)
 try:
     print("ready", flush=True)
     for creation in creations:
-        told(creation)
+        came.append([creation.index, creation.outcome, creation.agent_id])
 except KeyboardInterrupt:
 """
 ENDS = {
     "cancelled": WAIT + """
     creations = iter(creations.cancel())
 for creation in creations:
-    told(creation)
+    came.append([creation.index, creation.outcome, creation.agent_id])
 """,
     "finished": WAIT + """
     creations.stop()
 for creation in creations:
-    told(creation)
+    came.append([creation.index, creation.outcome, creation.agent_id])
 """,
     "asyncio": """
 creations = None
@@ -466,29 +421,29 @@ async def main():
     creations = job(AsyncClient)
     print("ready", flush=True)
     async for creation in creations:
-        told(creation)
+        came.append([creation.index, creation.outcome, creation.agent_id])
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
     pass
 for creation in creations.cancel():
-    told(creation)
+    came.append([creation.index, creation.outcome, creation.agent_id])
 """,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 @pytest.mark.parametrize("arguments", [("8", "ordered"), ("64", "as completed")])
-def test_ctrl_c_loses_no_row(sandbox: Sandbox, end: str, arguments: tuple[str, str], random_wait: Any) -> None:
-    sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
+def test_ctrl_c_loses_no_row(end: str, arguments: tuple[str, str]) -> None:
     for _ in range(3):
-        sandbox.reset()
-        process = python(JOB + end + "print(json.dumps(came), flush=True)", *arguments, url=sandbox.url)
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        time.sleep(random_wait())
-        interrupt(process)
-        came = json.loads(ended(process))
-        judge(sandbox, came)
+        # What was given up may arrive late, at a sandbox that no other job uses.
+        with Sandbox() as sandbox:
+            sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
+            process = python(JOB + end + "print(json.dumps(came), flush=True)", *arguments, url=sandbox.url)
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            time.sleep(random.uniform(0, 0.4))
+            interrupt(process)
+            judge(sandbox, json.loads(ended(process)))
 
 
 def judge(sandbox: Sandbox, came: list[Any]) -> None:
@@ -508,13 +463,6 @@ def judge(sandbox: Sandbox, came: list[Any]) -> None:
         else:
             assert outcome == "unknown"
     assert ids == {}, "an agent of a row that did not come back"
-
-
-@pytest.fixture
-def random_wait() -> Any:
-    import random
-
-    return lambda: random.uniform(0, 0.4)
 
 
 # Signal handlers that raise, again and again, at any possible moment: a timer of a few microseconds.
@@ -589,7 +537,8 @@ def test_after_a_fork_they_are_the_parent_s(sandbox: Sandbox) -> None:
 import os, warnings
 warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
 creations = Client().agents.create_many(rows(), concurrency=8)
-told(next(creations))
+first = next(creations)
+came.append([first.index, first.outcome, first.agent_id])
 child = os.fork()
 if child == 0:
     for work in (creations.cancel, creations.__next__):
@@ -604,7 +553,7 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 for creation in creations.cancel():
-    told(creation)
+    came.append([creation.index, creation.outcome, creation.agent_id])
 print(json.dumps(came), flush=True)
 """
     came = json.loads(ended(python(JOB + code, url=sandbox.url)))

@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import polars
 import pytest
 from conftest import BOTH, answer, made, of
 
@@ -93,26 +92,6 @@ def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
     assert of_class.__doc__
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ({"status": 500}, "status"),
-        ({"status": 200, "body": {}}, "decode"),
-        ({"cut": "in-head"}, "interrupted"),
-        ({"status": 200, "body": "x" * 2000}, "too_large"),
-    ],
-)
-def test_its_kind_is_that_of_the_table_of_errors(dealkit_sandbox: Sandbox, fault: Any, kind: str) -> None:
-    url, key = dealkit_sandbox.url, dealkit_sandbox.service_key
-    dealkit_sandbox.fail_next(**fault, times=None)
-    with Client(base_url=url, service_key=key, max_retries=0, max_response_bytes=1_000) as client:
-        (error,) = client.deals.retrieve_many(["d_1"], on_error="return")
-        assert isinstance(error, DealkitError) and error.kind == kind
-        table = client.deals.retrieve_many(["d_1"], on_error="return").to_arrow()
-        assert len(polars.DataFrame(table)) == 0
-        assert polars.DataFrame(table.errors)["kind"].to_list() == [kind]
-
-
 def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
     with pytest.raises(ValidationError) as refused:
         client.deals.retrieve("..")
@@ -157,16 +136,6 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
     assert vars(again) == vars(error)
 
 
-def test_no_answer(peer: Any) -> None:
-    server = peer(b"")
-    with Client(base_url=server.url, service_key="k", timeout=0.1) as client:
-        with pytest.raises(APITimeoutError) as caught:
-            client.deals.retrieve("d_1")
-        assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, ConnectionError)
-        assert caught.value.outcome == "unknown" and not caught.value.may_have_acted
-        assert vars(pickle.loads(pickle.dumps(caught.value))) == vars(caught.value)
-
-
 def test_an_answer_that_cannot_be_read(peer: Any) -> None:
     body = b'{"id": "d_1", "expiry_date": "soon"}'
     server = peer(answer(200, body, {"X-Request-Id": "r-1"}))
@@ -184,29 +153,6 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
         with pytest.raises(DecodeError):
             client.with_raw_response.deals.retrieve("d_1").parse()
         assert client.with_raw_response.deals.retrieve("d_1").json()["expiry_date"] == "soon"
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_errors_pickle_with_every_protocol(protocol: int, client: Client, peer: Any) -> None:
-    errors: list[Exception] = []
-    limited = answer(429, '{"title": "slow"}', {"Retry-After": "9", "X-A": "1"})
-    for call in (
-        lambda: client.deals.retrieve("nothing"),
-        lambda: client.agents.create(email="no", first_name="", last_name="", profile={}),
-        lambda: Client(base_url=peer(limited).url, service_key="k", timeout=1).deals.retrieve("d"),
-        lambda: Client(base_url=peer(answer(200, "{}")).url, service_key="k").deals.retrieve("d"),
-        lambda: Client(base_url="ftp://x", service_key="k"),
-    ):
-        with pytest.raises(dealkit.DealkitError) as caught:
-            call()
-        errors.append(caught.value)
-    for error in errors:
-        again = pickle.loads(pickle.dumps(error, protocol))
-        assert type(again) is type(error) and vars(again) == vars(error) and str(again) == str(error)
-    timeout = dealkit.Timeout(connect=1, total=2)
-    assert pickle.loads(pickle.dumps(timeout, protocol)) == timeout
-    headers = errors[2].headers  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(headers, protocol)) == headers == copy.deepcopy(headers)
 
 
 @BOTH

@@ -8,7 +8,6 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
 from processes import Tarpit, ended, python
 
 from dealkit import AsyncClient
@@ -135,11 +134,3 @@ def test_no_example_is_forgotten() -> None:
     # The examples that need an engine are tested in bindings/engines.
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"on_dask.py", "on_spark.py", "on_ray.py"}
     assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
-
-
-@pytest.mark.parametrize("name", ["quickstart.py", "bulk.py", "async_quickstart.py"])
-def test_an_example_without_a_key_says_what_is_missing(name: str) -> None:
-    process = python(EXAMPLES / name, url="http://127.0.0.1:9", key="")
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert told.splitlines()[-1].startswith("dealkit.exceptions.ConfigError: service_key ")

@@ -115,21 +115,3 @@ def test_under_an_entry(group: str) -> None:
 def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox) -> None:
     for _ in range(TRIES):
         ended(python(USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))
-
-
-def test_with_locks_that_others_want(dealkit_sandbox: Sandbox) -> None:
-    """A thread that is left behind inside a call holds its locks; the exit does not wait for them."""
-    code = """
-import threading, time
-from dealkit import Client
-client, lock = Client(), threading.Lock()
-def work():
-    while True:
-        with lock:
-            client.deals.retrieve("d_1")
-for _ in range(4):
-    threading.Thread(target=work, daemon=True).start()
-time.sleep(0.05)
-"""
-    for _ in range(TRIES):
-        ended(python(code, url=dealkit_sandbox.url), 20)

@@ -165,22 +165,6 @@ def test_a_coroutine_function_is_for_the_async_client(sandbox: Sandbox) -> None:
             client.deals.retrieve("d_1")
 
 
-def test_one_async_client_in_two_event_loops(sandbox: Sandbox) -> None:
-    client = AsyncClient(base_url=sandbox.url, service_key=coroutine_function)
-
-    async def retrieve() -> None:
-        assert (await client.deals.retrieve("d_1")).id == "d_1"
-
-    run(retrieve())
-    with Sandbox(service_key="another") as other:
-        moved = client.with_options(base_url=other.url, service_key=lambda: asyncio.sleep(0, "another"))
-
-        async def retrieve_there() -> None:
-            assert (await moved.deals.retrieve("d_1")).id == "d_1"
-
-        run(retrieve_there())
-
-
 def swap(folder: Path, key: str) -> None:
     """Replaces a mounted secret as Kubernetes does: a link to a folder is renamed over the one before."""
     (folder / key).mkdir()
@@ -238,18 +222,6 @@ def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ConfigError, match="the environment has both DEALKIT_SERVICE_KEY and DEALKIT_SERVICE_KEY_FILE"):
         Client(base_url=url)
     assert Client(base_url=url, service_key="k").timeout == 60
-
-
-def test_clients_with_the_same_function_share_its_answers(sandbox: Sandbox) -> None:
-    keys = InTurn("sandbox-key")
-    client = Client(base_url=sandbox.url, service_key=keys)
-    client.deals.retrieve("d_1")
-    client.with_options(timeout=5).deals.retrieve("d_1")
-    assert keys.asked == 1
-    client.with_options(service_key=InTurn("sandbox-key")).deals.retrieve("d_1")
-    with pytest.raises(AuthenticationError):
-        client.with_options(service_key="other").deals.retrieve("d_1")
-    assert keys.asked == 1 and Client.shared(base_url=sandbox.url, service_key=keys).deals.retrieve("d_1").id == "d_1"
 
 
 def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -95,29 +95,6 @@ def test_what_is_wrong_with_a_ledger_is_said(sandbox: Sandbox, ledger: Path) -> 
         error = refusal(client_of(other), ledger)
     assert error.reason == "other_service" and sandbox.url in str(error)
     assert len(sandbox.requests) == 2
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may write everything."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
-
-
-def test_a_ledger_that_cannot_be_written_is_refused(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    in_order(client, rows=rows(1), ledger=ledger)
-    for folder in [ledger.parent, *ledger.parents[1:3]]:
-        folder.chmod(0o755)
-    ledger.chmod(0o444)
-    with as_nobody():
-        error = refusal(client, ledger)
-    assert error.reason == "io" and "make the file and its folder writable" in str(error)
 
 
 def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
@@ -269,40 +246,6 @@ def test_nothing_is_sent_once_the_disk_is_full_and_what_was_in_flight_is_handed_
     ended(python(FULL, str(tmp_path), url=sandbox.url), 240)
     found = emails(sandbox)
     assert len(found) == len({*found}) == 13 * 200
-
-
-@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be moved or deleted")
-@pytest.mark.parametrize("how", ["delete", "rename", "replace", "edit"])
-def test_a_ledger_that_vanishes_under_a_job_stops_it(how: str, sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    kept = ledger.with_name("kept.ledger")
-    many = client.agents.create_many(rows(50), ledger=ledger, key=email, on_error="return", concurrency=4)
-    came = [next(many) for _ in range(5)]
-    if how == "delete":
-        kept.write_bytes(ledger.read_bytes())
-        ledger.unlink()
-    elif how == "rename":
-        ledger.rename(kept)
-    elif how == "replace":
-        shutil.copy(ledger, kept)
-        kept.replace(ledger)
-    else:
-        subprocess.run(["sed", "-i", "s/a/a/", str(ledger)], check=True)
-    came += many
-    assert len(came) < 50
-    assert {creation.outcome for creation in came} <= {"succeeded", "not_sent"}
-    errors = [creation.error for creation in came if creation.outcome == "not_sent"]
-    assert errors and all(isinstance(error, LedgerError) and error.reason == "moved" for error in errors)
-    assert "Put it back before you run the job again" in str(errors[0])
-    created = [creation for creation in came if creation.outcome == "succeeded"]
-    assert len(sandbox.agents) == len(created)
-    if how == "rename":
-        kept.rename(ledger)
-        again = in_order(client, rows=rows(50), ledger=ledger)
-        # What was sent but could not be recorded is known to have been sent.
-        unrecorded = {creation.key for creation in created if creation.ledger_error is not None}
-        assert {creation.key for creation in again if creation.outcome == "unknown"} == unrecorded
-        assert len(emails(sandbox)) == 50 == len({*emails(sandbox)})
 
 
 def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end(

@@ -200,16 +200,3 @@ def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbo
     with pytest.raises(KeyboardInterrupt):
         next(many)
     assert next(many).agent_id == "found_0" and not answers
-
-
-def test_a_job_waits_for_rows_in_flight(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(delay=0.5)
-    given: Any = {"rows": rows(1), "ledger": ledger, "key": "email"}
-    with ThreadPoolExecutor(1) as pool, client.agents.create_many(**given) as many:
-        first = pool.submit(next, many)
-        until(lambda: ledger.exists() and show(ledger).in_flight == 1)
-        (late,) = in_order(client, **given, wait_in_flight=True, timeout=0.05)
-        assert late.error.in_flight
-        (waited,) = in_order(client, **given, wait_in_flight=True)
-        assert (waited.recorded, waited.agent_id) == (True, first.result().agent_id)

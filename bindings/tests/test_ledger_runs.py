@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 from conftest import email, row, rows
-from ledgers import BOTH, client_of, emails, in_order, known, refusal, told
+from ledgers import BOTH, client_of, emails, in_order, told
 
 from dealkit import (
-    Client,
     ConfigError,
     DuplicateKeyError,
-    LedgerError,
     RecordedError,
     UnprocessableEntityError,
     ValidationError,
 )
-from dealkit.ledger import move, show
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
@@ -145,31 +142,6 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
     assert not ledger.exists()
 
 
-@BOTH
-def test_a_job_with_other_keys_is_refused_before_anything_is_sent(
-    run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path
-) -> None:
-    client = client_of(sandbox)
-    given = rows(2)
-    for number, agent in enumerate(given):
-        agent["profile"] = {"external_id": f"crm-{number}"}
-    assert known(run(client, rows=given, ledger=ledger, key="email")) == []
-    with pytest.raises(LedgerError) as raised:
-        run(client, rows=given, ledger=ledger, key="profile.external_id")
-    assert (raised.value.reason, raised.value.outcome) == ("other_keys", "not_sent")
-    text = str(raised.value)
-    assert 'its keys are called "email", and those used here "profile.external_id". Nothing was sent' in text
-    assert len(sandbox.requests) == 2
-    assert known(run(client, rows=given, ledger=ledger, key="email")) == ["succeeded"] * 2
-    # A function has no name that could differ.
-    assert known(run(client, rows=given, ledger=ledger)) == ["succeeded"] * 2
-    assert show(ledger).key == "email"
-
-    other = ledger.with_name("by-id.ledger")
-    first = run(client, rows=given, ledger=other, key="profile.external_id")
-    assert [creation.key for creation in first] == ["crm-0", "crm-1"]
-
-
 def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
     given: list[Any] = rows(5)
     given[0]["profile"] = {"external_id": "crm-0"}
@@ -184,16 +156,3 @@ def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandb
     assert "profile.external_id is the key of the row and must be a str, not int" in texts[1]
     assert "no key, or an empty one" in texts[2]
     assert "the row has no profile.external_id to use as its key: KeyError" in texts[4]
-
-
-def test_a_service_that_has_another_name_keeps_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
-    in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
-    other = sandbox.url.replace("127.0.0.1", "LOCALHOST") + "/"
-    renamed = Client(base_url=other, service_key=sandbox.service_key)
-    assert "`dealkit ledger move`" in str(refusal(renamed, ledger))
-    with pytest.raises(LedgerError, match="base_url") as raised:
-        move(ledger, "ftp://localhost")
-    assert raised.value.reason == "refused" and raised.value.index is None
-    move(ledger, other)
-    assert told(in_order(renamed, rows=rows(2), ledger=ledger)) == [("succeeded", True), ("succeeded", False)]
-    assert refusal(client_of(sandbox), ledger).reason == "other_service"

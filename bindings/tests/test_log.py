@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow
 import pytest
 from conftest import ADA, WAYS, answer, run, until
 from processes import ended, python
@@ -76,42 +75,6 @@ def test_a_record_of_what_could_not_be_read(way: str, peer: Any, records: list[A
     assert record.dealkit_pointers.startswith("/contacts/0/type, /contacts/1/type, ")
     assert record.dealkit_pointers.endswith("/contacts/19/type, …")
     assert record.getMessage() == f"GET /v1/deals/{{id}}: 31 fields could not be read: {record.dealkit_pointers}"
-
-
-def test_a_record_of_what_could_not_be_read_into_a_table(peer: Any, records: list[Any]) -> None:
-    with Client(base_url=peer(CHANGED).url, service_key="k", on_unreadable="none") as client:
-        pyarrow.table(client.deals.retrieve_many(["a", "b"]).to_arrow())
-    assert [record.dealkit_unreadable for record in records if hasattr(record, "dealkit_unreadable")] == [31, 31]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_record_for_each_retry(way: str, peer: Any, records: list[Any]) -> None:
-    call(way, peer(in_turn(answer(503), DEAL)).url)
-    retry, end = records
-    assert told(retry)[::3] == ("WARNING", 503) and told(end)[::3] == ("INFO", 200)
-    assert (retry.error_type, retry.http_request_resend_count) == ("503", 1) and 0 <= retry.dealkit_delay <= 0.2
-    assert end.dealkit_attempts == 2 and ", 2 attempts [" in end.getMessage()
-    assert retry.dealkit_delay < end.dealkit_wait < end.dealkit_duration
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_record_of_an_error(way: str, records: list[Any]) -> None:
-    with pytest.raises(DealkitError):
-        call(way, "http://127.0.0.1:9", max_retries=0)
-    (record,) = records
-    assert told(record)[::3] == ("WARNING", None)
-    assert (record.error_type, record.dealkit_outcome, record.dealkit_request_id) == ("connect", "not_sent", None)
-    assert ": connect in " in record.getMessage()
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_only_failures_are_warnings(way: str, peer: Any, records: list[Any]) -> None:
-    logging.getLogger("dealkit").setLevel(logging.WARNING)
-    call(way, peer(DEAL).url)
-    assert records == []
-    with pytest.raises(DealkitError):
-        call(way, peer(answer(404)).url)
-    assert [told(record)[::3] for record in records] == [("WARNING", 404)]
 
 
 def test_the_result_in_words(peer: Any, records: list[Any]) -> None:
@@ -227,29 +190,6 @@ def test_no_attribute_is_one_that_every_record_has() -> None:
         pass
     names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
-
-
-def test_a_filter_that_raises_costs_no_outcome(dealkit_sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    def broken(record: logging.LogRecord) -> bool:
-        raise LookupError("mine")
-
-    logger = logging.getLogger("dealkit")
-    logger.addFilter(broken)
-    logger.setLevel(logging.INFO)
-
-    async def create() -> Any:
-        async with AsyncClient(base_url=dealkit_sandbox.url, service_key="sandbox-key") as client:
-            return await client.agents.create(**ADA)
-
-    try:
-        with Client(base_url=dealkit_sandbox.url, service_key="sandbox-key") as client:
-            assert client.agents.create(**ADA).id == "a_1"
-            assert run(create()).id == "a_2"
-            assert [deal.id for deal in client.deals.retrieve_many(["d_1", "d_2"])] == ["d_1", "d_2"]
-    finally:
-        logger.removeFilter(broken)
-        logger.setLevel(logging.NOTSET)
-    assert capsys.readouterr().err.count("LookupError: mine") == 4
 
 
 def test_a_program_that_has_not_set_logging_up_sees_nothing(peer: Any) -> None:

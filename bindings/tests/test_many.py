@@ -194,17 +194,6 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
             assert sorted(place for one in works for place in one.result(20)) == [*range(60)]
 
 
-@BOTH
-@pytest.mark.parametrize("ordered", [True, False])
-def test_whole_responses(of_class: Any, ordered: bool, sandbox: Sandbox) -> None:
-    client, wanted, options = of(sandbox, of_class), ids(20), {"ordered": ordered, "concurrency": 4}
-    responses = made(client, lambda client: client.with_raw_response.deals.retrieve_many(wanted, **options))
-    assert {response.status_code for response in responses} == {200}
-    assert all(response.request_id and response.attempts == 1 for response in responses)
-    deals = [response.parse().id for response in responses]
-    assert (deals if ordered else sorted(deals)) == (wanted if ordered else sorted(wanted))
-
-
 def test_how_far_it_has_come(client: Client) -> None:
     deals = client.deals.retrieve_many(["d_1", "d_2", "d_3"], concurrency=2)
     assert repr(deals) == "<DealIterator: 0 done, 0 in flight>"

@@ -86,90 +86,6 @@ def calls():
 print(measure(calls, 80, 20))
 """
 
-CYCLES = """
-def unreachable(work):
-    work()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    for _ in range(50):
-        work()
-    gc.enable()
-    found = gc.collect()
-    gc.unfreeze()
-    return found
-
-client, async_client = Client(), AsyncClient()
-
-def decode():
-    deal = Deal.from_json(DEAL)
-    assert Deal.from_json(deal.to_json()) == deal
-    deal.extra, deal.to_dict(), deal.application.offers[0].extra, repr(deal), deal._repr_html_()
-
-def fail():
-    for call in (
-        lambda: Deal.from_json(BROKEN),
-        lambda: client.deals.retrieve("nothing"),
-        lambda: client.deals.retrieve(".."),
-        lambda: client.agents.create(email="", first_name="", last_name="", profile={"tier": 5}),
-        lambda: list(client.deals.retrieve_many(["d_1", "nothing"])),
-    ):
-        try:
-            call()
-        except DealkitError:
-            pass
-
-def call():
-    client.deals.retrieve("d_1").contacts
-    client.with_raw_response.deals.retrieve("d_1").parse()
-    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"client_metadata": {"a": [1]}})
-    client.request("GET", "deals", "d_1").json()
-    client.with_options(timeout=5).deals.retrieve("d_1")
-    Client()
-
-def many():
-    for _ in client.deals.retrieve_many(["d_1", "nothing", "d_2"], on_error="return", progress=lambda *_: None):
-        pass
-    for _ in client.deals.retrieve_many(["d_1", "d_2", "d_3"]):
-        break
-
-def many_creates():
-    row = dict(email="a@b.co", first_name="A", last_name="B", profile={})
-    list(client.agents.create_many([row, 5, row, {}], on_error="return", progress=lambda *_: None))
-    client.agents.create_many([row] * 9).cancel()
-    creations = client.agents.create_many([row, {**row, "email": 5}, row])
-    try:
-        list(creations)
-    except DealkitError:
-        pass
-    creations.cancel()
-
-def awaited():
-    # The loop itself is asyncio's, and so are its cycles: what counts is what is done inside of it.
-    async def main():
-        async def work():
-            await async_client.deals.retrieve("d_1")
-            [deal async for deal in async_client.deals.retrieve_many(["d_1", "d_2"])]
-            try:
-                await async_client.deals.retrieve("nothing")
-            except DealkitError:
-                pass
-            try:
-                [deal async for deal in async_client.deals.retrieve_many(["d_1", "nothing"])]
-            except DealkitError:
-                pass
-        await work()
-        gc.collect()
-        gc.disable()
-        for _ in range(50):
-            await work()
-        gc.enable()
-        return gc.collect()
-    return asyncio.run(main())
-
-print({work.__name__: unreachable(work) for work in (decode, fail, call, many, many_creates)} | {"awaited": awaited()})
-"""
-
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
@@ -185,8 +101,3 @@ def test_10_000_calls_leave_memory_flat(dealkit_sandbox: Sandbox) -> None:
     shown = ended(python(MEASURE + CALLS, flags=(), url=dealkit_sandbox.url), 120)
     print(f"grown by {int(shown) >> 10} KiB")
     assert int(shown) < MOST_GROWTH
-
-
-def test_nothing_waits_for_the_garbage_collector(dealkit_sandbox: Sandbox) -> None:
-    shown = ended(python(MEASURE + CYCLES, url=dealkit_sandbox.url), 120)
-    assert shown.strip() == "{'decode': 0, 'fail': 0, 'call': 0, 'many': 0, 'many_creates': 0, 'awaited': 0}"

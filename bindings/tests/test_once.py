@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
-import resource
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,35 +118,3 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         create_once(key="4711", ledger=path, keys="crm", **ADA)
     assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].recorded
     assert len(dealkit_sandbox.requests) == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a full disk is imitated by a limit of the process")
-def test_a_full_disk_sends_nothing_and_what_became_of_a_key_is_written_later(
-    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path
-) -> None:
-    path = tmp_path / "agents.ledger"
-
-    def create_once(key: str) -> Any:
-        return dealkit_client.agents.create_once(key=key, ledger=path, **ADA)
-
-    create_once("before")
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        dealkit_sandbox.fail_next(delay=0.5)
-        with ThreadPoolExecutor() as pool:
-            call = pool.submit(create_once, "in flight")
-            while len(dealkit_sandbox.requests) < 2:
-                pass
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
-            made = call.result()
-        assert (made.result, made.agent_id) == ("created", "a_2")
-        assert isinstance(made.ledger_error, LedgerError)
-        with pytest.raises(LedgerError, match="make room, and call again with the same ledger and key"):
-            create_once("next")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert create_once("in flight").agent_id == "a_2"
-    assert create_once("next").result == "created"
-    assert len(dealkit_sandbox.agents) == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pydoc
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -106,54 +105,6 @@ def test_what_a_client_is_set_to(dealkit_sandbox: Sandbox) -> None:
     other = client.with_options(headers={"a": "b"})
     client.close()
     assert other.deals.retrieve("d_1").id == "d_1"
-
-
-def public_methods() -> list[Any]:
-    """Every public method of the clients and their resources."""
-    client: Any = Client(base_url="http://127.0.0.1:9", service_key="k")
-    async_client: Any = AsyncClient(base_url="http://127.0.0.1:9", service_key="k")
-    owners = [Client, AsyncClient]
-    for each in (client, async_client):
-        owners += [type(each.agents), type(each.deals), type(each.with_raw_response)]
-        owners += [type(each.with_raw_response.agents), type(each.with_raw_response.deals)]
-    return [
-        pytest.param(owner, getattr(owner, name), id=f"{owner.__name__}.{name}")
-        for owner in owners
-        for name in [*(name for name in dir(owner) if not name.startswith("_")), "__init__"]
-        if inspect.isfunction(getattr(owner, name))
-    ]
-
-
-@pytest.mark.parametrize(("owner", "method"), public_methods())
-def test_methods_describe_themselves(owner: type, method: Any) -> None:
-    hints = typing.get_type_hints(method)
-    signature = inspect.signature(method)
-    assert hints.keys() - {"return"} == signature.parameters.keys() - {"self"}
-    assert method.__name__ == "__init__" and "Raw" in owner.__name__ or hints
-    if method.__name__ != "__init__":
-        assert inspect.getdoc(method) and "see ``" not in (inspect.getdoc(method) or "").lower()
-    assert inspect.iscoroutinefunction(method) == (
-        "Async" in owner.__name__ and method.__name__ in ("create", "create_once", "retrieve", "request", "aclose")
-    ) or method.__qualname__.startswith("BaseClient")
-
-
-@BOTH
-def test_help_shows_what_there_is(of_class: Any) -> None:
-    shown = pydoc.plain(pydoc.render_doc(of_class))
-    for name in (
-        "agents",
-        "deals",
-        "with_options",
-        "request",
-        "timeout",
-        "max_retries",
-        "base_url",
-        *ClientOptions.__annotations__,
-    ):
-        assert name in shown
-    assert "Creates an agent" in pydoc.render_doc(
-        of_class.agents.fget(of_class(base_url="http://127.0.0.1:9", service_key="k"))
-    )
 
 
 def test_the_keywords_of_a_client_are_its_options() -> None:

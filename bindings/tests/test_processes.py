@@ -199,26 +199,6 @@ sandbox.close()
     ended(python(FORKED + code, url=dealkit_sandbox.url))
 
 
-def test_what_is_on_its_way_to_the_parent_is_refused_in_the_child(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import time
-deals = client.deals.retrieve_many(f"d_{n % 3 + 1}" for n in range(10**9))
-next(deals)
-time.sleep(0.2)
-next(deals)  # Those that have come by now were read along with it.
-def take():
-    try:
-        next(deals)
-    except RuntimeError as error:
-        assert "forked" in str(error), error
-    else:
-        raise AssertionError("it should have been refused")
-end(fork(take))
-next(deals)
-"""
-    ended(python(FORKED + code, url=dealkit_sandbox.url))
-
-
 POOLS = """
 import asyncio, multiprocessing, pickle, sys, warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -332,34 +312,6 @@ def test_wait_for_ends_the_request() -> None:
         asyncio.run(main(tarpit.url))
         tarpit.wait_for_requests(3)
         tarpit.wait_for_ends(3)
-
-
-def test_a_task_group_that_fails_ends_the_requests() -> None:
-    class Failed(Exception):
-        pass
-
-    async def main(tarpit: Tarpit) -> None:
-        client = AsyncClient(base_url=tarpit.url, service_key="k")
-
-        async def fail() -> None:
-            await asyncio.to_thread(tarpit.wait_for_requests, 11)
-            raise Failed
-
-        async def many() -> None:
-            async for _ in client.deals.retrieve_many(["d_1", "d_2", "d_3"]):
-                pass
-
-        with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(8):
-                    tasks.create_task(client.deals.retrieve("d_1"))
-                tasks.create_task(many())
-                tasks.create_task(fail())
-        assert [type(error) for error in caught.value.exceptions] == [Failed]
-        await asyncio.to_thread(tarpit.wait_for_ends, 11)
-
-    with Tarpit() as tarpit:
-        asyncio.run(main(tarpit))
 
 
 def test_leaving_the_loop_over_many_ends_the_requests() -> None:
@@ -483,60 +435,6 @@ print(time.monotonic(), flush=True)
     print(f"ended {took * 1e3:.0f} ms after the last line")
     # Python itself needs time to exit, more so on a busy machine.
     assert took < 2
-
-
-def test_a_client_is_closed_while_others_use_it(dealkit_sandbox: Sandbox) -> None:
-    code = """
-import threading, time
-from dealkit import Client, ConfigError
-client = Client()
-ends = []
-def work():
-    try:
-        while True:
-            client.deals.retrieve("d_1")
-    except ConfigError as error:
-        ends.append(str(error))
-threads = [threading.Thread(target=work) for _ in range(8)]
-for thread in threads: thread.start()
-time.sleep(0.3)
-client.close()
-for thread in threads: thread.join(10)
-assert len(ends) == 8 and len(set(ends)) == 1, ends
-"""
-    ended(python(code, url=dealkit_sandbox.url))
-
-
-UVLOOP = """
-import asyncio, sys, uvloop
-from dealkit import AsyncClient, NotFoundError
-client = AsyncClient()
-slow = AsyncClient(base_url=sys.argv[1])
-async def main():
-    assert "uvloop" in type(asyncio.get_running_loop()).__module__
-    deals = await asyncio.gather(*(client.deals.retrieve(f"d_{n % 3 + 1}") for n in range(100)))
-    assert [deal.id for deal in deals] == [f"d_{n % 3 + 1}" for n in range(100)]
-    assert [deal.id async for deal in client.deals.retrieve_many(["d_2", "d_1"])] == ["d_2", "d_1"]
-    try:
-        await client.deals.retrieve("nothing")
-    except NotFoundError as error:
-        assert error.status_code == 404
-    try:
-        await asyncio.wait_for(slow.deals.retrieve("d_1"), 0.2)
-    except TimeoutError:
-        pass
-    await asyncio.sleep(0.1)
-for _ in range(3):
-    uvloop.run(main())
-asyncio.run(client.deals.retrieve("d_1"))
-"""
-
-
-def test_uvloop(dealkit_sandbox: Sandbox) -> None:
-    pytest.importorskip("uvloop")
-    with Tarpit() as tarpit:
-        ended(python(UVLOOP, tarpit.url, url=dealkit_sandbox.url))
-        tarpit.wait_for_ends(3)
 
 
 SUBINTERPRETER = """

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 import pydantic
 import pytest
 from conftest import CONTRACT, at, case_bytes, vectors
-from fastapi import Body, FastAPI, Request
-from fastapi.responses import JSONResponse
-from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import ended, python
@@ -22,20 +18,15 @@ from pydantic_core import PydanticSerializationError
 
 import dealkit
 from dealkit import (
-    Agent,
     AgentProfileParams,
-    AsyncClient,
     Contact,
     CreateAgentParams,
     Deal,
-    DealkitError,
-    NotFoundError,
     Offer,
     RawJson,
     Side,
     params,
 )
-from dealkit.testing import Sandbox
 
 MODELS: list[Any] = [
     value for name in dealkit.__all__ if hasattr(value := getattr(dealkit, name), "__dealkit_fields__")
@@ -187,18 +178,6 @@ def test_the_schema_is_that_of_the_table(model: Any, mode: Any) -> None:
             assert described["type"] == "string"
 
 
-def test_the_schema_names_what_is_written(deal: Deal) -> None:
-    schema = TypeAdapter(Deal).json_schema(mode="serialization")
-    assert schema["$defs"]["Application"]["properties"]["offers"]["items"] == {"$ref": "#/$defs/Offer"}
-    written = json.loads(TypeAdapter(Deal).dump_json(deal))
-    assert set(schema["required"]) <= written.keys() <= schema["properties"].keys() | {"new"}
-    agent = Agent.from_json(
-        '{"id":"a","email":"e","first_name":"f","last_name":"l","profile":{},"role_assignments":[]}'
-    )
-    schema = TypeAdapter(Agent).json_schema(mode="serialization")
-    assert set(schema["required"]) == json.loads(TypeAdapter(Agent).dump_json(agent)).keys()
-
-
 VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
 
 
@@ -263,80 +242,6 @@ def test_a_profile_alone() -> None:
 def test_the_untyped_door_passes_what_it_is_given() -> None:
     mapping = {"tier": 5}
     assert params.untyped_profile(mapping) is mapping
-
-
-@pytest.fixture
-def service(dealkit_sandbox: Sandbox) -> Iterator[TestClient]:
-    """A service as users write it."""
-    app = FastAPI()
-    client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
-
-    @app.exception_handler(DealkitError)
-    async def failed(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 404 if isinstance(error, NotFoundError) else 502)
-
-    @app.post("/agents", status_code=201)
-    async def create(agent: CreateAgentParams) -> Agent:
-        return await client.agents.create(**agent)
-
-    @app.get("/deals/{id}")
-    async def retrieve(id: str) -> Deal:
-        return await client.deals.retrieve(id)
-
-    @app.get("/deals", response_model=list[Deal])
-    async def retrieve_many() -> Any:
-        return [deal async for deal in client.deals.retrieve_many(["d_1", "d_2"])]
-
-    @app.post("/webhook")
-    async def webhook(deal: Annotated[Deal, Body()]) -> Envelope:
-        return Envelope(deal=deal)
-
-    with TestClient(app) as test_client:
-        yield test_client
-
-
-def test_a_fastapi_service(service: TestClient, dealkit_sandbox: Sandbox) -> None:
-    created = service.post("/agents", json={**VALID, "role": "ADMIN"})
-    assert created.status_code == 201 and Agent.from_json(created.content) == dealkit_sandbox.agents[0]
-    refused = service.post("/agents", json={**VALID, "email": "no", "phone": "x"})
-    assert refused.status_code == 422
-    assert [error["loc"] for error in refused.json()["detail"]] == [["body", "email"], ["body", "phone"]]
-    assert len(dealkit_sandbox.agents) == 1
-
-    shown = service.get("/deals/d_1")
-    assert shown.status_code == 200 and shown.json()["application"]["offers"][0]["percent_of_commission"] == "10.10"
-    assert [deal["id"] for deal in service.get("/deals").json()] == ["d_1", "d_2"]
-    assert service.get("/deals/none").status_code == 404
-
-    is_json = {"content-type": "application/json"}
-    document = '{"id": "d", "new": 5, "sides": [{"side_percentage": "10.10"}, {}]}'
-    received = service.post("/webhook", content=document, headers=is_json)
-    assert received.status_code == 200, received.text
-    assert received.json()["deal"]["new"] == 5 and received.json()["deal"]["sides"][0] == {"side_percentage": "10.10"}
-    document = '{"id": "d", "sides": [{"side_percentage": 123456789012345678.12}]}'
-    inexact = service.post("/webhook", content=document, headers=is_json)
-    assert inexact.status_code == 422 and "send a string" in inexact.text
-
-
-def test_the_page_of_the_service_renders(service: TestClient) -> None:
-    described = service.get("/openapi.json").json()
-    assert service.get("/docs").status_code == 200
-    schemas = described["components"]["schemas"]
-    assert {"Agent", "CreateAgentParams", "AgentProfileParams"} <= schemas.keys()
-    body = described["paths"]["/agents"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body == {"$ref": "#/components/schemas/CreateAgentParams"}
-
-    def references(value: Any) -> Iterator[str]:
-        if isinstance(value, dict):
-            if isinstance(value.get("$ref"), str):
-                yield value["$ref"]
-            for item in value.values():
-                yield from references(item)
-        elif isinstance(value, list):
-            for item in value:
-                yield from references(item)
-
-    assert {one.rpartition("/")[2] for one in references(described)} <= schemas.keys()
 
 
 def test_pydantic_is_not_imported_until_it_asks() -> None:

@@ -25,33 +25,6 @@ DEALS = 40
 ROUNDS = 15
 
 
-MEASURE = """
-import gc, os, threading
-from dealkit import Deal
-
-DEAL = b'{"id": "d", "status": "CLOSED", "contacts": [%s], "sides": [%s]}' % (
-    b",".join(b'{"type": "w%d"}' % n for n in range(500)),
-    b",".join(b'{"agent_units": 1.%d}' % n for n in range(500)),
-)
-
-def rss():
-    gc.collect()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-def run(threads):
-    for _ in range(threads):
-        thread = threading.Thread(target=Deal.from_json, args=(DEAL,))
-        thread.start()
-        thread.join()
-
-run(50)
-before = rss()
-run(300)
-print(rss() - before)
-"""
-
-
 @pytest.fixture(autouse=True)
 def hand_over_often() -> Iterator[None]:
     interval = sys.getswitchinterval()
@@ -91,11 +64,6 @@ def test_threads_read_what_is_theirs() -> None:
     for thread, of_thread in enumerate(deals):
         for number, deal in enumerate(of_thread):
             assert deal == Deal.from_json(document(thread, number))
-
-
-def test_threads_leave_nothing_behind() -> None:
-    # A thread caches some 80 KiB.
-    assert int(ended(python(MEASURE))) < 300 * 16 << 10
 
 
 def at_once(task: Callable[[int], Any]) -> list[Any]:

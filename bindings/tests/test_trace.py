@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import WAYS, Peer, answer, run
+from conftest import WAYS, Peer, answer
 from opentelemetry import trace
 from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from processes import ended, python
 
-from dealkit import AsyncClient, Client, DealkitError
+from dealkit import Client, DealkitError
 from dealkit._observe.trace import start
 from dealkit.testing import Sandbox
 
@@ -115,23 +114,6 @@ def test_errors_and_retries(peer: Any, exporter: InMemorySpanExporter) -> None:
     assert spans_of(answer(503), 2) == method | refusal | {"http.request.resend_count": 2}
     assert spans_of(answer(200, "[]")) == method | {"http.response.status_code": 200, "error.type": "decode"}
     assert spans_of(b"") == method | {"error.type": "timeout"}
-
-
-@pytest.mark.parametrize("way", ["one", "one, raw", "many", "many, raw"])
-def test_cancelled_calls_end_their_spans(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
-    async def main() -> None:
-        async with AsyncClient(base_url=peer(b"").url, service_key=KEY) as client:
-            of = client.with_raw_response if "raw" in way else client
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    if "many" in way:
-                        await anext(of.deals.retrieve_many([ID]))
-                    else:
-                        await of.deals.retrieve(ID)
-
-    run(main())
-    (span,) = exporter.get_finished_spans()
-    assert named(span)["error.type"] == "cancelled" and span.status.status_code is trace.StatusCode.ERROR
 
 
 OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

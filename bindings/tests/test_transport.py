@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 from conftest import ADA, BODY, BOTH, Authority, answer, made
-from processes import python
 
 from dealkit import (
     APIConnectionError,
-    ConfigError,
     ThrottledError,
 )
 
@@ -98,29 +96,6 @@ def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer
 
 
 @BOTH
-def test_files_that_cannot_be_used(of_class: Any, authority: Authority, other: Authority, tmp_path: Path) -> None:
-    certificate, key = authority.pair()
-    no_key = "contains no private key that can be read: it must be PEM without a password"
-    not_its_key = "contains a private key that does not belong to its first certificate"
-    theirs = other.pair()[1]
-    settings: Any = {"base_url": "https://deals.example.com", "service_key": "k"}
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"ca_file": key}, f"ca_file {key} contains no certificate: it must be PEM"),
-        ({"ca_file": tmp_path}, f"ca_file {tmp_path} cannot be read: Is a directory"),
-        ({"client_cert": certificate}, f"client_cert {certificate} {no_key}"),
-        ({"client_cert": (certificate, theirs)}, f"client_cert ({certificate}, {theirs}) {not_its_key}"),
-        ({"client_cert": (certificate, tmp_path / "x")}, f"client_cert {tmp_path / 'x'} cannot be read: No such file"),
-    ]
-    for options, told in cases:
-        for configure in (lambda **given: of_class(**settings, **given), of_class(**settings).with_options):
-            with pytest.raises(ConfigError) as caught:
-                configure(**options)
-            assert told in str(caught.value)
-            for line in [*certificate.read_text().splitlines()[1:-1], *key.read_text().splitlines()[1:-1]]:
-                assert line not in str(caught.value)
-
-
-@BOTH
 def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     client = of_class(base_url=service.url, service_key="k", max_retries=0)
@@ -131,27 +106,6 @@ def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Aut
     assert {retrieve(one) for one in (both, both.with_options(timeout=5), pickle.loads(pickle.dumps(both)))} == {"d_1"}
     fails(both.with_options(ca_file=None), "is not trusted")
     assert repr(both) == f"{of_class.__name__}(base_url={service.url!r})"
-
-
-def test_after_a_fork(authority: Authority, peer: Any) -> None:
-    """The child has the certificates, and makes sessions of its own."""
-    service = peer(FINE, authority.issue())
-    script = """
-import os, sys
-from dealkit import Client
-client = Client(ca_file=sys.argv[1])
-client.deals.retrieve("d_1")
-child = os.fork()
-if child == 0:
-    client.deals.retrieve("d_1")
-    Client(ca_file=sys.argv[1]).deals.retrieve("d_1")
-    os._exit(0)
-print(os.waitpid(child, 0)[1])
-"""
-    child = python(script, str(authority.file), url=service.url)
-    shown, wrong = child.communicate(timeout=60)
-    assert (shown.split(), wrong) == (["0"], "")
-    assert service.resumed == [False, False, False]
 
 
 @BOTH
@@ -179,7 +133,7 @@ def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
     # A client made from the one with the limit has the same limit.
     for same in (client, client.with_options(timeout=6), client.with_options(rate_limit=0.001, user_agent="u")):
         for call in (retrieve, create, many):
-            with pytest.raises(ThrottledError, match=r"rate_limit would delay this call by 16 min \d+ s, lo") as caught:
+            with pytest.raises(ThrottledError, match=r"rate_limit would delay this call by \d+ s, lo") as caught:
                 call(same)
             assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 0)
             assert 900 < (caught.value.retry_after or 0) <= 1000

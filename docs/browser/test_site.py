@@ -36,9 +36,9 @@ QUESTIONS = {
     "429": "Troubleshooting",
     "422": "Errors and outcomes",
     "host cannot be found": "Troubleshooting",
-    "retry quota": "Retries, time limits, rates",
+    "retry quota": "Retries, timeouts, rates",
     "RetryPolicy": "Rust",
-    "connect_timeout": "Retries, time limits, rates",
+    "connect_timeout": "Retries, timeouts, rates",
     "throttled": "Errors and outcomes",
     "webhook": "Concepts",
     "rotate key": "Keys that change",
@@ -124,6 +124,7 @@ def test_the_search_finds(page: Page, url: str, asked: str) -> None:
     page.keyboard.press("Enter")
     found = page.locator("#search-results li:nth-child(-n + 10) > a")
     expect(found.get_by_text(QUESTIONS[asked], exact=True).first).to_be_visible()
+    expect(found.first).not_to_have_text("Changelog")
 
 
 def test_the_rust_reference_leads_back(page: Page, url: str) -> None:

@@ -1,5 +1,5 @@
-"""Rust in the pages: programs as rustdoc shows them, links to its output (`rust:dealkit/struct.Client.html`), and a list of what
-it documents, so that the search finds it."""
+"""Rust in the pages: links to rustdoc's output (`rust:dealkit/struct.Client.html`), and a list of what it documents, so that the
+search finds it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from sphinx.transforms import SphinxTransform
 
 # Where `make site` puts the Rust reference, and where rustdoc has written it.
 REFERENCE = "reference/rust"
 RUSTDOC = Path(__file__).parents[2] / "target" / "doc"
 ITEM = re.compile(r'<dt><a class="(?!mod)\w+" href="([^"]+)"[^>]*>(.*?)</a>.*?</dt>(?:<dd>(.*?)</dd>)?', re.DOTALL)
-
-
-class Programs(SphinxTransform):
-    """Removes what rustdoc compiles but hides: lines that begin with `# `, and what follows `rust` in a fence."""
-
-    default_priority = 200
-
-    def apply(self, **_: Any) -> None:
-        for block in self.document.findall(nodes.literal_block):
-            if block.get("language", "").split(",")[0] != "rust":
-                continue
-            lines = block.astext().split("\n")
-            shown = "\n".join(line for line in lines if line.strip() != "#" and not line.lstrip().startswith("# "))
-            block["language"] = "rust"
-            block.rawsource = shown
-            block.children = [nodes.Text(shown)]
 
 
 def plain(markup: str) -> str:
@@ -67,7 +50,6 @@ def link(app: Any, document: nodes.document, page: str) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.add_transform(Programs)
     app.connect("source-read", write)
     app.connect("doctree-resolved", link)
     return {"parallel_read_safe": True}

@@ -33,6 +33,8 @@ def load(version: str) -> None:
     future = __future__.annotations.compiler_flag
     code = compile(STUBS.read_text("utf-8"), str(STUBS), "exec", flags=future, dont_inherit=True)
     exec(code, native.__dict__)
+    # The stub says nothing of what only dealkit's own code calls.
+    native.__getattr__ = lambda name: lambda *_: None  # type: ignore[method-assign]
     # The stub has all of each model, to which the package would add what follows from its fields.
     native._Model.__subclasses__ = list
 

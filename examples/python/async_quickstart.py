@@ -1,6 +1,7 @@
-"""The quickstart for asyncio: several calls at the same time, each with its own limit.
+"""The quickstart for asyncio: several calls at a time, each with its own
+timeout.
 
-Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+Takes the service's URL and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """
 
 import asyncio
@@ -13,10 +14,16 @@ async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
             creating = tasks.create_task(
                 client.agents.create(
-                    email="grace@example.com", first_name="Grace", last_name="Hopper", profile={"tier": "A"}
+                    email="grace@example.com",
+                    first_name="Grace",
+                    last_name="Hopper",
+                    profile={"tier": "A"},
                 )
             )
-            reading = [tasks.create_task(client.deals.retrieve(id)) for id in ("d_1", "d_2", "d_3")]
+            reading = [
+                tasks.create_task(client.deals.retrieve(id))
+                for id in ("d_1", "d_2", "d_3")
+            ]
         print(f"created {creating.result().id}")
         for deal in (task.result() for task in reading):
             print(f"{deal.id} is {deal.status}")

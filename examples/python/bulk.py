@@ -1,7 +1,7 @@
-"""Read many deals at once: a bounded number at a time, in order, with an error in place of each deal that could not
-be retrieved, and a line that shows the progress.
+"""Read many deals: a limited number at a time, in order, with an error in place
+of each one that could not be retrieved, and a line that shows the progress.
 
-Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+Takes the service's URL and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """
 
 from dealkit import Client, DealkitError
@@ -12,7 +12,9 @@ def main() -> None:
     lines: list[str] = []
     failed = 0
     with Client() as client:
-        for result in client.deals.retrieve_many(ids, concurrency=32, on_error="return", progress=True):
+        for result in client.deals.retrieve_many(
+            ids, concurrency=32, on_error="return", progress=True
+        ):
             if isinstance(result, DealkitError):
                 failed += 1
                 lines.append(f"{result.id}: {result}")

@@ -1,8 +1,10 @@
-"""A FastAPI service built on dealkit: an agent comes in as a request body, a deal goes out as a response.
+"""A FastAPI service built on dealkit: it takes agents as request bodies, and
+returns deals as responses.
 
-Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and look at /docs. Reads the
-service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY, and the file of the ledger, which
-all processes of the service share, from DEALKIT_LEDGER.
+Run it with `uvicorn fastapi_service:app` (`pip install fastapi uvicorn`) and
+look at /docs. Takes the service's URL and key from DEALKIT_BASE_URL and
+DEALKIT_SERVICE_KEY, and the ledger, which all processes of the service share,
+from DEALKIT_LEDGER.
 """
 
 import asyncio
@@ -44,7 +46,8 @@ app = FastAPI(title="Agents and deals", lifespan=lifespan)
 
 @app.post("/agents", status_code=201)
 async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
-    """Creates an agent. A body that breaks the rules gets 422 with every violation, and nothing is sent."""
+    """Creates an agent. An invalid body gets a 422 with every violation, and
+    nothing is sent."""
     client: AsyncClient = request.app.state.client
     return await client.agents.create(**agent)
 
@@ -53,9 +56,12 @@ async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
 async def create_agent_once(
     key: str, agent: CreateAgentParams, request: Request, response: Response
 ) -> dict[str, str | None]:
-    """Creates the agent that has this key at the caller, who may ask as often as it takes: there is one agent."""
+    """Creates the agent with this key of the caller's, who may repeat the
+    request: there is only one agent."""
     client: AsyncClient = request.app.state.client
-    creation = await client.agents.create_once(key=key, ledger=environ.get("DEALKIT_LEDGER", "agents.ledger"), **agent)
+    creation = await client.agents.create_once(
+        key=key, ledger=environ.get("DEALKIT_LEDGER", "agents.ledger"), **agent
+    )
     if creation.recorded:
         response.status_code = 200  # It was there before.
     return {"id": creation.agent_id}
@@ -63,14 +69,14 @@ async def create_agent_once(
 
 @app.get("/deals/{id}")
 async def retrieve_deal(id: str, request: Request) -> Deal:
-    """A deal. Its decimal numbers are strings, so that no reader rounds them."""
+    """A deal. Its decimals are strings, so that no reader rounds them."""
     client: AsyncClient = request.app.state.client
     return await unless_gone(request, client.deals.retrieve(id))
 
 
 async def unless_gone(request: Request, call: Coroutine[Any, Any, T]) -> T:
-    """What a read returns, which is cancelled if the caller hangs up. A create is better left to end: what is given up in the
-    middle may have made an agent."""
+    """Returns what a read returns, but cancels it if the caller hangs up. Let
+    creates finish: one cancelled halfway may have created an agent."""
 
     async def hung_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -89,21 +95,37 @@ async def unless_gone(request: Request, call: Coroutine[Any, Any, T]) -> T:
 
 @app.exception_handler(DealkitError)
 async def failed(request: Request, error: Exception) -> JSONResponse:
-    """Reports what the caller can act on; the rest is between this service and the one behind it."""
+    """Reports what the caller can act on; the rest is between this service and
+    the one behind it."""
     match error:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)
         case ValidationError(errors=violations):
-            return JSONResponse({"detail": [violation.detail for violation in violations]}, 422)
+            return JSONResponse(
+                {"detail": [violation.detail for violation in violations]}, 422
+            )
         case RecordedError(in_flight=True):
-            return JSONResponse({"detail": "another request is creating it"}, 409, {"Retry-After": "1"})
+            return JSONResponse(
+                {"detail": "another request is creating it"},
+                409,
+                {"Retry-After": "1"},
+            )
         case RecordedError(outcome="rejected"):
-            return JSONResponse({"detail": "the service rejected it: correct it, and take another key"}, 422)
+            return JSONResponse(
+                {"detail": "rejected: correct it, and use a new key"},
+                422,
+            )
         case RecordedError():
-            return JSONResponse({"detail": "nobody knows whether there is an agent; somebody has to look"}, 500)
+            return JSONResponse(
+                {"detail": "unknown whether there is an agent: look it up"},
+                500,
+            )
         case APITimeoutError():
-            return JSONResponse({"detail": "the service behind this one takes too long"}, 504)
+            return JSONResponse({"detail": "the service took too long"}, 504)
         case RateLimitError() | ThrottledError():
-            return JSONResponse({"detail": "the service behind this one asks for fewer requests"}, 503)
+            return JSONResponse(
+                {"detail": "the service asks for fewer requests"},
+                503,
+            )
         case _:
-            return JSONResponse({"detail": "the service behind this one failed"}, 502)
+            return JSONResponse({"detail": "the service failed"}, 502)

@@ -1,8 +1,11 @@
-"""Export deals and import agents on the workers of a Ray cluster: `pip install dealkit ray pyarrow`.
+"""Export deals and import agents on a Ray cluster (`pip install dealkit ray
+pyarrow`).
 
-`python on_ray.py export ids.txt out` puts deals into `out/deals`, and `python on_ray.py import agents.parquet out --key email`
-creates agents; `out/failed` has the rest, and why. Run it again, and it does what is left. The workers have DEALKIT_BASE_URL,
-DEALKIT_SERVICE_KEY and, for an import, DEALKIT_LEDGER in their environment.
+`python on_ray.py export ids.txt out` writes deals to `out/deals`, and `python
+on_ray.py import agents.parquet out --key email` creates agents; `out/failed`
+has the rest, and why. Run it again, and it does what is left. The workers have
+DEALKIT_BASE_URL, DEALKIT_SERVICE_KEY and, for an import, DEALKIT_LEDGER in
+their environment.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,10 +22,19 @@ def do(function: Callable[[object], object], task: object) -> object:
 
 @contextmanager
 def engine() -> Iterator[tuple[engines.Map, int]]:
-    with ray.init():  # The cluster that RAY_ADDRESS names, or one on this machine.
+    with (
+        ray.init()
+    ):  # The cluster that RAY_ADDRESS names, or one on this machine.
         workers = int(ray.cluster_resources()["CPU"])
-        remote = ray.remote(do)  # One processor for each task, which is tried four times.
-        yield lambda function, tasks: ray.get([remote.remote(function, task) for task in tasks]), workers
+        remote = ray.remote(
+            do
+        )  # One processor for each task, which is tried four times.
+        yield (
+            lambda function, tasks: ray.get(
+                [remote.remote(function, task) for task in tasks]
+            ),
+            workers,
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Create an agent, read a deal, and show both.
 
-Reads the service's address and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
+Takes the service's URL and key from DEALKIT_BASE_URL and DEALKIT_SERVICE_KEY.
 """
 
 from datetime import date
@@ -10,11 +10,15 @@ from dealkit import Agent, Client, Deal, NotFoundError, Role
 
 def main() -> None:
     with Client() as client:
-        agent = client.agents.create(  # Reports every violation at once, before anything is sent.
+        agent = client.agents.create(  # Reports every violation before sending.
             email="ada@example.com",
             first_name="Ada",
             last_name="Lovelace",
-            profile={"tier": "A", "external_id": "crm-17", "client_metadata": {"source": "quickstart"}},
+            profile={
+                "tier": "A",
+                "external_id": "crm-17",
+                "client_metadata": {"source": "quickstart"},
+            },
             role=Role.AGENT,
             phone="+15550100",
             date_of_birth=date(1815, 12, 10),
@@ -54,22 +58,37 @@ def show_deal(deal: Deal) -> None:
     print(f"  expires       {or_dash(deal.expiry_date)}")
     if contract := deal.listing_contract:
         if address := contract.address:
-            print(f"  address       {or_dash(address.line1)}, {or_dash(address.city)}")
+            print(
+                f"  address       {or_dash(address.line1)}, {or_dash(address.city)}"
+            )
         print(f"  sale price    {or_dash(contract.sale_price)}")
         print(f"  closes        {or_dash(contract.expected_close_date)}")
     if application := deal.application:
-        print(f"  application   {or_dash(application.status)}, {or_dash(application.requested_amount)} requested")
+        print(
+            f"  application   {or_dash(application.status)}, {or_dash(application.requested_amount)} requested"
+        )
         for offer in application.offers:
             # Exact decimals: 10.10 stays 10.10.
-            percent, fee = or_dash(offer.percent_of_commission), or_dash(offer.origination_fee_percent)
+            percent, fee = (
+                or_dash(offer.percent_of_commission),
+                or_dash(offer.origination_fee_percent),
+            )
             until = or_dash(offer.expiry_date_time)
-            print(f"    offer       {percent} % of the commission, fee {fee} %, until {until}")
+            print(
+                f"    offer       {percent} % of the commission, fee {fee} %, until {until}"
+            )
     for quote in deal.quotes:
-        print(f"  quote         {or_dash(quote.estimated_amount_min)} to {or_dash(quote.estimated_amount_max)}")
+        print(
+            f"  quote         {or_dash(quote.estimated_amount_min)} to {or_dash(quote.estimated_amount_max)}"
+        )
     for contact in deal.contacts:
-        print(f"  contact       {or_dash(contact.type)}, {len(contact.fields)} fields")
+        print(
+            f"  contact       {or_dash(contact.type)}, {len(contact.fields)} fields"
+        )
     for side in deal.sides:
-        print(f"  side          {or_dash(side.gross_commission)} gross, {or_dash(side.side_percentage)} %")
+        print(
+            f"  side          {or_dash(side.gross_commission)} gross, {or_dash(side.side_percentage)} %"
+        )
     for name, value in deal.metadata.items():
         print(f"  metadata      {name} = {value}")
 

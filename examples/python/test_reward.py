@@ -1,6 +1,8 @@
-"""Test your own code against the sandbox: a real server inside the test, with the deals it needs.
+"""Test your own code against the sandbox: a real server inside the test, with
+the deals that the test needs.
 
-Run it with ``pytest examples/python/test_reward.py``. The fixtures come with dealkit.
+Run it with ``pytest examples/python/test_reward.py``. The fixtures come with
+dealkit.
 """
 
 import pytest
@@ -13,11 +15,18 @@ def reward(client: Client, deal_id: str) -> bool:
     """The code under test: it creates an agent if the deal is closed."""
     if client.deals.retrieve(deal_id).status != "CLOSED":
         return False
-    client.agents.create(email="grace@example.com", first_name="Grace", last_name="Hopper", profile={})
+    client.agents.create(
+        email="grace@example.com",
+        first_name="Grace",
+        last_name="Hopper",
+        profile={},
+    )
     return True
 
 
-def test_only_a_closed_deal_is_rewarded(dealkit_sandbox: Sandbox, dealkit_client: Client) -> None:
+def test_only_a_closed_deal_is_rewarded(
+    dealkit_sandbox: Sandbox, dealkit_client: Client
+) -> None:
     dealkit_sandbox.insert_deal({"id": "won", "status": "CLOSED"})
     dealkit_sandbox.insert_deal({"id": "open", "status": "OPEN"})
 

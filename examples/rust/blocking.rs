@@ -1,6 +1,7 @@
 //! The blocking client, for a program without an async runtime.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
+//! Takes the service's URL and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! Read many deals at once: a bounded number at a time, in order, with an error in place of each deal that could not
-//! be retrieved.
+//! Read many deals: a limited number at a time, in order, with an error in
+//! place of each one that could not be retrieved.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
+//! Takes the service's URL and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use dealkit::Client;

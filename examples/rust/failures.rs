@@ -1,5 +1,5 @@
-//! Test what your program does when the service fails: it sees a retry, shows an error, handles an unknown outcome,
-//! and avoids a duplicate.
+//! Test what your program does when the service fails: it sees a retry, shows
+//! an error, handles an unknown outcome, and avoids a duplicate.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -32,20 +32,27 @@ fn ada() -> Result<CreateAgent, dealkit::ValidationError> {
 async fn page(client: &Client, id: &str) -> String {
     match client.deals().retrieve(id).await {
         Ok(deal) => format!("deal {}", deal.id),
-        Err(error) if error.is_not_found() => "There is no such deal.".to_owned(),
+        Err(error) if error.is_not_found() => {
+            "There is no such deal.".to_owned()
+        }
         Err(error) => match error.request_id() {
-            Some(id) => format!("Please try again later, or tell us this number: {id}"),
+            Some(id) => {
+                format!("Please try again later, or tell us this number: {id}")
+            }
             None => "Please try again later.".to_owned(),
         },
     }
 }
 
-/// The code under test: it signs somebody up, and leaves to a person what nobody can know.
+/// The code under test: it signs somebody up; unknown outcomes go to manual
+/// review.
 async fn sign_up(client: &Client, agent: CreateAgent) -> &'static str {
     match client.agents().create(agent).await {
         Ok(_) => "welcome",
         // Sending it again may make a second agent.
-        Err(error) if error.may_have_acted() => "we are checking, and will write to you",
+        Err(error) if error.may_have_acted() => {
+            "we are checking, and will write to you"
+        }
         Err(_) => "please try again",
     }
 }
@@ -55,7 +62,8 @@ async fn a_retry_is_seen() -> Checked {
     sandbox.fail_next(Fault::status(503).retry_after(0).times(2))?;
     assert_eq!(page(&client, "d_1").await, "deal d_1");
     let seen = sandbox.requests();
-    let statuses: Vec<_> = seen.iter().filter_map(|request| request.status).collect();
+    let statuses: Vec<_> =
+        seen.iter().filter_map(|request| request.status).collect();
     assert_eq!(statuses, [503, 503, 200]);
     Ok(())
 }
@@ -82,7 +90,8 @@ async fn an_unknown_outcome_is_handled() -> Checked {
 
 async fn a_duplicate_is_avoided() -> Checked {
     let (sandbox, client) = start()?;
-    // The agent is created, but the response is lost: dealkit does not send it again.
+    // The agent is created, but the response is lost: dealkit does not send it
+    // again.
     sandbox.fail_next(Fault::act_then_reset())?;
     let error = client
         .agents()

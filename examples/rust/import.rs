@@ -1,15 +1,17 @@
-//! Create an agent for each row of a CSV file, and report what is wrong with the others, row by row.
+//! Create an agent for each valid row of a CSV file, and report what is wrong
+//! with the others.
 //!
-//! Takes the file as an argument, and reads the service's address and key from `DEALKIT_BASE_URL` and
-//! `DEALKIT_SERVICE_KEY`.
+//! Takes the file as an argument, and the service's URL and key from
+//! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use dealkit::{
-    AgentProfile, BrokerageId, CreateAgent, Created, ErrorKind, ValidationError, blocking::Client,
+    AgentProfile, BrokerageId, CreateAgent, Created, ErrorKind,
+    ValidationError, blocking::Client,
 };
 use serde::Deserialize;
 
-/// A row as it is in the file: an empty cell is `None`, and `build` checks the rules.
+/// A row of the file: an empty cell is `None`, and `build` checks the rules.
 #[derive(Deserialize)]
 struct Row {
     email: String,
@@ -45,8 +47,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A file that cannot be read is detected before anything is sent.
     for record in reader.records() {
         let record = record?;
-        // Where the record, with any blank lines before it, begins. This is not the number of the row, since cells
-        // may hold line breaks.
+        // The line where the record, with any blank lines before it, begins:
+        // not the row's number, since cells may contain line breaks.
         lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.deserialize::<Row>(Some(&header))?);
     }
@@ -54,8 +56,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for creation in Client::from_env()?.agents().create_many(rows) {
         let line = lines[creation.index];
         match creation.result {
-            Ok(Created::Now(agent)) => println!("line {line}: created {}", agent.id),
-            Ok(Created::Before { .. }) => println!("line {line}: created before"), // only with a ledger
+            Ok(Created::Now(agent)) => {
+                println!("line {line}: created {}", agent.id)
+            }
+            Ok(Created::Before { .. }) => {
+                println!("line {line}: created before")
+            } // only with a ledger
             Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {
                     println!("line {line}: {violation}");

@@ -1,6 +1,7 @@
 //! Create an agent, read a deal, and show both.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
+//! Takes the service's URL and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use chrono::NaiveDate;
@@ -22,7 +23,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         )
         .role(Role::Agent)
         .phone("+15550100")
-        .date_of_birth(NaiveDate::from_ymd_opt(1815, 12, 10).ok_or("no such day")?)
+        .date_of_birth(
+            NaiveDate::from_ymd_opt(1815, 12, 10).ok_or("no such day")?,
+        )
         .brokerage_id("b_1")
         .build()?; // Every violation at once, before anything is sent.
     let agent = client.agents().create(request).await?;

@@ -1,8 +1,9 @@
-//! A service of your own, with axum: an extractor that checks every rule and says which ones a request breaks, and models
-//! that are returned as responses directly.
+//! A service of your own, with axum: an extractor that checks every rule and
+//! says which ones a request breaks, and models as responses.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`, and the file of the ledger, which all
-//! processes of this service share, from `DEALKIT_LEDGER`.
+//! Takes the service's URL and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`, and the ledger file, which all processes of this
+//! service share, from `DEALKIT_LEDGER`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -20,8 +21,8 @@ use axum::{
     routing::{get, post, put},
 };
 use dealkit::{
-    Agent, Client, CreateAgent, Created, Deal, Error, ErrorKind, Outcome, UnknownFields,
-    ledger::Ledger,
+    Agent, Client, CreateAgent, Created, Deal, Error, ErrorKind, Outcome,
+    UnknownFields, ledger::Ledger,
 };
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -59,7 +60,8 @@ async fn create_agent(
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
-/// Creates the agent that has this key at the caller, who may ask as often as it takes: there is one agent.
+/// Creates the agent with this key of the caller's, who may repeat the request:
+/// there is only one agent.
 async fn create_agent_once(
     State(shared): State<Shared>,
     Path(key): Path<String>,
@@ -73,14 +75,19 @@ async fn create_agent_once(
     Ok((status, Json(json!({"id": id}))))
 }
 
-/// The body of a request that keeps every rule. `Json<CreateAgent>` checks the same rules, but refuses a body with one
-/// text; this refuses it with problem details, whose `errors` have the `pointer`, `code` and `detail` of each violation.
+/// A request body that follows every rule. `Json<CreateAgent>` checks the same
+/// rules, but rejects a body with a single message; this rejects it with
+/// problem details, whose `errors` have the `pointer`, `code` and `detail` of
+/// each violation.
 struct NewAgent(CreateAgent);
 
 impl<S: Send + Sync> FromRequest<S> for NewAgent {
     type Rejection = Response;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+    async fn from_request(
+        request: Request,
+        state: &S,
+    ) -> Result<Self, Response> {
         let body = Json::<dealkit::Json>::from_request(request, state).await;
         let Json(body) = body.map_err(IntoResponse::into_response)?;
         let checked = CreateAgent::from_json(&body, UnknownFields::Ignore);
@@ -126,12 +133,16 @@ impl IntoResponse for Failure {
         }
         if error.is_in_flight() {
             // Another request is creating it.
-            return (StatusCode::CONFLICT, [(RETRY_AFTER, "1")]).into_response();
+            return (StatusCode::CONFLICT, [(RETRY_AFTER, "1")])
+                .into_response();
         }
         match (error.kind(), error.outcome()) {
             // The service rejected it: whoever corrects it takes another key.
-            (ErrorKind::Recorded, Outcome::Rejected) => StatusCode::UNPROCESSABLE_ENTITY,
-            // Nobody knows whether there is an agent: somebody has to look, and settle it in the ledger.
+            (ErrorKind::Recorded, Outcome::Rejected) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            // Whether there is an agent is unknown: somebody has to look, and
+            // settle it in the ledger.
             (ErrorKind::Recorded, _) => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
         }

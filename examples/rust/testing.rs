@@ -1,4 +1,5 @@
-//! Test your own code: with a stub in the client's place, and against the sandbox, a real server inside the test.
+//! Test your own code: with a stub in place of the client, and against the
+//! sandbox, a real server inside the test.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::time::Duration;
@@ -41,10 +42,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(is_won(&won()));
     assert!(!is_won(&Deal::builder().id("d_2").build()));
 
-    // A stub returns whatever the test needs: here a create that timed out after it was sent.
-    let stub = Stub::new()
-        .on_retrieve(move |_| Ok(won()))
-        .on_create(|_| Err(ErrorBuilder::timeout(Duration::from_secs(60)).build()));
+    // A stub returns whatever the test needs: here, the error of a create that
+    // timed out after it was sent.
+    let stub = Stub::new().on_retrieve(move |_| Ok(won())).on_create(|_| {
+        Err(ErrorBuilder::timeout(Duration::from_secs(60)).build())
+    });
     let error = reward(&stub, "won").await.unwrap_err();
     assert!(error.is_timeout() && error.may_have_acted());
 

@@ -1,6 +1,8 @@
-//! Traces with OpenTelemetry: a span for each call, whose context the service receives as `traceparent`.
+//! Traces with OpenTelemetry: a span for each call, whose context the service
+//! receives as `traceparent`.
 //!
-//! Reads the service's address and key from `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
+//! Takes the service's URL and key from `DEALKIT_BASE_URL` and
+//! `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use dealkit::Client;
@@ -12,20 +14,25 @@ use opentelemetry_sdk::{
 };
 use tracing::Instrument as _;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-use tracing_subscriber::{Layer as _, filter::Targets, layer::SubscriberExt as _};
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A real program has an OTLP exporter here; this one shows what it would send.
+    // A real program has an OTLP exporter here; this one prints what it would
+    // send.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
         .build();
     global::set_text_map_propagator(TraceContextPropagator::new());
     let own = Targets::new()
-        .with_target("traces", tracing::Level::INFO) // The name of this program.
-        .with_target("dealkit", tracing::Level::DEBUG); // An event for each attempt.
-    let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("example"));
+        .with_target("traces", tracing::Level::INFO) // this program
+        // An event for each attempt.
+        .with_target("dealkit", tracing::Level::DEBUG);
+    let traces =
+        tracing_opentelemetry::layer().with_tracer(provider.tracer("example"));
     tracing::subscriber::set_global_default(
         tracing_subscriber::registry().with(traces.with_filter(own)),
     )?;
@@ -37,7 +44,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .propagate(|headers| {
             let context = tracing::Span::current().context();
             global::get_text_map_propagator(|propagator| {
-                propagator.inject_context(&context, &mut HeaderInjector(headers));
+                propagator
+                    .inject_context(&context, &mut HeaderInjector(headers));
             });
         })
         .build()?;

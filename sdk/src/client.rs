@@ -12,7 +12,7 @@ use url::{Host, Url};
 use crate::{
     calls::{
         agents::Agents,
-        call::{Async, Call},
+        call::{Async, Call, read_nothing},
         deals::Deals,
         operations::{CallFuture, Operations},
         response::RawResponse,
@@ -38,7 +38,10 @@ use crate::{
     },
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
-    value::words::{Setting, words},
+    value::{
+        opaque,
+        words::{Setting, words},
+    },
 };
 
 /// The environment variable from which [`Client::from_env`] reads the base URL.
@@ -52,7 +55,7 @@ pub const SERVICE_KEY_FILE_VARIABLE: &str = "DEALKIT_SERVICE_KEY_FILE";
 
 /// A client of one service, with one key and one pool of connections.
 ///
-/// Cheap to clone, and made to be shared between tasks and threads. It works on any Tokio runtime.
+/// Cheap to clone, and meant to be shared between tasks and threads. It works on any Tokio runtime.
 ///
 /// ```
 /// use dealkit::Client;
@@ -70,7 +73,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A builder with every default set; only the base URL and the service key are missing.
+    /// A builder with all defaults; only the base URL and the service key are missing.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -79,7 +82,7 @@ impl Client {
     /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names.
     ///
     /// # Errors
-    /// Of kind `Config` when a variable is missing or its value is not valid, or when there are both a key and a file.
+    /// Of kind `Config` if a variable is missing or invalid, or if there are both a key and a file.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| match std::env::var(name) {
             Ok(value) => Ok(Some(value)),
@@ -155,14 +158,11 @@ impl Client {
             }
             path = path.and_then(|path| Ok(format!("{path}/{}", segment(part)?)));
         }
-        Call::raw(
-            Arc::clone(&self.service),
-            Operation {
-                method,
-                template: template.into(),
-            },
-            path,
-        )
+        let operation = Operation {
+            method,
+            template: template.into(),
+        };
+        Call::new(Arc::clone(&self.service), operation, path, read_nothing)
     }
 
     /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
@@ -170,18 +170,18 @@ impl Client {
         self.service.total_timeout
     }
 
-    /// How many times a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
+    /// How often a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
         self.service.retry.retries()
     }
 
-    /// Whether this client uses the connections of the other one; see [`ClientBuilder::share_connections`].
+    /// Whether this client shares the other one's connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Whether the service sees this client and the other one as a single client: they share the rate limit, the
-    /// pauses that the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
+    /// Whether this client and the other one act as one towards the service: they share the rate limit, the pauses that
+    /// the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
     }
@@ -207,7 +207,7 @@ impl fmt::Debug for Client {
 
 /// Sets up a [`Client`]. Only [`build`](Self::build) fails.
 ///
-/// Clone a builder to make several clients whose settings differ:
+/// Clone a builder to make several clients with different settings:
 ///
 /// ```
 /// use std::time::Duration;
@@ -240,7 +240,7 @@ pub struct ClientBuilder<C = Client> {
     /// Their route is known when the client is built.
     connections: ConnectionSettings,
     transport: Option<Transport>,
-    share_with: Option<C>,
+    pub(crate) share_with: Option<C>,
     propagate: Option<Propagate>,
 }
 
@@ -274,35 +274,34 @@ impl<C> Default for ClientBuilder<C> {
 }
 
 impl<C: Clone> ClientBuilder<C> {
-    /// The service's address, without the `/v1` that dealkit adds. It may have a path, and may end with a slash.
+    /// The service's URL, without the `/v1` that dealkit adds. It may have a path, and may end with a slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// The key issued to the caller: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file)
-    /// and [`service_key_provider`](Self::service_key_provider) replace each other.
+    /// Your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
+    /// [`service_key_provider`](Self::service_key_provider) replace each other.
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::text(key.into()))
     }
 
-    /// The file with the key, such as a mounted secret: it may have white space around the key, and nothing else.
+    /// A file with the key, such as a mounted secret. White space around the key is ignored.
     ///
-    /// It is read when the client is built, again by a call that is sent more than a second after that, and when the
-    /// service responds with a 401. So a key that is replaced is used from the next second on, and a call that was sent with the
-    /// old one is sent again with the new one: see [`RetryPolicy`]. Replace the file by renaming another one, as Kubernetes
-    /// does with the secrets that it mounts. Where it cannot be read or has no key, calls go on with the last key, until the
-    /// service refuses that.
+    /// It is read when the client is built, again by calls more than a second later, and when the service responds with
+    /// a 401. So a new key is used from the next second on, and a call sent with the old one is sent again with the new
+    /// one: see [`RetryPolicy`]. Replace the file by renaming another one over it, as Kubernetes does with mounted
+    /// secrets. While it is unreadable or empty, calls use the last key, until the service rejects it.
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::file(path.into()))
     }
 
-    /// What provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.
+    /// Provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.
     ///
-    /// It is asked when a call needs a key. Its answer is kept until the time that it [told](crate::ServiceKey::expires_in) is over,
-    /// or until the service responds with a 401: if the provider then has another key, the call is sent again with that one,
-    /// a create too (see [`RetryPolicy`]). Calls in flight share one answer. It is asked within the call's time; if
-    /// it fails, or does not answer in that time, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
+    /// It is asked when a call needs a key. The key is kept until it [expires](crate::ServiceKey::expires_in), or until
+    /// the service responds with a 401: if the provider then has a new key, the call is sent again with that one, even
+    /// a create (see [`RetryPolicy`]). Calls in flight share one request to the provider. If it fails, or does not
+    /// answer within the call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
     /// outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::provider(provider))
@@ -333,25 +332,25 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// What is retried, how many times, and after what delay. Default: [`RetryPolicy::new`].
+    /// What is retried, how often, and after what delay. Default: [`RetryPolicy::new`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// The maximum number of requests per second, over all calls of the client and all their attempts; `0.5`
-    /// is one every two seconds. Default: no limit.
+    /// The maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
+    /// two seconds. Default: no limit.
     ///
     /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
-    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies
-    /// to one client and its clones: another client, or another process, has its own.
+    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies to
+    /// a client and its clones: other clients and processes have their own.
     ///
-    /// Even without a limit, a client finds out what the service allows. After a 429, or a 503 with `Retry-After`, all
-    /// its calls wait as long as the service asks, but at most a minute if it was another call that was told to wait.
-    /// They then go on evenly spaced, just below the rate at which the service has accepted calls; after a while the
-    /// client tries more, faster and faster, until the next refusal. If the responses say how much of a quota of at
-    /// most a minute is left (`RateLimit` and `RateLimit-Policy`, as in draft-ietf-httpapi-ratelimit-headers-11), the
-    /// client slows down before it is refused. It never sends less than one request a second.
+    /// Even without a limit, a client learns what the service allows. After a 429, or a 503 with `Retry-After`, all its
+    /// calls wait as long as the service asks, but at most a minute if another call was told to wait. They then
+    /// continue, evenly spaced, just below the rate at which the service accepted calls; after a while the client
+    /// speeds up, more and more, until the next refusal. If responses say how much is left of a quota for up to a
+    /// minute (`RateLimit` and `RateLimit-Policy`, as in draft-ietf-httpapi-ratelimit-headers-11), the client slows
+    /// down before it is refused. It never sends less than one request a second.
     ///
     /// ```
     /// use dealkit::Client;
@@ -369,25 +368,25 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum number of unused connections that are kept for the next call; with 0, none is used twice. By default
-    /// there is no maximum: as many are kept as were in use at the same time within the last seconds.
+    /// The maximum number of idle connections to keep for the next calls; with 0, none is reused. By default there is
+    /// no maximum: as many are kept as were in use at the same time in the last seconds.
     ///
-    /// GET and HEAD reuse a connection for up to 30 s. All other requests do so only within 1 s of the
-    /// request before: the service may close an older connection just as the request goes out, and it would
-    /// be unknown whether it had acted.
+    /// GET and HEAD reuse a connection for up to 30 s. All other requests do so only within 1 s of the previous one:
+    /// the service may close an older connection just as the request goes out, and it would be unknown whether it
+    /// acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
         self.connections.max_idle = connections;
         self
     }
 
-    /// The maximum size of a response body, in bytes. Default: 16 MiB. The body of an error is read up to 1 MiB,
-    /// whatever this limit, and a document holds at most a million values.
+    /// The maximum size of a response body, in bytes. Default: 16 MiB. Error bodies are read up to 1 MiB, whatever this
+    /// limit, and a document has at most a million values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
-    /// What becomes of an optional field of a response that cannot be read. By default, it is an error of the call; with
+    /// What to do about an unreadable optional field of a response. By default, it is an error of the call; with
     /// [`Unreadable::Skip`], one event for each such response names the fields.
     ///
     /// ```
@@ -412,17 +411,15 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// A header to send on every request. The service key and the headers that frame the message
-    /// cannot be set.
+    /// A header to send with every request. The service key and the headers that frame the message cannot be set.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// The proxy to use, such as `http://user:password@proxy.example.com:3128`, instead of the one that the
-    /// environment names. It must be an HTTP proxy; SOCKS is not supported. A service on a loopback address is
-    /// always called directly.
+    /// The proxy, such as `http://user:password@proxy.example.com:3128`, instead of the one in the environment. It must
+    /// be an HTTP proxy; SOCKS is not supported. A service on a loopback address is always called directly.
     ///
     /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
     /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a comma-separated list of hosts (each including all its
@@ -432,12 +429,12 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts these certificates, in PEM, in addition to those that the system trusts: for a service whose
-    /// certificate is signed by an issuer of your own. Further calls add to them.
+    /// Trusts these CA certificates (PEM) in addition to those the system trusts, for a service whose certificate comes
+    /// from your own CA. Further calls add to them.
     ///
-    /// The system's certificates are those of the platform; on Linux those that `SSL_CERT_FILE` or
-    /// `SSL_CERT_DIR` name, or else the distribution's. They are loaded once per process, when a connection first
-    /// needs them. There is no way to accept any certificate whatsoever: a man in the middle would read the service key.
+    /// The system's certificates are those of the platform; on Linux those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or
+    /// else the distribution's. They are loaded once per process, when a connection first needs them. Verification
+    /// cannot be turned off: a man in the middle could read the service key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -453,7 +450,7 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts these certificates, in PEM, and none of those that the system trusts. When combined with
+    /// Trusts only these CA certificates (PEM), and none of those the system trusts. When combined with
     /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
@@ -461,8 +458,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Presents this certificate to a service that asks for one (mutual TLS). The PEM contains the certificate, the
-    /// intermediate certificates that lead to its issuer if need be, and the private key without a password.
+    /// Presents this certificate to a service that requires one (mutual TLS). The PEM contains the certificate, any
+    /// intermediate certificates, and the unencrypted private key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -481,11 +478,11 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Presents the certificate in a file, with the private key in another file or the same one; each as in
-    /// [`identity`](Self::identity). They are read when the client is built, and again when a connection is made more than a
-    /// second after that, so that a certificate that is replaced is used by every new connection. As long as the files cannot
-    /// be read, or do not belong to each other, the last certificate is used.
+    /// [`identity`](Self::identity). They are read when the client is built, and again when a connection is made more
+    /// than a second later, so that every new connection uses a replaced certificate. While the files are unreadable or
+    /// do not match, the previous certificate is used.
     ///
-    /// Each new connection takes a whole handshake, so that the service sees the certificate.
+    /// Each new connection makes a full handshake, so that the service sees the certificate.
     pub fn identity_files(
         mut self,
         certificate: impl Into<PathBuf>,
@@ -496,13 +493,13 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS the two
-    /// sides agree on HTTP/2 by themselves.
+    /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS, the two sides negotiate
+    /// HTTP/2 anyway.
     pub fn http2_prior_knowledge(self, http2: bool) -> Self {
         self.versions(Versions::Http2, http2)
     }
 
-    /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS with a service that does so. This and
+    /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS if the service does. This and
     /// [`http2_prior_knowledge`](Self::http2_prior_knowledge) replace each other.
     pub fn http1_only(self, http1: bool) -> Self {
         self.versions(Versions::Http1, http1)
@@ -518,8 +515,7 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Allows plain `http` to a host that is not this machine. Anyone on the network path can then
-    /// read the service key.
+    /// Allows plain HTTP to other machines. Anyone along the way can then read the service key.
     pub fn allow_http(mut self, allow: bool) -> Self {
         self.allow_http = allow;
         self
@@ -627,11 +623,6 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The client that this one shares connections with, if there is one.
-    pub(crate) fn shares_with(&self) -> Option<&C> {
-        self.share_with.as_ref()
-    }
-
     /// Checks the configuration and makes the async client, on which every other one is built.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
         let base = self.checked_base_url()?;
@@ -662,7 +653,7 @@ impl<C: Clone> ClientBuilder<C> {
             .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
-                && other.keys.is(&keys)
+                && Arc::ptr_eq(&other.keys, &keys)
                 && other.traffic.is_limited_like(&traffic)
         };
         let traffic = match other.filter(is_same_caller) {
@@ -711,7 +702,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// The keys of the client: those of the other one, if they come from the same source.
-    fn keys(&self, other: Option<&Service>) -> Result<Keys, Error> {
+    fn keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
             return Err(Error::config(words!(
                 "{} is missing: set it, or {} with Client::from_env()",
@@ -720,7 +711,7 @@ impl<C: Clone> ClientBuilder<C> {
             )));
         };
         match other.filter(|other| other.keys.are_from(source)) {
-            Some(other) => Ok(other.keys.clone()),
+            Some(other) => Ok(Arc::clone(&other.keys)),
             None => Keys::new(source.clone()).map_err(Error::config),
         }
     }
@@ -778,16 +769,12 @@ impl ClientBuilder {
     /// Of kind `Config`. The text says which setting is wrong and what it takes, and contains neither
     /// the key nor the URL.
     pub fn build(self) -> Result<Client, Error> {
-        let share_with = self.shares_with().cloned();
+        let share_with = self.share_with.clone();
         self.build_async(share_with.as_ref())
     }
 }
 
-impl<C> fmt::Debug for ClientBuilder<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").finish_non_exhaustive()
-    }
-}
+opaque!(ClientBuilder<C>);
 
 /// Whether the URL's host is this machine.
 fn is_loopback(url: &Url) -> bool {

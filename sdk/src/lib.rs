@@ -1,4 +1,4 @@
-//! dealkit creates real-estate agents and reads deals over the Agent and Deal interface.
+//! A client for the Agent and Deal API: register real-estate agents, read deals.
 //!
 //! # Quickstart
 //!

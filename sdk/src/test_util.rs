@@ -1,4 +1,4 @@
-//! Errors and results made by hand, and a stub of the client, for the tests of programs that use dealkit (feature
+//! Constructed errors and results, and a stub of the client, for testing programs that use dealkit (feature
 //! `test-util`).
 //!
 //! An importer that must not create an agent twice needs a test of what it does when a create times out:
@@ -33,7 +33,7 @@
 //! [`ErrorBuilder`] makes errors of every kind. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make what a
 //! call returns, and every model has a builder.
 //!
-//! A program whose calls go through the trait [`Operations`] is tested with a [`Stub`] in the client's place:
+//! To test a program whose calls go through the trait [`Operations`], use a [`Stub`] in place of the client:
 //!
 //! ```
 //! use dealkit::{Deal, Error, Operations, StatusCode, test_util::{ErrorBuilder, Stub}};
@@ -83,12 +83,13 @@ use crate::{
     json::decode_error::DecodeError,
     model::{Agent, CreateAgent, Deal},
     rules::validate::ValidationError,
+    value::opaque,
 };
 
 /// Builds an [`Error`] like one that a call returns, from what a test specifies.
 ///
-/// Anything unspecified follows from the rest, by the same rules as in a real call: the outcome, the
-/// problem and the violations from the status and the body, the time to wait from the header `Retry-After`.
+/// Anything unspecified follows from the rest, as in a real call: the outcome, the problem and the violations from the
+/// status and the body, the wait from the header `Retry-After`.
 ///
 /// ```
 /// use dealkit::{Outcome, StatusCode, test_util::ErrorBuilder};
@@ -105,48 +106,42 @@ use crate::{
 ///     "422 Unprocessable Entity: Invalid: /email invalid_email [request id r-1]",
 /// );
 /// ```
-#[derive(Clone)]
 #[must_use]
 pub struct ErrorBuilder {
-    make: Arc<dyn Fn() -> Error + Send + Sync>,
-    operation: Option<Operation>,
+    error: Error,
     response: Option<HttpResponse>,
     attempts: u32,
-    outcome: Option<Outcome>,
     retry_after: Option<Duration>,
 }
 
 impl ErrorBuilder {
-    fn new(make: impl Fn() -> Error + Send + Sync + 'static) -> Self {
+    fn new(error: impl Into<Error>) -> Self {
         Self {
-            make: Arc::new(make),
-            operation: None,
+            error: error.into(),
             response: None,
             attempts: 1,
-            outcome: None,
             retry_after: None,
         }
     }
 
     /// An error of something that was not sent at all.
-    fn unsent(make: impl Fn() -> Error + Send + Sync + 'static) -> Self {
-        Self::new(make).attempts(0)
+    fn unsent(error: impl Into<Error>) -> Self {
+        Self::new(error).attempts(0)
     }
 
-    /// The service responded with this status, which is not a success.
+    /// The service responded with this unsuccessful status.
     pub fn status(status: StatusCode) -> Self {
-        Self::new(|| TransportCause::Status.into()).response_status(status)
+        Self::new(TransportCause::Status).response_status(status)
     }
 
-    /// The call timed out after this duration. It had been sent, and no response had arrived, so the outcome is
-    /// `Unknown`.
+    /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::new(move || TransportCause::Timeout(after, Sent::Perhaps).into())
+        Self::new(TransportCause::Timeout(after, Sent::Perhaps))
     }
 
-    /// The call was not sent, because the service has asked for fewer requests and its turn would have come too late,
-    /// after this wait. The outcome is `NotSent`, there was no attempt, and
-    /// [`retry_after`](Error::retry_after) returns the wait.
+    /// The call was not sent, because the service asked for fewer requests and its turn would have come too late, after
+    /// this wait. The outcome is `NotSent`, there was no attempt, and [`retry_after`](Error::retry_after) returns the
+    /// wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -158,21 +153,19 @@ impl ErrorBuilder {
     /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
     /// ```
     pub fn throttled(wait: Duration) -> Self {
-        Self::unsent(move || Error::throttled(wait, Throttle::Service)).retry_after(wait)
+        Self::unsent(Error::throttled(wait, Throttle::Service)).retry_after(wait)
     }
 
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
     /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self::new(move || TransportCause::Connect(None, Some(reason.clone().into())).into())
+        Self::new(TransportCause::Connect(None, Some(reason.into().into())))
     }
 
     /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self::new(move || TransportCause::Interrupted(reason.clone().into()).into())
+        Self::new(TransportCause::Interrupted(reason.into().into()))
     }
 
     /// The service responded with this status, a success, and a body that could not be decoded, so the outcome
@@ -188,29 +181,26 @@ impl ErrorBuilder {
     /// ```
     pub fn decode(status: StatusCode, error: DecodeError) -> Self {
         let body = Bytes::copy_from_slice(error.body());
-        Self::new(move || Error::decode(error.clone()))
-            .response_status(status)
-            .body(body)
+        Self::new(error).response_status(status).body(body)
     }
 
     /// The service responded with this status, a success, and a body of more than `limit` bytes, so the outcome is
     /// `Succeeded`.
     pub fn too_large(status: StatusCode, limit: u64) -> Self {
-        Self::new(move || TransportCause::TooLarge(limit).into()).response_status(status)
+        Self::new(TransportCause::TooLarge(limit)).response_status(status)
     }
 
     /// The request breaks the rules, so it was not sent.
     pub fn validation(error: ValidationError) -> Self {
-        Self::unsent(move || error.clone().into())
+        Self::unsent(error)
     }
 
-    /// A setting of the client or of the call is wrong, as this text says, so nothing was sent.
+    /// A setting of the client or call is wrong, as this text says, so nothing was sent.
     pub fn config(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self::unsent(move || Error::config(text.clone()))
+        Self::unsent(Error::config(text.into()))
     }
 
-    /// The row was given up by [`BulkStream::cancel`](crate::BulkStream::cancel), when this was its outcome.
+    /// The row was cancelled by [`BulkStream::cancel`](crate::BulkStream::cancel), with this outcome.
     ///
     /// ```
     /// use dealkit::{Creation, Outcome, test_util::ErrorBuilder};
@@ -220,47 +210,47 @@ impl ErrorBuilder {
     /// ```
     pub fn cancelled(outcome: Outcome) -> Self {
         let attempts = u32::from(outcome != Outcome::NotSent);
-        Self::new(move || Error::cancelled(outcome, attempts)).attempts(attempts)
+        Self::new(Error::cancelled(outcome, attempts)).attempts(attempts)
     }
 
     /// There was no service key, because its provider failed, so nothing was sent.
     pub fn service_key() -> Self {
         let why = "the provider of service_key failed";
-        Self::unsent(move || Error::no_key(why.into()))
+        Self::unsent(Error::no_key(why.into()))
     }
 
-    /// The service refused the row with this index with this status, a 401 or 403, so this one was not sent.
+    /// The service rejected the row with this index with this status, a 401 or 403, so this one was not sent.
     pub fn stopped(index: usize, status: StatusCode) -> Self {
-        Self::unsent(move || Error::stopped((index, Some(status))))
+        Self::unsent(Error::stopped((index, Some(status))))
     }
 
     /// The ledger could not be used, so the row was not sent. [`LedgerError::of_kind`] makes the reason.
     #[cfg(feature = "ledger")]
     pub fn ledger(error: LedgerError) -> Self {
-        Self::unsent(move || error.clone().into())
+        Self::unsent(error)
     }
 
-    /// The ledger has this on the row, so it was not sent. [`Creation::from_ledger`] makes the result of the row, which is
-    /// no error if the agent was created.
+    /// The ledger has this record of the row, so it was not sent. [`Creation::from_ledger`] makes the row's result,
+    /// which is no error if the agent was created.
     #[cfg(feature = "ledger")]
     pub fn recorded(recorded: Recorded) -> Self {
-        Self::unsent(move || Error::recorded(&recorded))
+        Self::unsent(Error::recorded(&recorded))
     }
 
     /// The row with this index has the same key, so this one was not sent.
     #[cfg(feature = "ledger")]
     pub fn duplicate_key(first: usize) -> Self {
-        Self::unsent(move || Error::duplicate_key(first))
+        Self::unsent(Error::duplicate_key(first))
     }
 
     /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
     pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
         let template = template.into().into();
-        self.operation = Some(Operation { method, template });
+        self.error = self.error.with_operation(&Operation { method, template });
         self
     }
 
-    /// How many times the request was attempted. Default: 1.
+    /// How often the request was attempted. Default: 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
@@ -269,7 +259,7 @@ impl ErrorBuilder {
     /// The outcome, instead of the one that follows from the rest: for a timeout before anything was sent, for
     /// example, or after an earlier attempt that may have acted.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
-        self.outcome = Some(outcome);
+        self.error = self.error.with_outcome(outcome);
         self
     }
 
@@ -298,19 +288,11 @@ impl ErrorBuilder {
         self
     }
 
-    /// The request's id in the service's logs, as a header of the response. Characters that a header cannot
-    /// contain become `?`.
+    /// The request's id in the service's logs, as a header of the response; one that no header can contain is left out.
     pub fn request_id(mut self, id: impl AsRef<str>) -> Self {
-        let is_fit = |c: char| c.is_ascii_graphic() || c == ' ';
-        let id: String = id
-            .as_ref()
-            .chars()
-            .map(|c| if is_fit(c) { c } else { '?' })
-            .collect();
-        if let Ok(value) = HeaderValue::from_str(&id) {
-            self.response()
-                .headers
-                .insert(wire::REQUEST_ID_HEADER, value);
+        if let Ok(id) = HeaderValue::from_str(id.as_ref()) {
+            let headers = &mut self.response().headers;
+            headers.insert(wire::REQUEST_ID_HEADER, id);
         }
         self
     }
@@ -322,17 +304,17 @@ impl ErrorBuilder {
     /// Builds the error.
     pub fn build(self) -> Error {
         let asked = self.response.as_ref().and_then(HttpResponse::retry_after);
-        let mut error = (self.make)();
-        if let Some(response) = self.response {
-            error = error.with_response(response);
-        }
-        if let Some(operation) = self.operation {
-            error = error.with_operation(&operation);
-        }
-        if let Some(outcome) = self.outcome {
-            error = error.with_outcome(outcome);
-        }
+        let error = match self.response {
+            Some(response) => self.error.with_response(response),
+            None => self.error,
+        };
         error.with_attempts(self.attempts, self.retry_after.or(asked))
+    }
+}
+
+impl fmt::Debug for ErrorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ErrorBuilder").field(&self.error).finish()
     }
 }
 
@@ -342,15 +324,7 @@ impl From<ErrorBuilder> for Error {
     }
 }
 
-impl fmt::Debug for ErrorBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ErrorBuilder")
-            .field(&self.clone().build())
-            .finish()
-    }
-}
-
-/// One deal of many, made by hand (feature `test-util`).
+/// One deal of many, for tests (feature `test-util`).
 impl<T> Retrieved<T> {
     /// The result for the identifier with this index among those given.
     ///
@@ -371,7 +345,7 @@ impl<T> Retrieved<T> {
     }
 }
 
-/// A response made by hand (feature `test-util`).
+/// A response, for tests (feature `test-util`).
 impl<T> Response<T> {
     /// The response with this status, these headers and this body, and the value decoded from it.
     ///
@@ -401,14 +375,14 @@ impl<T> Response<T> {
     }
 }
 
-/// One agent of many, made by hand (feature `test-util`).
+/// One agent of many, for tests (feature `test-util`).
 impl<T> Creation<T> {
     /// The result for the row with this index, which has no key.
     pub fn new(index: usize, result: Result<T, Error>) -> Self {
         Self::of(index, result)
     }
 
-    /// The result for the row with this index, if the ledger has this on it, and nothing was sent.
+    /// The result for the row with this index, if the ledger has this record of it, and nothing was sent.
     ///
     /// ```
     /// use dealkit::{Created, Creation, Outcome, ledger::Recorded};
@@ -426,10 +400,10 @@ impl<T> Creation<T> {
     }
 }
 
-/// What a ledger has on a row, made by hand (feature `test-util`).
+/// A ledger's record of a row, for tests (feature `test-util`).
 #[cfg(feature = "ledger")]
 impl Recorded {
-    /// A row with this outcome, of which nothing else is known.
+    /// A row with this outcome, about which nothing else is known.
     pub fn new(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -442,9 +416,9 @@ impl Recorded {
     }
 }
 
-/// A stand-in for a [`Client`](crate::Client) in tests: what it returns is made by functions.
+/// Replaces a [`Client`](crate::Client) in tests: functions make what it returns.
 ///
-/// An operation without a function is an error of kind `Config`.
+/// Calling an operation without a function is an error of kind `Config`.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -523,8 +497,4 @@ impl Operations for Stub {
     }
 }
 
-impl fmt::Debug for Stub {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stub").finish_non_exhaustive()
-    }
-}
+opaque!(Stub);

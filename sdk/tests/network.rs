@@ -1,7 +1,7 @@
 //! The contract's vectors, and many calls at once, against a service behind an intermediary.
 //!
 //! The address comes from the environment: `make test-network` puts real intermediaries there.
-#![cfg(all(feature = "rustls", feature = "blocking"))]
+#![cfg(feature = "rustls")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ use std::{collections::HashSet, env};
 
 use dealkit::{
     Agent, AgentProfile, Client, ClientBuilder, CreateAgent, Error, Json, Method, Outcome,
-    UnknownFields, blocking,
+    UnknownFields,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -150,21 +150,4 @@ async fn many_calls_at_once() {
         found.push(item.result.unwrap().id.to_string());
     }
     assert_eq!(found, wanted);
-}
-
-#[test]
-#[ignore = "make test-network runs it"]
-fn calls_that_wait() {
-    let client = blocking::Client::new(builder().build().unwrap()).unwrap();
-    for number in 0..20 {
-        client.agents().create(request(number)).send().unwrap();
-        let deal = client.deals().retrieve(format!("g_{number}")).send();
-        assert_eq!(deal.unwrap().id, format!("g_{number}"));
-    }
-    let error = client.deals().retrieve("nobody").send().unwrap_err();
-    assert!(error.is_not_found() && error.request_id().is_some());
-    let key = builder().service_key("wrong").build().unwrap();
-    let client = blocking::Client::new(key).unwrap();
-    let error = client.deals().retrieve("g_1").send().unwrap_err();
-    assert_eq!(error.status().unwrap(), 401);
 }

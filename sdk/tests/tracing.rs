@@ -17,7 +17,6 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use dealkit::{RetryPolicy, Unreadable};
@@ -327,67 +326,6 @@ async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
     // Whoever followed it would create the agent again.
     assert!(outcomes.1.decode_error().unwrap().is_optional());
     assert!(!outcomes.1.to_string().contains("option"), "{}", outcomes.1);
-}
-
-#[tokio::test]
-async fn a_retry_is_a_warning_with_its_reason() {
-    let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
-    let at_once = RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO);
-    let client = mock::builder(peer.url.as_str())
-        .retry(at_once)
-        .build()
-        .unwrap();
-    let (outcome, ()) = tokio::join!(client.deals().retrieve("d_1").send(), async {
-        peer.next().await.answer(503, "busy");
-        drop(peer.next().await);
-        peer.next().await.answer(200, DEAL);
-    });
-    drop(guard);
-    outcome.unwrap();
-    let mut told = capture.told();
-    let (end, attempts) = told.split_last_mut().unwrap();
-    assert_eq!(end.1["dealkit.attempts"], "3");
-    for (_, event) in &mut *attempts {
-        assert!(take_seconds(event, "dealkit.wait") < 0.1);
-        assert!(take_seconds(event, "dealkit.duration") < 10.0);
-        assert!(
-            event
-                .remove("dealkit.delay")
-                .is_none_or(|delay| delay == "0.0")
-        );
-        assert_eq!(event.remove("http.request.method").unwrap(), "GET");
-        assert_eq!(event.remove("url.template").unwrap(), "/v1/deals/{id}");
-    }
-    let expected = [
-        (
-            "WARN retrying".to_owned(),
-            fields(&[
-                ("dealkit.attempt", "1"),
-                ("http.request.resend_count", "1"),
-                ("http.response.status_code", "503"),
-                ("error.type", "503"),
-            ]),
-        ),
-        (
-            "WARN retrying".to_owned(),
-            fields(&[
-                ("dealkit.attempt", "2"),
-                ("http.request.resend_count", "2"),
-                ("error.type", "interrupted"),
-            ]),
-        ),
-        (
-            "DEBUG attempt ended".to_owned(),
-            fields(&[
-                ("dealkit.attempt", "3"),
-                ("http.response.status_code", "200"),
-            ]),
-        ),
-    ];
-    assert_eq!(*attempts, expected);
-    let spans = capture.calls();
-    assert_eq!(field(&spans[0], "http.request.resend_count"), Some("2"));
 }
 
 #[tokio::test(start_paused = true)]

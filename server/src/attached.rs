@@ -2,15 +2,16 @@
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use dealkit::{Json, wire};
+use dealkit::{Json, Problem, wire};
 use http::{Method, Request, StatusCode, Uri, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio_rustls::rustls::crypto::ring;
 use ureq::{
     Agent,
@@ -113,12 +114,9 @@ impl Attach {
         sandbox.key = Some(match self.service_key {
             Some(key) => key?,
             None => {
-                #[derive(Deserialize)]
-                struct Begun {
-                    service_key: String,
-                }
-                let begun: Begun = sandbox.read(&sandbox.call(Method::POST, "world", "")?)?;
-                ServiceKey::new(begun.service_key)?
+                let begun: Value = sandbox.read(&sandbox.call(Method::POST, "world", "")?)?;
+                let key = begun.get("service_key").and_then(Value::as_str);
+                ServiceKey::new(key.unwrap_or_default())?
             }
         });
         let names: Vec<_> = self.readings.iter().map(|reading| reading.name()).collect();
@@ -150,13 +148,13 @@ pub enum AttachError {
     /// The deal is not valid.
     #[error(transparent)]
     Deal(#[from] SeedError),
-    /// The server did not respond.
+    /// The server did not respond, or not as a sandbox of this version does.
     #[error("the sandbox at {url} cannot be reached: {source}")]
     Unreachable {
         /// The server.
         url: String,
         /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// The server refused the call.
     #[error("the sandbox at {url} responded {status}: {detail}")]
@@ -167,12 +165,6 @@ pub enum AttachError {
         status: StatusCode,
         /// What was wrong, in its words.
         detail: String,
-    },
-    /// The response is not that of a sandbox of this version.
-    #[error("the server at {url} is not a sandbox of this version")]
-    Unexpected {
-        /// The server.
-        url: String,
     },
 }
 
@@ -192,7 +184,7 @@ impl AttachedSandbox {
     /// # Errors
     /// When the call fails.
     pub fn agents(&self) -> Result<Vec<CreatedAgent>, AttachError> {
-        self.list("agents", Some)
+        self.list("agents")
     }
 
     /// See [`Service::requests`](crate::Service::requests). Where a body is not UTF-8, it has replacement characters.
@@ -200,7 +192,7 @@ impl AttachedSandbox {
     /// # Errors
     /// When the call fails.
     pub fn requests(&self) -> Result<Vec<RecordedRequest>, AttachError> {
-        self.list("requests", Some)
+        self.list("requests")
     }
 
     /// See [`Service::wait_for`](crate::Service::wait_for).
@@ -247,7 +239,8 @@ impl AttachedSandbox {
     /// # Errors
     /// When the call fails.
     pub fn faults(&self) -> Result<Vec<PendingFault>, AttachError> {
-        self.list("faults", |mut fields: BTreeMap<String, Json>| {
+        let listed = self.list("faults")?.into_iter();
+        let read = |mut fields: BTreeMap<String, Json>| {
             let mut number = |name| fields.remove(name)?.as_str().parse().ok();
             Some(PendingFault {
                 id: number("id")?,
@@ -255,7 +248,9 @@ impl AttachedSandbox {
                 played: number("played")?,
                 fault: Fault::from_json(json!(fields).to_string()).ok()?,
             })
-        })
+        };
+        let read = listed.map(read).collect::<Option<_>>();
+        read.ok_or_else(|| self.unexpected())
     }
 
     /// See [`Service::clear_faults`](crate::Service::clear_faults).
@@ -356,43 +351,33 @@ impl AttachedSandbox {
             let body = body.into_with_config().limit(MAX_RESPONSE);
             Ok((head.status, body.read_to_vec()?))
         };
-        let unreachable = |source: ureq::Error| AttachError::Unreachable {
-            url: self.url.clone(),
-            source: source.into(),
-        };
-        let (status, body) = exchange().map_err(unreachable)?;
+        let responded: Result<_, ureq::Error> = exchange();
+        let (status, body) = responded.map_err(|error| self.unreachable(error))?;
         if status.is_success() {
             return Ok(body);
         }
-        #[derive(Default, Deserialize)]
-        struct Problem {
-            detail: String,
-        }
-        let problem: Problem = serde_json::from_slice(&body).unwrap_or_default();
+        let problem = Problem::from_json(&body);
         Err(AttachError::Refused {
             url: self.url.clone(),
             status,
-            detail: problem.detail,
+            detail: problem.and_then(|it| it.detail).unwrap_or_default(),
         })
     }
 
     /// All entries of a list, on however many pages.
-    fn list<E: DeserializeOwned, T>(
-        &self,
-        name: &str,
-        read: impl Fn(E) -> Option<T>,
-    ) -> Result<Vec<T>, AttachError> {
+    fn list<E: DeserializeOwned>(&self, name: &str) -> Result<Vec<E>, AttachError> {
+        #[derive(Deserialize)]
+        struct Page<E> {
+            #[serde(alias = "agents", alias = "faults", alias = "requests")]
+            entries: Vec<E>,
+            next: Value,
+        }
         let (mut all, mut after) = (Vec::new(), String::new());
         loop {
             let path = format!("{name}?limit=1000&after={after}");
-            let page = self.call(Method::GET, &path, "")?;
-            let mut page: BTreeMap<String, Box<RawValue>> = self.read(&page)?;
-            let entries = page.remove(name).ok_or_else(|| self.unexpected())?;
-            for entry in self.read::<Vec<E>>(entries.get().as_bytes())? {
-                all.push(read(entry).ok_or_else(|| self.unexpected())?);
-            }
-            let next = page.remove("next").ok_or_else(|| self.unexpected())?;
-            after = match self.read(next.get().as_bytes())? {
+            let page: Page<E> = self.read(&self.call(Method::GET, &path, "")?)?;
+            all.extend(page.entries);
+            after = match page.next {
                 Value::String(next) => next,
                 Value::Number(next) => next.to_string(),
                 _ => return Ok(all),
@@ -405,8 +390,13 @@ impl AttachedSandbox {
     }
 
     fn unexpected(&self) -> AttachError {
-        AttachError::Unexpected {
+        self.unreachable("it does not respond as a sandbox of this version does")
+    }
+
+    fn unreachable(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> AttachError {
+        AttachError::Unreachable {
             url: self.url.clone(),
+            source: source.into(),
         }
     }
 }

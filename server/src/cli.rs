@@ -7,9 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{
-    Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource,
-};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::{runtime, task::spawn_blocking};
 
 use crate::{
@@ -47,9 +45,9 @@ struct Arguments {
 
     /// File of "dealkit check --contract --profile-out FILE" about a service: this server behaves as that one does
     ///
-    /// It is TOML, with reading = "NAME,NAME" and strict = true or false. A flag or a variable wins.
+    /// It is TOML, with reading = "NAME,NAME" and strict = true or false. Readings that are given otherwise win.
     #[arg(long, value_name = "FILE", value_parser = profile)]
-    profile: Option<(Option<Vec<Reading>>, Option<bool>)>,
+    profile: Option<(Vec<Reading>, bool)>,
 
     #[command(subcommand)]
     task: Option<Task>,
@@ -74,8 +72,7 @@ where
 {
     let command = Arguments::command().mut_args(with_variable);
     let matches = command.try_get_matches_from(arguments);
-    let arguments =
-        matches.and_then(|given| Ok(Arguments::from_arg_matches(&given)?.with_profile(&given)));
+    let arguments = matches.and_then(|given| Arguments::from_arg_matches(&given));
     let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -93,9 +90,17 @@ where
             }
         };
     }
-    let has_hint = arguments.builder.log == LogFormat::Text;
-    match arguments.builder.start() {
-        Ok(sandbox) => serve(sandbox, has_hint),
+    let mut builder = arguments.builder;
+    if let Some((readings, strict)) = arguments.profile {
+        if builder.readings.is_empty() {
+            builder.readings = readings;
+        }
+        builder.strict |= strict;
+    }
+    let has_hint = builder.log == LogFormat::Text;
+    let started = builder.start();
+    match started.and_then(|sandbox| serve(sandbox, has_hint).map_err(StartError::System)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
@@ -111,47 +116,23 @@ fn with_variable(flag: Arg) -> Arg {
 }
 
 /// The readings in a profile, and whether it is strict. There are no keys in it, so that it can be shown to others.
-fn profile(file: &str) -> Result<(Option<Vec<Reading>>, Option<bool>), String> {
+fn profile(file: &str) -> Result<(Vec<Reading>, bool), String> {
     let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
     // The library's text would repeat what it found, which may be a key in the wrong place.
     let profile: Change = toml::from_str(&text).map_err(|_| {
         "expected reading = \"NAME,NAME\", and strict = true or false, in TOML".to_owned()
     })?;
-    Ok((profile.readings()?, profile.strict))
+    let readings = profile.readings()?.unwrap_or_default();
+    Ok((readings, profile.strict.unwrap_or_default()))
 }
 
-impl Arguments {
-    /// With what the profile says of settings that were not given.
-    fn with_profile(mut self, given: &ArgMatches) -> Self {
-        let is_free = |name| {
-            matches!(
-                given.value_source(name),
-                None | Some(ValueSource::DefaultValue)
-            )
-        };
-        let (readings, strict) = self.profile.take().unwrap_or_default();
-        let config = &mut self.builder;
-        if let Some(readings) = readings.filter(|_| is_free("readings")) {
-            config.readings = readings;
-        }
-        if let Some(strict) = strict.filter(|_| is_free("strict")) {
-            config.strict = strict;
-        }
-        self
-    }
-}
-
-fn serve(sandbox: Sandbox, has_hint: bool) -> ExitCode {
-    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&StartError::System(error)),
-    };
-    let code = runtime.block_on(async {
+fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let served = runtime.block_on(async {
         // Set up before the first line is out: its reader may send a signal at once.
-        let mut next_signal = match signals() {
-            Ok(signals) => signals,
-            Err(error) => return fail(&StartError::System(error)),
-        };
+        let mut next_signal = signals()?;
         // Standard output may be closed; the server is useful all the same.
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
@@ -166,10 +147,10 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> ExitCode {
             // A second signal: do not wait for the requests in flight.
             () = next_signal() => {}
         }
-        ExitCode::SUCCESS
+        Ok(())
     });
     runtime.shutdown_background();
-    code
+    served
 }
 
 fn fail(error: &StartError) -> ExitCode {
@@ -177,9 +158,6 @@ fn fail(error: &StartError) -> ExitCode {
         StartError::KeyRequired { .. } => {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
         }
-        StartError::ServiceKey(_) => " (from --service-key or DEALKIT_SERVER_SERVICE_KEY)",
-        StartError::Worlds(_) => " (from --worlds or DEALKIT_SERVER_WORLDS)",
-        StartError::AdminToken => " (from --admin-token or DEALKIT_SERVER_ADMIN_TOKEN)",
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }

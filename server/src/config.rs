@@ -14,14 +14,15 @@ use crate::{
     state::seed::SeedDeal,
 };
 
-/// Makes a field, a flag and a method out of each setting, with the same words.
+/// Makes a field, a flag and a method out of each setting, with the same words: what it is, how the flag is read, the field,
+/// its value in a program that embeds the server, and what the method takes and makes of it.
 macro_rules! settings {
-    (
-        texts: $( $(#[doc = $about_text:literal])+ $text:ident $unit_of_text:literal; )+
-        limits: $( $(#[doc = $about_limit:literal])+ $limit:ident: $number:ty = $most:expr, $unit:literal; )+
-        seconds: $( $(#[doc = $about_time:literal])+ $time:ident = $seconds:literal; )+
-    ) => {
-        /// Configures and starts a [`Sandbox`](crate::Sandbox), with every setting that the program has.
+    ($(
+        $(#[doc = $about:literal])+
+        #[arg($($flag:tt)*)]
+        $setting:ident: $field:ty = $default:expr, $given:ty => $set:expr;
+    )+) => {
+        /// Configures and starts a [`Sandbox`](crate::Sandbox), with every setting of the program.
         ///
         /// ```
         /// use std::time::Duration;
@@ -39,22 +40,17 @@ macro_rules! settings {
         #[derive(Args, Clone)]
         #[must_use = "a builder does nothing until `start` is called"]
         pub struct SandboxBuilder {
-            /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 asks for a free one
+            /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 picks a free port
             #[arg(long, global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
             pub(crate) listen: SocketAddr,
-            $(
-                $(#[doc = $about_text])+
-                #[arg(long, value_name = $unit_of_text)]
-                pub(crate) $text: Option<String>,
-            )+
-            /// File that holds the service key, such as a secret that a container mounts; white space around the key is ignored
+            /// File with the service key, such as a mounted secret; white space around the key is ignored
             #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = text_in)]
             pub(crate) service_key_file: Option<String>,
-            /// File that holds the token, as for --service-key-file
+            /// File with the token, as for --service-key-file
             #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = text_in)]
             pub(crate) admin_token_file: Option<String>,
-            /// Turn off the interface under /__sandbox/ (except health, openapi.json and ca.pem), and the headers
-            /// x-sandbox-fault and x-sandbox-reading
+            /// Turn off the control interface under /__sandbox/ (except health, openapi.json and ca.pem), and the
+            /// headers x-sandbox-fault and x-sandbox-reading
             #[arg(long, value_parser = BoolishValueParser::new())]
             pub(crate) no_admin: bool,
             #[arg(skip)]
@@ -68,30 +64,14 @@ macro_rules! settings {
             /// Seed of the generated deals: the same seed gives the same deals
             #[arg(long, value_name = "S", requires = "generate", default_value_t = 0)]
             pub(crate) seed: u64,
-            /// Refuse undocumented fields, to catch typing mistakes
-            #[arg(long, value_parser = BoolishValueParser::new())]
-            pub(crate) strict: bool,
-            /// How to read the specification where it leaves something open: reference, ok, forbidden, bad-request, sparse,
-            /// nulls, extra, numbers, times, chunked, errors-text, errors-html, errors-empty or errors-foreign; of several,
-            /// separated by commas, each changes what the one before has written [default: reference]
-            #[arg(long = "reading", value_name = "NAME", value_delimiter = ',')]
+            /// How to read the specification where it is open; several readings, separated by commas, apply one after
+            /// another [default: reference]
+            #[arg(long = "reading", value_name = "NAME", value_enum, value_delimiter = ',')]
             pub(crate) readings: Vec<Reading>,
-            /// Format of the access log on standard error
-            #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-            pub(crate) log: LogFormat,
-            /// Requests of each service key in a second or a minute, such as 50/s or 600/m; those beyond that get a 429
-            #[arg(long, value_name = "N/s")]
-            pub(crate) rate_limit: Option<RateLimit>,
             $(
-                $(#[doc = $about_limit])+
-                #[arg(long, value_name = $unit, default_value_t = $most, help_heading = "Limits")]
-                pub(crate) $limit: $number,
-            )+
-            $(
-                $(#[doc = $about_time])+
-                #[arg(long, value_name = "SECONDS", default_value = stringify!($seconds), help_heading = "Limits")]
-                #[arg(value_parser = seconds)]
-                pub(crate) $time: Duration,
+                $(#[doc = $about])+
+                #[arg(long, $($flag)*)]
+                pub(crate) $setting: $field,
             )+
             #[command(flatten, next_help_heading = "TLS")]
             pub(crate) tls: Tls,
@@ -102,7 +82,6 @@ macro_rules! settings {
             pub(crate) fn new() -> Self {
                 Self {
                     listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-                    $( $text: None, )+
                     service_key_file: None,
                     admin_token_file: None,
                     no_admin: false,
@@ -110,34 +89,16 @@ macro_rules! settings {
                     files: Vec::new(),
                     generate: None,
                     seed: 0,
-                    strict: false,
                     readings: Vec::new(),
-                    log: LogFormat::Off,
-                    rate_limit: None,
-                    $( $limit: $most, )+
-                    $( $time: Duration::from_secs($seconds), )+
+                    $( $setting: $default, )+
                     tls: Tls::default(),
                 }
             }
 
             $(
-                $(#[doc = $about_text])+
-                pub fn $text(mut self, $text: impl Into<String>) -> Self {
-                    self.$text = Some($text.into());
-                    self
-                }
-            )+
-            $(
-                $(#[doc = $about_limit])+
-                pub fn $limit(mut self, $limit: $number) -> Self {
-                    self.$limit = $limit;
-                    self
-                }
-            )+
-            $(
-                $(#[doc = $about_time])+
-                pub fn $time(mut self, $time: Duration) -> Self {
-                    self.$time = $time;
+                $(#[doc = $about])+
+                pub fn $setting(mut self, $setting: $given) -> Self {
+                    self.$setting = $set;
                     self
                 }
             )+
@@ -146,49 +107,69 @@ macro_rules! settings {
 }
 
 settings! {
-    texts:
-    /// Key that requests must carry in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
+    /// Key that requests must have in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
-    /// An address that other machines can reach needs a key other than that. Other users of this machine can
-    /// see flags, but not environment variables.
-    service_key "KEY";
-    /// Keys that have a world of their own, such as test-*: see the README [default: none]
+    /// If other machines can reach the address, choose another key. Other users of this machine can see flags, but not
+    /// environment variables.
+    #[arg(value_name = "KEY")]
+    service_key: Option<String> = None, impl Into<String> => Some(service_key.into());
+    /// Keys that have worlds of their own, such as test-*: see the README [default: none]
     ///
     /// Keys, and prefixes that end in *, separated by commas. Each such key has its own agents, deals, faults and
-    /// requests, so that tests which run at the same time can share this server. A world begins with the first request
-    /// that has its key.
-    worlds "KEYS";
-    /// Token that the interface under /__sandbox/ asks for in x-sandbox-token: 1 to 1,024 visible ASCII characters
+    /// requests, so that concurrent tests can share this server. A world begins with the first request that has its
+    /// key.
+    #[arg(value_name = "KEYS")]
+    worlds: Option<String> = None, impl Into<String> => Some(worlds.into());
+    /// Token that the control interface under /__sandbox/ requires in x-sandbox-token: 1 to 1,024 visible ASCII
+    /// characters
     ///
-    /// Without one, it is open on a loopback address, or asks for the service key if one was chosen; elsewhere it is
+    /// Without one, it is open on a loopback address, or requires the service key if you chose one; elsewhere it is
     /// closed. Other users of this machine can see flags, but not environment variables.
-    admin_token "TOKEN";
-
-    limits:
-    /// Connections served at once; others wait, as they do while the process may open no more files.
-    max_connections: usize = 1_024, "N";
+    #[arg(value_name = "TOKEN")]
+    admin_token: Option<String> = None, impl Into<String> => Some(admin_token.into());
+    /// Reject undocumented fields, to catch typos
+    #[arg(value_parser = BoolishValueParser::new())]
+    strict: bool = false, bool => strict;
+    /// Format of the access log on standard error, which has a line for each response of /v1
+    #[arg(value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat = LogFormat::Off, LogFormat => log;
+    /// Requests to accept from each service key per second or minute, such as 50/s or 600/m; the rest get a 429
+    ///
+    /// It has Retry-After, and every response has the headers RateLimit and RateLimit-Policy.
+    #[arg(value_name = "N/s")]
+    rate_limit: Option<RateLimit> = None, RateLimit => Some(rate_limit);
+    /// Connections served at once; others wait, as they do if the process may open no more files.
+    #[arg(value_name = "N", default_value_t = 1_024, help_heading = "Limits")]
+    max_connections: usize = 1_024, usize => max_connections;
     /// Longest request body, in bytes.
-    max_body_bytes: usize = 1_048_576, "BYTES";
+    #[arg(value_name = "BYTES", default_value_t = 1_048_576, help_heading = "Limits")]
+    max_body_bytes: usize = 1_048_576, usize => max_body_bytes;
     /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503.
-    max_buffered_bytes: usize = 268_435_456, "BYTES";
+    #[arg(value_name = "BYTES", default_value_t = 268_435_456, help_heading = "Limits")]
+    max_buffered_bytes: usize = 268_435_456, usize => max_buffered_bytes;
     /// How many agents can be created.
-    max_agents: u64 = 1_000_000, "N";
+    #[arg(value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
+    max_agents: u64 = 1_000_000, u64 => max_agents;
     /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with worlds, in
     /// all of them together.
-    max_store_bytes: u64 = 1_073_741_824, "BYTES";
-    /// How many worlds there are at once, beside that of the service key.
-    max_worlds: usize = 1_000, "N";
-    /// Longest request head (request line and headers), in bytes; at least 8192.
-    max_head_bytes: usize = 65_536, "BYTES";
-
-    seconds:
+    #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, help_heading = "Limits")]
+    max_store_bytes: u64 = 1_073_741_824, u64 => max_store_bytes;
+    /// How many worlds there can be, besides that of the service key.
+    #[arg(value_name = "N", default_value_t = 1_000, help_heading = "Limits")]
+    max_worlds: usize = 1_000, usize => max_worlds;
+    /// Longest request head (request line and headers), in bytes.
+    #[arg(value_name = "BYTES", default_value_t = 65_536, help_heading = "Limits")]
+    max_head_bytes: usize = 65_536, usize => max_head_bytes;
     /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
     /// stay unread.
-    head_timeout = 10;
+    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
+    head_timeout: Duration = Duration::from_secs(10), Duration => head_timeout;
     /// Time for a request body to arrive.
-    body_timeout = 10;
+    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
+    body_timeout: Duration = Duration::from_secs(10), Duration => body_timeout;
     /// Time for requests in flight to end after SIGINT or SIGTERM.
-    shutdown_timeout = 5;
+    #[arg(value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Limits")]
+    shutdown_timeout: Duration = Duration::from_secs(5), Duration => shutdown_timeout;
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -225,7 +206,7 @@ impl fmt::Debug for SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// The address to listen on; port 0 asks for a free one. One that is not loopback needs a key other than
+    /// The address to listen on; port 0 picks a free port. One that is not loopback needs a key other than
     /// [`ServiceKey::DEFAULT`](crate::ServiceKey::DEFAULT).
     pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
         self.listen = address.into();
@@ -248,8 +229,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds the deals of a file instead of the samples: a JSON array, or one deal per line. `-` is standard
-    /// input.
+    /// Serves the deals in a file instead of the samples: a JSON array, or one deal per line. `-` is standard input.
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
         self
@@ -262,29 +242,9 @@ impl SandboxBuilder {
         self
     }
 
-    /// Refuses undocumented fields, to catch typing mistakes.
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
-        self
-    }
-
-    /// Reads the specification in this way, too, where it leaves something open. Of several readings, each changes what the
-    /// one before has written.
+    /// Adds a way to read the specification where it is open. Several readings apply one after another.
     pub fn reading(mut self, reading: Reading) -> Self {
         self.readings.push(reading);
-        self
-    }
-
-    /// The format of the access log: one line for each response, on standard error.
-    pub fn log(mut self, log: LogFormat) -> Self {
-        self.log = log;
-        self
-    }
-
-    /// How many requests of each service key are let in. Those beyond that get a 429 with `Retry-After`, and every response
-    /// has the headers `RateLimit` and `RateLimit-Policy`.
-    pub fn rate_limit(mut self, limit: RateLimit) -> Self {
-        self.rate_limit = Some(limit);
         self
     }
 
@@ -304,43 +264,27 @@ impl SandboxBuilder {
     }
 }
 
-/// With which certificate a server speaks TLS, and whether it asks its callers for one. Every file is PEM.
+/// The certificate with which a server speaks TLS, and whether its clients need one. Every file is PEM.
 #[derive(Args, Clone, Debug, Default)]
 #[must_use]
 pub struct Tls {
-    /// Speak TLS, with HTTP/1.1 and HTTP/2: with the certificate and the private key in these files, in PEM and without a
-    /// password, or with self-signed in place of them
+    /// Speak TLS, with HTTP/1.1 and HTTP/2: with the certificate and private key in these files (PEM, unencrypted), or
+    /// self-signed
     ///
-    /// The self-signed certificate is for localhost, 127.0.0.1, ::1 and the address of --listen. Its issuer is made with it,
-    /// and has its own certificate at /__sandbox/ca.pem. In the environment, a comma separates the two files; one file can
-    /// have both.
-    #[arg(id = "tls", long = "tls", value_name = "CERT KEY", num_args = 1..=2, value_delimiter = ',')]
-    pub(crate) files: Vec<PathBuf>,
-    /// Another host name or address that the self-signed certificate is for, such as that of a container
-    #[arg(
-        id = "tls_name",
-        long = "tls-name",
-        value_name = "NAME",
-        requires = "tls",
-        value_delimiter = ','
-    )]
-    pub(crate) names: Vec<String>,
-    /// Write the certificate of the self-signed one's issuer to this file, for callers that are to trust it
-    #[arg(
-        id = "tls_ca_out",
-        long = "tls-ca-out",
-        value_name = "FILE",
-        requires = "tls"
-    )]
-    pub(crate) ca_out: Option<PathBuf>,
-    /// Refuse callers without a certificate from one of the issuers in this file, in PEM
-    #[arg(
-        id = "tls_client_ca",
-        long = "tls-client-ca",
-        value_name = "FILE",
-        requires = "tls"
-    )]
-    pub(crate) client_ca: Option<PathBuf>,
+    /// The self-signed certificate is for localhost, 127.0.0.1, ::1 and the address of --listen. Its CA is created with
+    /// it, and the CA's certificate is at /__sandbox/ca.pem. In the environment, separate the two files with a comma;
+    /// one file can have both.
+    #[arg(long, value_name = "CERT KEY", num_args = 1..=2, value_delimiter = ',')]
+    pub(crate) tls: Vec<PathBuf>,
+    /// Another host name or address for the self-signed certificate, such as a container's
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) tls_name: Vec<String>,
+    /// Write the CA certificate of the self-signed one to this file, for clients to trust
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca_out: Option<PathBuf>,
+    /// Reject clients without a certificate from one of the CAs in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
 impl Tls {
@@ -348,7 +292,7 @@ impl Tls {
     /// server starts: see [`Sandbox::ca_pem`](crate::Sandbox::ca_pem).
     pub fn self_signed() -> Self {
         Self {
-            files: vec!["self-signed".into()],
+            tls: vec!["self-signed".into()],
             ..Self::default()
         }
     }
@@ -357,26 +301,26 @@ impl Tls {
     /// in another file or the same one.
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self {
-            files: vec![certificate.into(), key.into()],
+            tls: vec![certificate.into(), key.into()],
             ..Self::default()
         }
     }
 
     /// Another name or address for the self-signed certificate, such as that of a container.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.names.push(name.into());
+        self.tls_name.push(name.into());
         self
     }
 
     /// Writes the certificate of a self-signed one's issuer to this file when the server starts.
     pub fn ca_out(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca_out = Some(file.into());
+        self.tls_ca_out = Some(file.into());
         self
     }
 
     /// Refuses callers that present no certificate from one of the issuers in this file.
     pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Self {
-        self.client_ca = Some(file.into());
+        self.tls_client_ca = Some(file.into());
         self
     }
 }
@@ -386,13 +330,10 @@ impl Tls {
 #[non_exhaustive]
 pub enum LogFormat {
     /// `GET /v1/deals/{id} 200 0.2 ms req_1`
-    #[value(help = "Lines for people")]
     Text,
     /// The same as one JSON object.
-    #[value(help = "One JSON object per line")]
     Json,
     /// No log, the default of an embedded server.
     #[default]
-    #[value(help = "No log")]
     Off,
 }

@@ -60,7 +60,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
     let mut lexer = Lexer::new(text);
     match value(&mut lexer, 0).and_then(|()| Ok(lexer.end()?)) {
         Ok(()) => Ok(text),
-        Err(Defect::Broken) => Err(broken(text, lexer.position().saturating_sub(1))),
+        Err(Defect::Broken) => Err(broken(text, lexer.position())),
         Err(Defect::At(at, reason)) => Err(JsonError::new(reason, bytes, at)),
     }
 }

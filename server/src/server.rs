@@ -1,14 +1,19 @@
 //! The server as a value: embedded in a test or a program, on threads of its own.
 
 use std::{
-    fmt, io,
+    io,
     net::SocketAddr,
     ops::Deref,
-    sync::{Arc, mpsc},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+use parking_lot::RwLock;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    runtime,
+    sync::oneshot,
+};
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
@@ -24,9 +29,9 @@ use crate::{
     sandbox::{
         access::Access,
         reached::Reached,
-        world::{Beginning, Settings, Worlds},
+        world::{Beginning, Settings, World, Worlds},
     },
-    service::Service,
+    service::{Inner, Service},
     state::{
         room::Room,
         seed::{SeedDeal, SeedError, Seeds},
@@ -35,9 +40,6 @@ use crate::{
 
 /// How many threads serve connections. Something that takes long on one of them leaves the other alone.
 const WORKERS: usize = 2;
-
-/// hyper needs that much.
-const MIN_HEAD_BYTES: usize = 8_192;
 
 /// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
 /// its own threads and runtimes, so it works the same in sync and async programs.
@@ -55,20 +57,13 @@ const MIN_HEAD_BYTES: usize = 8_192;
 /// assert!(response.starts_with("HTTP/1.1 200") && response.ends_with(r#"{"id": "d_42"}"#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,
     service: Service,
     /// Sending on it stops the server gracefully, dropping it ends the server at once.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Sandbox {
@@ -104,12 +99,12 @@ impl Sandbox {
 
     /// The base URL for a client, such as `http://127.0.0.1:40123`; with TLS `https://127.0.0.1:40123`.
     pub fn url(&self) -> String {
-        format!("{}://{}", self.service.reached().scheme(), self.address)
+        format!("{}://{}", self.service.0.reached.scheme(), self.address)
     }
 
     /// The certificate to trust, in PEM, if it speaks TLS with a [self-signed](crate::Tls::self_signed) one: that of its issuer.
     pub fn ca_pem(&self) -> Option<&str> {
-        self.service.reached().ca_pem.as_deref()
+        self.service.0.reached.ca_pem.as_deref()
     }
 
     /// A client of this sandbox that is still to be built: with its URL, its key and, if it made its own certificate, trust in
@@ -180,14 +175,13 @@ impl SandboxBuilder {
     /// # Errors
     /// When a deal or a setting is wrong, or the address cannot be listened on. Nothing runs then.
     pub fn start(self) -> Result<Sandbox, StartError> {
-        self.check()?;
         let (tls, ca_pem) = tls::configure(&self.tls, self.listen.ip())?;
         let reached = Reached {
             is_tls: tls.is_some(),
             ca_pem,
         };
         let service = self.service_reached(reached)?;
-        run(&self, service, tls)
+        run(self, service, tls)
     }
 
     /// The same without sockets: see [`Service`].
@@ -196,18 +190,6 @@ impl SandboxBuilder {
     /// When a deal or a setting is wrong.
     pub fn service(&self) -> Result<Service, StartError> {
         self.service_reached(Reached::default())
-    }
-
-    fn check(&self) -> Result<(), StartError> {
-        let limits = [
-            ("max_head_bytes", self.max_head_bytes, MIN_HEAD_BYTES),
-            ("max_connections", self.max_connections, 1),
-            ("max_worlds", self.max_worlds, 1),
-        ];
-        match limits.into_iter().find(|(_, limit, least)| limit < least) {
-            Some((setting, _, least)) => Err(StartError::Limit { setting, least }),
-            None => Ok(()),
-        }
     }
 
     fn service_reached(&self, reached: Reached) -> Result<Service, StartError> {
@@ -249,16 +231,27 @@ impl SandboxBuilder {
             for_faults: Room::new(64 * 1024 * 1024),
             for_requests: Room::new(512 * 1024 * 1024),
         };
-        let worlds = Worlds::new(key.unwrap_or_default(), worlds, self.max_worlds, beginning);
-        Ok(Service::new(worlds, access, reached, self))
+        let worlds = Worlds {
+            first: Arc::new(World::new(key.unwrap_or_default(), &beginning)),
+            keys: worlds,
+            max: self.max_worlds,
+            beginning,
+            others: RwLock::default(),
+        };
+        Ok(Service(Arc::new(Inner {
+            worlds,
+            access,
+            reached,
+            max_body_bytes: self.max_body_bytes,
+        })))
     }
 
     fn seeds(&self) -> Result<Seeds, SeedError> {
         let mut seeds = Seeds::default();
         if self.seeds.is_none() && self.files.is_empty() && self.generate.is_none() {
-            seeds.add_all(SeedDeal::samples())?;
+            seeds.add_all("", SeedDeal::samples())?;
         }
-        seeds.add_all(self.seeds.iter().flatten().cloned())?;
+        seeds.add_all("", self.seeds.iter().flatten().cloned())?;
         for file in &self.files {
             seeds.add_file(file)?;
         }
@@ -302,14 +295,6 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// A limit is too low.
-    #[error("{setting} must be at least {least}")]
-    Limit {
-        /// The method of [`SandboxBuilder`] that sets it.
-        setting: &'static str,
-        /// What it has to be at least.
-        least: usize,
-    },
     /// It cannot speak TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -327,53 +312,60 @@ pub enum StartError {
 }
 
 fn run(
-    settings: &SandboxBuilder,
+    settings: SandboxBuilder,
     service: Service,
     tls: Option<Arc<ServerConfig>>,
 ) -> Result<Sandbox, StartError> {
+    let listen = settings.listen;
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(settings.log).map_err(StartError::System)?,
         bodies: Room::new(settings.max_buffered_bytes as u64),
         tls,
-        max_head_bytes: settings.max_head_bytes,
-        head_timeout: settings.head_timeout,
-        body_timeout: settings.body_timeout,
+        settings,
     });
-    let (listen, most) = (settings.listen, settings.max_connections);
-    let grace = settings.shutdown_timeout;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("dealkit-server")
         .enable_all()
         .build()
         .map_err(StartError::System)?;
-    let (stop, stopped) = oneshot::channel();
-    let (bound, listening) = mpsc::sync_channel(1);
-    let serving = async move {
-        let listener = TcpListener::bind(listen).await;
-        match listener.and_then(|listener| Ok((listener.local_addr()?, listener))) {
-            Ok((address, listener)) => {
-                let _ = bound.send(Ok(address));
-                listener::serve(listener, shared, most, grace, stopped).await;
-            }
-            Err(error) => drop(bound.send(Err(error))),
+    let bound = {
+        let _runtime = runtime.enter();
+        bind(listen).and_then(|listener| Ok((listener.local_addr()?, listener)))
+    };
+    let (address, listener) = match bound {
+        Ok(bound) => bound,
+        Err(source) => {
+            // Dropped, it would wait for its threads, which async code must not do.
+            runtime.shutdown_background();
+            let address = listen;
+            return Err(StartError::Listen { address, source });
         }
     };
+    let (stop, stopped) = oneshot::channel();
+    let serving = listener::serve(listener, shared, stopped);
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
         .spawn(move || runtime.block_on(serving))
         .map_err(StartError::System)?;
-    // It always says so before it ends.
-    let listening = listening.recv().map_err(io::Error::other).flatten();
-    let address = listening.map_err(|source| StartError::Listen {
-        address: listen,
-        source,
-    })?;
     Ok(Sandbox {
         address,
         service,
         stop: Some(stop),
         thread: Some(thread),
     })
+}
+
+/// Listens, with room for many callers to wait in.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // On Windows it would mean that others may listen there, too.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(1_024)
 }

@@ -7,13 +7,12 @@ use dealkit::{UnknownFields, wire};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 use crate::{
-    config::SandboxBuilder,
     contract::{
         auth::{self, InvalidServiceKey, ServiceKey},
-        checks::{self, check_content, check_target},
+        checks::{self, check_content, check_length, check_target},
         operations::Input,
         problem::{self, ProblemType, Refusal},
-        request_id::{self, RequestId},
+        request_id,
         response::{empty, response},
         route::{self, Endpoint, MatchedPath},
     },
@@ -22,7 +21,7 @@ use crate::{
         Wanted,
         access::Access,
         admin::{self, AdminCall},
-        fault::{FAULT_HEADER, Play},
+        fault::{FAULT_HEADER, FaultBody, Play},
         rate_limit::Quota,
         reached::Reached,
         reading::READING_HEADER,
@@ -41,14 +40,13 @@ use crate::{
 /// store. It is also a tower service, and so the transport of a client in a test, with faults and a journal: both ways
 /// have an example below.
 #[derive(Clone)]
-pub struct Service(Arc<Inner>);
+pub struct Service(pub(crate) Arc<Inner>);
 
-struct Inner {
-    worlds: Worlds,
-    max_head_bytes: usize,
-    max_body_bytes: usize,
-    access: Access,
-    reached: Reached,
+pub(crate) struct Inner {
+    pub(crate) worlds: Worlds,
+    pub(crate) access: Access,
+    pub(crate) reached: Reached,
+    pub(crate) max_body_bytes: usize,
 }
 
 /// Whose request it is: the world that it is in, or, where its key has none, the first one, and why.
@@ -62,16 +60,6 @@ impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").finish_non_exhaustive()
     }
-}
-
-/// Why a request body could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
-    TooLarge,
-    TimedOut,
-    Broken,
-    /// All bodies together would be too large.
-    NoRoom,
 }
 
 /// What a request asks for. Its body may still be wrong.
@@ -110,7 +98,7 @@ impl Checked<'_> {
 /// What every response to a request has in common.
 #[derive(Debug)]
 struct Form {
-    request_id: RequestId,
+    request_id: HeaderValue,
     is_head: bool,
     readings: Vec<Reading>,
 }
@@ -118,7 +106,7 @@ struct Form {
 impl Form {
     fn of(head: &Parts, readings: Vec<Reading>) -> Self {
         Self {
-            request_id: RequestId::of(&head.headers),
+            request_id: request_id::of(&head.headers),
             is_head: head.method == Method::HEAD,
             readings,
         }
@@ -126,21 +114,6 @@ impl Form {
 }
 
 impl Service {
-    pub(crate) fn new(
-        worlds: Worlds,
-        access: Access,
-        reached: Reached,
-        settings: &SandboxBuilder,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            worlds,
-            access,
-            reached,
-            max_head_bytes: settings.max_head_bytes,
-            max_body_bytes: settings.max_body_bytes,
-        }))
-    }
-
     /// The key that requests must carry, unless another one was accepted since.
     pub(crate) fn service_key(&self) -> &ServiceKey {
         &self.world().key
@@ -174,9 +147,11 @@ impl Service {
 
     /// The same for a request in two parts.
     pub(crate) fn answer(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
-        let body = (body.len() <= self.max_body_bytes())
-            .then_some(body)
-            .ok_or(BodyError::TooLarge);
+        let max = self.0.max_body_bytes;
+        let body = match body.len() <= max {
+            true => Ok(body),
+            false => Err(checks::body_too_large(max)),
+        };
         self.respond(caller, self.check_head(caller, head), body)
     }
 
@@ -318,10 +293,6 @@ impl Service {
         self.world().reset();
     }
 
-    pub(crate) fn reached(&self) -> &Reached {
-        &self.0.reached
-    }
-
     /// Whose request this is. That of a call of the interface is of no matter.
     pub(crate) fn caller(&self, head: &Parts) -> Caller {
         let worlds = &self.0.worlds;
@@ -374,14 +345,20 @@ impl Service {
     ) -> Response<Bytes> {
         let form = Form::of(head, Vec::new());
         let is_error = status.is_client_error() || status.is_server_error();
-        let mut response = match fault.body(status) {
-            Some((body, media_type)) => response(status, media_type, body),
+        let mut response = match &fault.body {
+            Some(FaultBody::Text(text)) => {
+                response(status, "text/plain; charset=utf-8", text.clone())
+            }
+            Some(FaultBody::Json(json)) if is_error => {
+                response(status, wire::PROBLEM_JSON, json.clone())
+            }
+            Some(FaultBody::Json(json)) => response(status, wire::JSON, json.clone()),
             None if is_error => problem::made_up(status, &form.request_id),
             None => empty(status),
         };
-        if let Some(retry_after) = fault.retry_after() {
+        if let Some(retry_after) = &fault.retry_after {
             let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, retry_after);
+            headers.insert(header::RETRY_AFTER, retry_after.clone());
         }
         finish(response, &form, None)
     }
@@ -423,10 +400,6 @@ impl Service {
         Ok(Some(fault))
     }
 
-    pub(crate) fn max_body_bytes(&self) -> usize {
-        self.0.max_body_bytes
-    }
-
     /// Checks 1 to 6: everything that can be told from the head.
     pub(crate) fn check_head<'r>(&'r self, caller: &Caller, head: &'r Parts) -> Checked<'r> {
         let own = caller.world.settings().readings.clone();
@@ -439,16 +412,11 @@ impl Service {
     }
 
     fn admit<'r>(&'r self, caller: &Caller, head: &'r Parts) -> Result<Asked<'r>, Refusal> {
-        let max = self.0.max_head_bytes;
-        if checks::head_bytes(head) > max {
-            let detail = format!("This server takes heads of up to {max} bytes.");
-            return Err(Refusal::new(ProblemType::HEAD_TOO_LARGE, detail));
-        }
         check_target(head)
             .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
-            let call = AdminCall::admit(&self.0.access, &self.0.worlds, self.reached(), head)?;
-            self.check_length(head)?;
+            let call = AdminCall::admit(&self.0.access, &self.0.worlds, &self.0.reached, head)?;
+            check_length(head, self.0.max_body_bytes)?;
             return Ok(Asked::Admin(call));
         }
         self.asked_fault(head)?;
@@ -461,47 +429,8 @@ impl Service {
         if route.has_body() {
             check_content(head)?;
         }
-        self.check_length(head)?;
+        check_length(head, self.0.max_body_bytes)?;
         Ok(Asked::Endpoint(route.operation, path.id))
-    }
-
-    /// Check 6, for a body whose length is declared.
-    fn check_length(&self, head: &Parts) -> Result<(), Refusal> {
-        let declared = head.headers.get(header::CONTENT_LENGTH);
-        let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if declared.is_some_and(|length| length > self.max_body_bytes() as u64) {
-            return Err(self.body_too_large());
-        }
-        Ok(())
-    }
-
-    fn body_too_large(&self) -> Refusal {
-        let max = self.max_body_bytes();
-        Refusal::new(
-            ProblemType::BODY_TOO_LARGE,
-            format!("This server takes bodies of up to {max} bytes."),
-        )
-    }
-
-    /// Checks 6 and 7: the body could not be read.
-    fn without_body(&self, error: BodyError) -> Refusal {
-        match error {
-            BodyError::TooLarge => self.body_too_large(),
-            BodyError::TimedOut => Refusal::new(
-                ProblemType::BODY_TIMEOUT,
-                "The whole body must arrive soon after the head. Send the request again.",
-            ),
-            BodyError::Broken => Refusal::new(
-                ProblemType::MALFORMED_REQUEST,
-                "The body was cut short, or its chunks are malformed.",
-            ),
-            BodyError::NoRoom => Refusal::new(
-                ProblemType::BUSY,
-                "Other requests have bodies in flight that take all the room. Send the request again, or start the \
-                 server with a higher --max-buffered-bytes.",
-            )
-            .header(header::RETRY_AFTER, "1"),
-        }
     }
 
     /// The response: what the checks of the head have found, or else checks 6 to 11, and the response when all hold.
@@ -509,15 +438,14 @@ impl Service {
         &self,
         caller: &Caller,
         Checked { asked, form }: Checked<'_>,
-        body: Result<&[u8], BodyError>,
+        body: Result<&[u8], Refusal>,
     ) -> Response<Bytes> {
-        let body = || body.map_err(|error| self.without_body(error));
         let mut model = None;
         let responded = asked.and_then(|asked| match asked {
             Asked::Endpoint(endpoint, id) => {
                 let input = Input {
                     id: &id,
-                    body: body()?,
+                    body: body?,
                     unknown_fields: match caller.world.settings().strict {
                         true => UnknownFields::Reject,
                         false => UnknownFields::Ignore,
@@ -527,7 +455,7 @@ impl Service {
                 let (status, body) = (endpoint.run)(&caller.world.store, &input)?;
                 Ok(response(status, wire::JSON, body))
             }
-            Asked::Admin(call) => call.run(body()?),
+            Asked::Admin(call) => call.run(body?),
             Asked::Options(allow) => {
                 let mut response = empty(StatusCode::NO_CONTENT);
                 // Method names always make a valid header value.
@@ -570,7 +498,7 @@ fn finish(
     }
     response
         .headers_mut()
-        .insert(request_id::HEADER.clone(), form.request_id.header());
+        .insert(request_id::HEADER.clone(), form.request_id.clone());
     if form.is_head {
         let length = std::mem::take(response.body_mut()).len();
         // A chunked body has no declared length.

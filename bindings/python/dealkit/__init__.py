@@ -1,4 +1,4 @@
-"""dealkit creates real-estate agents and reads deals over the Agent and Deal interface.
+"""A client for the Agent and Deal API: register real-estate agents, read deals.
 
 >>> from dealkit import Client, Role
 >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
@@ -7,7 +7,7 @@
 ...     )
 ...     deal = client.deals.retrieve("d_1")
 
-``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a server to test against, and every exception is a
+``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a sandbox for tests, and every exception is a
 ``DealkitError``.
 """
 

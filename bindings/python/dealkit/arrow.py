@@ -31,10 +31,10 @@ _AT_A_TIME = 1_000
 
 
 def schema(*, decimals: Literal["decimal128", "string"] = "decimal128", scale: int = 10) -> Schema:
-    """The columns of a table of deals, for people (``print``) and for libraries (``pyarrow.schema``).
+    """The columns of a table of deals, for people (``print``) and libraries (``pyarrow.schema``).
 
     Args:
-        decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings.
+        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings.
         scale: How many digits there are after the point, 0 to 38.
     """
     return unwrap(_native.deal_schema(_native_scale(decimals, scale)))
@@ -48,18 +48,18 @@ def deals_to_arrow(
     on_error: Literal["raise", "return"] = "raise",
     on_unreadable: Literal["raise", "none"] = "raise",
 ) -> Table:
-    """Turns deals that you already have into a table: models, or JSON documents such as the lines of an export.
+    """Turns deals you already have into a table: models, or JSON documents such as the lines of an export.
 
-    Documents become columns without a Python object. Blank lines are skipped.
+    Documents become columns without going through Python objects. Blank lines are skipped.
 
     Args:
         deals: The deals: models or documents, or a mixture of both.
-        decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that came.
+        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings with the digits as received.
         scale: How many digits there are after the point, 0 to 38.
-        on_error: Whether a deal that cannot be read, or that has a number that does not fit, raises DecodeError, with
-            its ``index``, or becomes a row of the table's ``errors``.
-        on_unreadable: Whether an optional field that cannot be read is an error of its deal, or is null, or empty, with what
-            was there in the column ``extra`` of its struct. A model's own unreadable fields are never errors.
+        on_error: Whether a deal that is unreadable, or has a number that does not fit, raises DecodeError with its
+            ``index``, or becomes a row of the table's ``errors``.
+        on_unreadable: Whether an unreadable optional field is an error of its deal, or is null or empty, with the
+            original in the column ``extra`` of its struct. A model's own unreadable fields are never errors.
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
@@ -72,7 +72,8 @@ def deals_to_arrow(
         if failed is not None:
             index, failure = failed
             raise exception(failure, index=index)
-    return unwrap(builder.finish())
+    table: Table = unwrap(builder.finish())
+    return table
 
 
 def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
@@ -111,9 +112,9 @@ class _Deals:
     @property
     def errors(self) -> Table | None:
         """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
-        ``message``, where ``on_error="return"`` was asked for; otherwise None.
+        ``message``, if ``on_error="return"`` was given; otherwise None.
 
-        It is available once the last deal has come; before that, it raises RuntimeError.
+        It is available once the last deal has arrived; before that, it raises RuntimeError.
         """
         if self._last is None:
             raise RuntimeError("not all deals have been retrieved: the errors are known after the last one")
@@ -138,14 +139,14 @@ class _Deals:
 
 
 class DealTable(_Deals, Closing):
-    """Deals on their way into a table, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
+    """A table of deals that are still being retrieved, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
-    It has Arrow's PyCapsule interface, so other libraries accept it as it is: ``polars.DataFrame(table)``,
-    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. All deals are then retrieved when they are first
-    needed, and kept: the table can be used many times.
+    It has Arrow's PyCapsule interface, so other libraries accept it directly: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. All deals are then retrieved when first needed,
+    and kept, so you can use the table many times.
 
-    With a loop, ``for batch in table``, they are retrieved while the batches are taken, once only, and memory holds a few of
-    them. Each batch is a ``Table``, which other libraries accept as well.
+    In a loop, ``for batch in table``, they are retrieved as you take the batches, once only, with just a few in memory.
+    Each batch is a ``Table``, which other libraries accept as well.
 
     Ctrl-C ends the retrieval at once, and a deal that fails raises its exception, unless errors are returned.
     """
@@ -176,7 +177,7 @@ class DealTable(_Deals, Closing):
 
 
 class AsyncDealTable(_Deals, AsyncClosing):
-    """Deals on their way into a table, as returned by ``to_arrow()`` of an async client.
+    """A table of deals that are still being retrieved, as returned by ``to_arrow()`` of an async client.
 
     ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
     """

@@ -1,17 +1,16 @@
 """Exports of deals and imports of agents on the workers of an engine such as Dask, Spark or Ray. Needs pyarrow.
 
-All that an engine has to do is to map a function over tasks, as the executors of Python's standard library do. So this
-is an export by four processes of one machine:
+All an engine has to do is map a function over tasks, like the executors in Python's standard library. So this is an
+export by four processes on one machine:
 
 >>> with ProcessPoolExecutor(4) as pool:
 ...     engines.export_deals(pool.map, ids, "export", workers=4, rate_limit=100)
 Exported(deals=998, failed=2)
 
-The functions that the workers run are in this package, so dealkit must be installed there. Each worker reads the
-service's address and key from its own environment, ``DEALKIT_BASE_URL`` and ``DEALKIT_SERVICE_KEY``, and for an import
-the ledger, ``DEALKIT_LEDGER``: no task holds them. Results are written by the workers, into Parquet files, so a task
-that an engine runs once more, because it has lost what the first time came to, asks for nothing again that it had
-finished.
+The workers run functions from this package, so dealkit must be installed there. Each worker reads the service's URL and
+key from its own environment, ``DEALKIT_BASE_URL`` and ``DEALKIT_SERVICE_KEY``, and for an import the ledger,
+``DEALKIT_LEDGER``: no task contains them. The workers write results into Parquet files, so if an engine reruns a task
+because its result was lost, the task requests nothing that it had already finished.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class Exported(NamedTuple):
-    """What an export came to."""
+    """The result of an export."""
 
     deals: int
     """How many deals it has added to the folder ``deals``."""
@@ -93,7 +92,7 @@ class Exported(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What an import came to, as numbers of rows."""
+    """The result of an import, as numbers of rows."""
 
     created: int
     """The agents that it has created."""
@@ -118,18 +117,19 @@ def export_deals(
     """Retrieves deals on an engine's workers into Parquet files in ``out/deals``, and the errors of those that could not
     be retrieved into ``out/failed``.
 
-    Deals that are in ``out/deals`` are not requested again. So the same call, made again, requests only what has
-    failed, or resumes a run that was killed, and its files are added to those of earlier runs.
+    Deals already in ``out/deals`` are not requested again. So repeat the call to request only what failed, or to resume
+    a run that was killed; its files are added to those of earlier runs.
 
     Args:
-        run: What maps a function over tasks on the workers.
-        ids: The ids of the deals. Repeated and empty ones are skipped.
+        run: Maps a function over tasks on the workers.
+        ids: The ids of the deals. Duplicates and empty ones are skipped.
         out: A folder that all workers share.
-        **options: See ``JobOptions``. If a worker dies, the deals of its tasks are retrieved again, ``per_file`` of each.
+        **options: See ``JobOptions``. If a worker dies, the deals of its tasks are retrieved again, ``per_file`` for
+            each.
 
     Raises:
-        DealkitError: No deal can be retrieved, as one worker has found out with the first five: it has no key, or the
-            service cannot be reached or does not accept the key.
+        DealkitError: No deal can be retrieved, as one worker found with the first five: it has no key, or the service
+            cannot be reached or rejects the key.
     """
     job = _Export(Path(out), **options)
     rest = iter(ids)
@@ -149,32 +149,32 @@ def import_agents(
     key: str,
     **options: Unpack[JobOptions],
 ) -> Imported:
-    """Creates an agent for each row of a table on an engine's workers: one, however often tasks are run again or twice at
-    the same time, because all of them share a ledger.
+    """Creates an agent for each row of a table on an engine's workers. However often tasks are rerun, or run twice at a
+    time, there is one agent, because they share a ledger.
 
     The agents go into Parquet files in ``out/agents`` (``key``, ``agent_id`` and ``result``, which is ``created`` or
     ``created_before``), and the other rows into ``out/failed`` (``key``, ``result``, ``kind``, ``status``,
-    ``request_id`` and ``message``). Both are what the latest run has come to. The same call, made again, resumes a run
-    that was killed: the ledger has the agents that were created before.
+    ``request_id`` and ``message``). Both have the results of the latest run. Repeat the call to resume a run that was
+    killed: the ledger has the agents created so far.
 
-    When a worker dies, what it had in flight is unknown. The ledger has such rows, and no run sends them until
-    somebody has found out and recorded what became of them.
+    When a worker dies, whatever it had in flight is unknown. The ledger has these rows, and no run sends them until
+    somebody finds out and records what became of them.
 
-    The ledger is the one that ``DEALKIT_LEDGER`` names where the workers run: a PostgreSQL database, or, as long as
-    all of them run on the machine of this process, the absolute path of a file.
+    The ledger is the one named by ``DEALKIT_LEDGER`` where the workers run: a PostgreSQL database or, if they all run
+    on this machine, the absolute path of a file.
 
     Args:
-        run: What maps a function over tasks on the workers.
-        rows: A table of agents: anything with Arrow's stream interface, such as one of pyarrow or polars. Its columns
-            are the fields of ``CreateAgentParams``; ``profile`` is a struct. What is null is not sent.
+        run: Maps a function over tasks on the workers.
+        rows: A table of agents: anything with Arrow's stream interface, such as a pyarrow or polars table. Its columns
+            are the fields of ``CreateAgentParams``; ``profile`` is a struct. Nulls are not sent.
         out: A folder that all workers share.
-        key: The field by which the ledger knows a row, such as ``"email"`` or ``"profile.external_id"``.
+        key: The field that identifies rows in the ledger, such as ``"email"`` or ``"profile.external_id"``.
         **options: See ``JobOptions``. If a worker dies, ``concurrency`` rows of each of its tasks are unknown.
 
     Raises:
-        ValueError: There is no such key, or some rows have none, or one that another row has.
-        DealkitError: No agent can be created, as one worker has found out with the first five rows: it has no key or no
-            ledger, or the service cannot be reached or does not accept the key.
+        ValueError: There is no such key, or some rows have none, or share one.
+        DealkitError: No agent can be created, as one worker found with the first five rows: it has no key or no ledger,
+            or the service cannot be reached or rejects the key.
     """
     job = _Import(Path(out), **options)
     job.key_name = key
@@ -188,7 +188,7 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
     """The command line of a program that runs on an engine: ``export IDS OUT`` does ``export_deals``, and
     ``import TABLE OUT --key FIELD`` does ``import_agents`` with a Parquet file. ``--help`` shows the options.
 
-    The program ends with 0 if all deals or agents are there, with 1 if some are not, and with 2 if it could not begin.
+    The program exits with 0 if it got all deals or agents, 1 if some are missing, and 2 if it could not start.
 
     >>> @contextmanager
     ... def four_processes():
@@ -198,7 +198,8 @@ def main(cluster: Callable[[], AbstractContextManager[tuple[Map, int]]]) -> None
     ...     engines.main(four_processes)
 
     Args:
-        cluster: Opens the engine: what maps a function over tasks, and how many processes run tasks at the same time.
+        cluster: Opens the engine, and returns what maps a function over tasks, and how many processes run tasks at a
+            time.
     """
     parser = ArgumentParser()
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -1,11 +1,11 @@
 """The exceptions that a call can raise: one tree; each can be pickled and keeps its attributes.
 
-``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the service
-responded, its status, title, detail and request id. It never contains the service key, and dealkit's own words in it
-never contain a value that was given or read.
+``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the service responded,
+the status, title, detail and request id. It never contains the service key, and dealkit's own words in it never contain
+values that were sent or received.
 
-Every class can be constructed by hand, with its attributes as keywords, as tests do:
-``APITimeoutError("timed out", attempts=3)`` has the outcome ``unknown``, as that of a call has.
+Every class can be constructed with its attributes as keywords, as in tests: ``APITimeoutError("timed out",
+attempts=3)`` has the outcome ``unknown``, like that of a real call.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Violation(NamedTuple):
     code: str
     """Which rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
     detail: str
-    """What is wrong and what would be right, for humans."""
+    """What is wrong, and what would be right, for people."""
 
     def __str__(self) -> str:
         return _native.violation_texts(*self)[1]
@@ -63,12 +63,12 @@ class Violation(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The body of an error response, with the field names of RFC 9457. The texts are the service's own."""
+    """The body of an error response, with the field names of RFC 9457, in the service's own words."""
 
     type: str | None
     """A URI that names the kind of problem."""
     title: str | None
-    """What kind of problem it is, in a few words."""
+    """The kind of problem, in a few words."""
     status: int | None
     """The HTTP status."""
     detail: str | None
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
     errors: tuple[Violation, ...]
     """What is wrong with the request, field by field: the first 100 entries."""
     omitted_errors: int
-    """How many entries of ``errors`` came after those and were not read."""
+    """How many more entries of ``errors`` there were; they were not read."""
     extra: dict[str, Any]
     """Any other fields, by name: those in the first 64 KiB."""
 
@@ -119,47 +119,48 @@ class DealkitError(_Facts):
     """The base class of dealkit's exceptions.
 
     ``kind`` is the kind of failure in one word, such as ``timeout``. ``outcome`` is what the call may have done at the
-    service: ``not_sent`` and ``rejected`` mean nothing, ``unknown`` perhaps something, and ``succeeded`` that it acted; after a
-    create, send it again only if ``may_have_acted`` is false. The service's support finds the request by ``request_id``.
+    service: ``not_sent`` and ``rejected`` mean nothing, ``unknown`` means perhaps something, and ``succeeded`` means
+    that it acted. Send a create again only if ``may_have_acted`` is false. The service's support can find the request
+    by ``request_id``.
     """
 
     _message: str = _positional(default="", kw_only=False, alias="message")
     # One that is made by hand is by default like those that `cancel` of `create_many` returns, and that no call raises.
     kind: str = "cancelled"
-    """``config``, ``validation``, ``connect`` (no connection could be made), ``interrupted`` (it broke), ``too_large``,
+    """``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (it broke), ``too_large``,
     ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key``,
     ``service_key`` (there was none to send) or ``stopped``. More may be added."""
     outcome: Outcome = "not_sent"
     """``not_sent``: nothing reached the service. ``rejected``: it responded that it did not act (a 4xx except 408, or a
     307 or 308). ``unknown``: no whole response came, or a 408, a 5xx, or another status. ``succeeded``: a 2xx whose body
-    could not be read. An earlier attempt that may have acted makes the outcome ``unknown`` at least."""
+    could not be read. If the service may have acted on an earlier attempt, the outcome is at least ``unknown``."""
     # By default it follows from the outcome.
     may_have_acted: bool = False
-    """Whether the service may have changed something: after a create, whether the agent may exist. Always false after a
-    read, which changes nothing, whatever its outcome."""
+    """Whether the service may have changed anything: after a create, whether the agent may exist. Always false after a
+    read."""
     attempts: int = 0
-    """How many times the request was tried; 0 if it never got that far."""
+    """How often the request was attempted; 0 if it never got that far."""
     request_id: str | None = None
-    """The request's id in the service's logs: include it when contacting support."""
+    """The request's id in the service's logs: quote it to the service's support."""
     retry_after: float | None = None
-    """How many seconds to wait: as the service asks, or, of a ``ThrottledError``, until the turn of the call."""
+    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call's turn."""
     index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.settle``: the position of the entry."""
     details: str | None = None
     """What the libraries below said when no connection was made, or one broke: the end of the text."""
     id: str | None = None
-    """The identifier that was requested, as it was given to ``retrieve`` or ``retrieve_many``. No text contains it."""
+    """The requested identifier, as passed to ``retrieve`` or ``retrieve_many``. No message contains it."""
 
     def text(self, names: Mapping[Any, str]) -> str:
         """The text without its details, with other names for the settings in it, and for the entries given to
-        ``dealkit.ledger.settle``, by their index. In an error that was made by hand, nothing is known to be a setting."""
+        ``dealkit.ledger.settle``, by their index. In an error that you constructed, nothing is known to be a setting."""
         words = self._words or ((str(self), None),)
         return "".join(names.get(name, piece) for piece, name in words)
 
 
 class ConfigError(DealkitError, ValueError, kind="config"):
-    """The client or the call is set up in a way that cannot work. The text names the setting."""
+    """The client or the call is configured in a way that cannot work. The message names the setting."""
 
 
 class ValidationError(DealkitError, ValueError, kind="validation"):
@@ -170,7 +171,7 @@ class ValidationError(DealkitError, ValueError, kind="validation"):
 
 
 class APIConnectionError(DealkitError, ConnectionError, kind="interrupted", outcome="unknown"):
-    """No connection could be made, or it broke before the whole response had arrived."""
+    """No connection was made, or it broke before the whole response arrived."""
 
 
 class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
@@ -178,12 +179,12 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent: by the client's own ``rate_limit``, or because the service has asked for fewer requests, its
-    turn would have come after its timeout, in ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
+    """The call was not sent: because of the client's own ``rate_limit``, or because the service asked for fewer
+    requests, its turn would have come after its timeout, in ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):
-    """A document does not have the expected form: the text names the path and the kind of JSON value found."""
+    """A document does not have the expected form. The message names the path and the kind of JSON value found there."""
 
     path: str = ""
     """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
@@ -194,13 +195,13 @@ class DecodeError(DealkitError, ValueError, kind="decode"):
     found: str = ""
     """What was found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
     body: bytes = b""
-    """The whole document, as it was received."""
+    """The whole document, as received."""
     detail: str = ""
     """What is wrong there, without the path: ``expected a string, found null``."""
 
 
 class APIStatusError(DealkitError, kind="status", outcome="unknown"):
-    """The service responded with a status that is not a success. Redirects are included: they are never followed."""
+    """The service responded with an unsuccessful status. That includes redirects, which are never followed."""
 
     status_code: int = 0
     """The status."""
@@ -217,7 +218,7 @@ class APIStatusError(DealkitError, kind="status", outcome="unknown"):
 
 
 class BadRequestError(APIStatusError, status_code=400, outcome="rejected"):
-    """400: the service could not make sense of the request."""
+    """400: the service could not understand the request."""
 
 
 class AuthenticationError(APIStatusError, status_code=401, outcome="rejected"):
@@ -225,7 +226,7 @@ class AuthenticationError(APIStatusError, status_code=401, outcome="rejected"):
 
 
 class PermissionDeniedError(APIStatusError, status_code=403, outcome="rejected"):
-    """403: the key may not do this."""
+    """403: the key does not allow this."""
 
 
 class NotFoundError(APIStatusError, status_code=404, outcome="rejected"):
@@ -237,7 +238,7 @@ class ConflictError(APIStatusError, status_code=409, outcome="rejected"):
 
 
 class UnprocessableEntityError(APIStatusError, status_code=422, outcome="rejected"):
-    """422: the service refuses the request's content; see ``errors``."""
+    """422: the service rejected the request's content; see ``errors``."""
 
 
 class RateLimitError(APIStatusError, status_code=429, outcome="rejected"):
@@ -249,23 +250,23 @@ class InternalServerError(APIStatusError, status_code=500):
 
 
 class LedgerError(DealkitError, kind="ledger"):
-    """The ledger of a job cannot be used or written, so nothing is sent. The text says what to do."""
+    """A job's ledger cannot be used or written, so nothing is sent. The message says what to do."""
 
     reason: str = "io"
     """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
     ``other_keys``, ``not_a_ledger``, ``newer_format``, ``broken`` (changed by something else, or by the disk), ``moved``
-    (or deleted, or replaced), ``refused`` (an entry to record in it cannot be right; ``index`` says which), ``io`` (the
-    system, or the database, refuses access), ``unreachable`` or ``several`` (ledgers, and none was named)."""
+    (or deleted, or replaced), ``refused`` (an entry cannot be right; ``index`` says which), ``io`` (the system or the
+    database denied access), ``unreachable`` or ``several`` (ledgers, and none was named)."""
 
 
 class RecordedError(DealkitError, kind="recorded", outcome="unknown"):
-    """The result that the ledger has from an earlier run for a row, which was not sent again: ``outcome`` is
-    ``rejected`` or ``unknown``."""
+    """The ledger has a result for the row from an earlier run, so it was not sent again: ``outcome`` is ``rejected`` or
+    ``unknown``."""
 
     status_code: int | None = None
-    """The status of the response to that run, if there was one."""
+    """The status of that run's response, if there was one."""
     in_flight: bool = False
-    """Whether another job is sending the row right now: its outcome is unknown here, but that job will know it."""
+    """Whether another job is sending the row right now. Its outcome is unknown here, but that job will know it."""
 
 
 class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
@@ -276,13 +277,14 @@ class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
 
 
 class ServiceKeyError(DealkitError, kind="service_key"):
-    """There was no service key, so nothing was sent: the function that provides it failed or took too long, or the file has
-    no key. The text says which, and names only the class of the function's exception, whose text may contain a key."""
+    """There was no service key, so nothing was sent: the function that provides it failed or took too long, or the file
+    is empty. The message says which. Of the function's exception it names only the class, because its text may contain
+    a key."""
 
 
 class StoppedError(DealkitError, kind="stopped"):
-    """The service refused the key of an earlier row (401, 403), or there was none. So this row was not sent, and no further
-    rows are taken: once the key is right, go on from this row."""
+    """The service rejected the key for an earlier row (401, 403), or there was none. So this row was not sent, and no
+    further rows are taken. Once the key is right, continue from this row."""
 
     first_index: int | None = None
     """The index of that row."""

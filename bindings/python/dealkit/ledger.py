@@ -53,7 +53,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Recorded(NamedTuple):
-    """What a ledger has for a row that the next run does not send again."""
+    """What a ledger knows about a row that the next run does not send again."""
 
     outcome: Outcome
     """``"succeeded"``: its agent was created. ``"rejected"``: it was rejected. ``"unknown"``: nobody knows."""
@@ -66,8 +66,7 @@ class Recorded(NamedTuple):
 
 
 class InDoubt(NamedTuple):
-    """A row of which nobody knows whether it has an agent. With this, whoever runs the service can look for the
-    request."""
+    """A row whose agent may or may not exist. With this, whoever runs the service can look for the request."""
 
     sent_at: datetime
     """When it was sent, by the clock of this machine."""
@@ -78,7 +77,7 @@ class InDoubt(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a ledger has, as numbers of rows."""
+    """A ledger's contents, as numbers of rows."""
 
     service: str
     """The base URL of the service."""
@@ -104,7 +103,7 @@ def path(ledger: str | PathLike[str]) -> Path | None:
     >>> ledger.path("postgresql://deals@db.example.com/deals")
 
     Args:
-        ledger: The name of the ledger, as every function takes it.
+        ledger: The ledger, as for all functions.
     """
     name = file_path("ledger", ledger)
     # The name of a file need not be valid text.
@@ -112,11 +111,11 @@ def path(ledger: str | PathLike[str]) -> Path | None:
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:
-    """The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
-    not exist has none.
+    """The ledgers in a folder, whatever their names, sorted by name. Subfolders are not searched, and a missing folder
+    has none.
 
-    Two ledgers do not know of each other's rows. So before an import begins a new ledger, look its keys up in those
-    that are there.
+    Two ledgers know nothing of each other's rows. So before an import starts a new ledger, look up its keys in the
+    existing ones.
 
     >>> for path in ledger.in_folder("."):
     ...     print(path, ledger.look_up(path, ["ada@example.com"]))
@@ -132,7 +131,7 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
 
 @sealed
 def show(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> Summary:
-    """Counts what a ledger has, and lists the rows in doubt.
+    """Counts a ledger's rows, and lists those in doubt.
 
     Args:
         path: The ledger. A job may have it open.
@@ -142,20 +141,20 @@ def show(path: str | PathLike[str], *, service: str | None = None, key: str | No
     Raises:
         LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    service, key, numbers, in_doubt = unwrap(_native.show_ledger(_named(path, service, key)))
+    of_service, keys, numbers, in_doubt = unwrap(_native.show_ledger(_named(path, service, key)))
     rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
     succeeded, rejected, with_agent, without_agent, in_flight = numbers
-    return Summary(service, key, succeeded, rejected, with_agent, without_agent, in_flight, rows)
+    return Summary(of_service, keys, succeeded, rejected, with_agent, without_agent, in_flight, rows)
 
 
 @sealed
 def look_up(
     path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None, service: str | None = None
 ) -> list[Recorded | None]:
-    """Looks up rows in the ledger by the keys that the job gave them; the results are in the order of the keys.
+    """Looks up rows in the ledger by the keys that the job gave them, in that order.
 
     None stands for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger that
-    does not exist yet has nothing.
+    does not exist yet is empty.
 
     >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key="email")
     [Recorded(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
@@ -182,13 +181,11 @@ def settle(
     service: str | None = None,
     key: str | None = None,
 ) -> int:
-    """Records what became of rows, each identified by the key that the job gave it, and returns how many rows that
-    changes.
+    """Records what became of rows, each identified by its key in the job, and returns how many rows changed.
 
-    Use it for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
-    without one. Use it also for rows that the service has rejected and that have been corrected since: with None, the
-    next run sends such a row. Entries that the ledger already has are skipped; a row can be settled again, and
-    ``unsettle`` undoes it.
+    Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
+    one. Use it also, with None, for rejected rows that you have corrected since, so that the next run sends them.
+    Entries that the ledger already has are skipped; a row can be settled again, and ``unsettle`` undoes it.
 
     >>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
     2
@@ -201,10 +198,10 @@ def settle(
         key: The name of its keys, if the database has several.
 
     Raises:
-        LedgerError: The ledger does not have a key, or the service itself has said that it created the agent, or a job
-            is sending the row; an identifier is given twice, or another row has it; or an identifier is empty or a
-            word for nobody, such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was
-            recorded. Or the file cannot be read or written, or is not a ledger.
+        LedgerError: The ledger does not have a key, the service itself confirmed that it created the agent, or a job is
+            sending the row; an identifier is given twice, or another row has it; or an identifier is empty or a
+            placeholder such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was recorded.
+            Or the file cannot be read or written, or is not a ledger.
     """
     named = _named(path, service, key)
     if not isinstance(found, Mapping):
@@ -214,15 +211,14 @@ def settle(
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    return unwrap(_native.settle_ledger(named, pairs, dry_run))
+    return int(unwrap(_native.settle_ledger(named, pairs, dry_run)))
 
 
 @sealed
 def unsettle(
     path: str | PathLike[str], keys: Iterable[str], *, service: str | None = None, key: str | None = None
 ) -> int:
-    """Undoes ``settle``: each of these rows that is settled is again what jobs have recorded of it. Returns how many
-    there were.
+    """Undoes ``settle``: settled rows go back to what jobs recorded. Returns how many there were.
 
     >>> ledger.unsettle("agents.ledger", ["ada@example.com"])
     1
@@ -237,26 +233,26 @@ def unsettle(
         LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
             cannot be read or written, or is not a ledger.
     """
-    return unwrap(_native.unsettle_ledger(_named(path, service, key), _keys(keys)))
+    return int(unwrap(_native.unsettle_ledger(_named(path, service, key), _keys(keys))))
 
 
 @sealed
 def move(path: str | PathLike[str], base_url: str, *, service: str | None = None, key: str | None = None) -> None:
-    """Records that the service has another base URL from now on, for example because its host was renamed.
+    """Records that the service has a new base URL from now on, for example because its host was renamed.
 
     From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
-    service, with the same agents: agents that the ledger has as created are not created there.
+    service, with the same agents: agents that the ledger knows as created will not be created there.
 
     >>> ledger.move("agents.ledger", "https://new.example.com")
 
     Args:
         path: The ledger.
         base_url: The new base URL, as ``Client`` takes it.
-        service: The base URL that it has so far, if the database has several.
+        service: Its base URL so far, if the database has several.
         key: The name of its keys, if the database has several.
 
     Raises:
-        LedgerError: That is not a base URL, or the file cannot be read or written or is not a ledger.
+        LedgerError: This is not a base URL, or the file cannot be read or written or is not a ledger.
     """
     named = _named(path, service, key)
     if not isinstance(base_url, str):
@@ -266,10 +262,10 @@ def move(path: str | PathLike[str], base_url: str, *, service: str | None = None
 
 @sealed
 def init(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> None:
-    """Makes the tables in a database, so that jobs need no right to make any, and a ledger, if ``service`` is given.
+    """Creates the tables in a database, so that jobs need no permission to do so, and a ledger if ``service`` is given.
 
-    The first job makes both by itself. A further ledger, for another service or for keys with another name, is made only
-    here: a job whose base URL or keys are new is more often a mistake, which creates everybody again.
+    The first job creates both by itself. Another ledger, for a second service or for keys with another name, is only
+    created here: a job whose base URL or keys are new is more often a mistake that would create every agent again.
 
     >>> ledger.init("postgresql://deals@db.example.com/deals", service="https://deals.example.com", key="email")
 
@@ -279,7 +275,7 @@ def init(path: str | PathLike[str], *, service: str | None = None, key: str | No
         key: The name of its keys.
 
     Raises:
-        LedgerError: The database cannot be reached, or its user may not make tables.
+        LedgerError: The database cannot be reached, or its user may not create tables.
     """
     unwrap(_native.init_ledger(_named(path, service, key)))
 
@@ -288,17 +284,17 @@ def init(path: str | PathLike[str], *, service: str | None = None, key: str | No
 def copy(
     path: str | PathLike[str], target: str | PathLike[str], *, service: str | None = None, key: str | None = None
 ) -> int:
-    """Copies all rows of a ledger, and their history, into another: from a file into a database, for example. Returns
-    the number of rows.
+    """Copies a ledger's rows and their history into another one: from a file into a database, for example. Returns the
+    number of rows.
 
-    Use only the copy from then on: what is sent with one of the two, the other does not know.
+    From then on, use only the copy: neither ledger knows what is sent with the other.
 
     >>> ledger.copy("agents.ledger", "postgresql://deals@db.example.com/deals")
     500
 
     Args:
         path: The ledger. No job may have it open.
-        target: The other ledger, which has no rows, or, as a file, does not exist.
+        target: The other ledger, which must be empty or, if it is a file, must not exist.
         service: The base URL of its service, if the database has several.
         key: The name of its keys, if the database has several.
 
@@ -306,7 +302,7 @@ def copy(
         LedgerError: One of them cannot be read or written, a job is using the ledger, or the target has rows. Then
             nothing is copied.
     """
-    return unwrap(_native.copy_ledger(_named(path, service, key), file_path("target", target)))
+    return int(unwrap(_native.copy_ledger(_named(path, service, key), file_path("target", target))))
 
 
 def _named(path: Any, service: Any, key: Any) -> tuple[str, str | None, str | None]:

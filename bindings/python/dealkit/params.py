@@ -14,7 +14,7 @@ class AgentProfileParams(TypedDict, total=False):
     """The profile of an agent to create: every documented field, each optional.
 
     The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. Any other key is
-    refused, since it is probably a slip of the pen; what is not documented goes into ``extra``.
+    rejected, since it is probably a typo; undocumented fields go into ``extra``.
     """
 
     tier: str
@@ -36,11 +36,11 @@ class AgentProfileParams(TypedDict, total=False):
 
 
 def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
-    """A profile whose fields type checkers do not check, for mappings of any kind.
+    """A profile whose fields type checkers ignore, for mappings of any kind.
 
     >>> profile = untyped_profile(MappingProxyType({"tier": "A"}))
 
-    Nothing is converted or checked here: that is done when the agent is created.
+    Nothing is converted or checked here; that happens when the agent is created.
     """
     return cast(AgentProfileParams, fields)
 
@@ -60,7 +60,7 @@ class CreateAgentParams(TypedDict):
     profile: AgentProfileParams
     """The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``."""
     role: NotRequired[Role | RoleName]
-    """The role; the service assumes ``Role.AGENT`` if none is sent."""
+    """The role. If none is sent, the service assumes ``Role.AGENT``."""
     phone: NotRequired[str]
     """Phone number: a plus sign and digits."""
     image_url: NotRequired[str | None]

@@ -1,11 +1,11 @@
 """The pytest plugin: loaded automatically wherever dealkit is installed.
 
 The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test, and
-``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration the
-sandboxes refuse undocumented fields.
+``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration, the
+sandboxes reject undocumented fields.
 
-If ``DEALKIT_SANDBOX_URL`` is set, they are worlds of their own on the server there, with ``DEALKIT_SANDBOX_TOKEN`` as its
-token if it has one, instead of servers in this process.
+If ``DEALKIT_SANDBOX_URL`` is set, they are worlds on the server at that URL instead of servers in this process;
+``DEALKIT_SANDBOX_TOKEN`` is its token, if it has one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option of the configuration file."""
     parser.addini(
         "dealkit_strict",
-        "whether the sandboxes of dealkit's fixtures refuse undocumented fields, to catch typing mistakes",
+        "whether the sandboxes of dealkit's fixtures reject undocumented fields, to catch typos",
         type="bool",
         default=False,
     )
@@ -50,7 +50,7 @@ def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """One sandbox for all tests, with the sample deals; what one test leaves in it, the next test sees."""
+    """One sandbox for all tests, with the sample deals; each test sees what earlier tests left in it."""
     with _start(pytestconfig) as sandbox:
         yield sandbox
 

@@ -1,4 +1,4 @@
-"""A server of the Agent and Deal interface to test against, and stand-ins for clients.
+"""A sandbox of the Agent and Deal API for tests, and stubs in place of clients.
 
 >>> from dealkit import Client
 >>> from dealkit.testing import Sandbox
@@ -6,7 +6,7 @@
 ...     client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
 ...     deal = client.deals.retrieve("won")
 
-It fails on demand, and shows what it saw:
+It fails on demand, and shows what it received:
 
 >>> with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
 ...     sandbox.fail_next(status=503, times=2, retry_after=0)
@@ -17,8 +17,8 @@ It fails on demand, and shows what it saw:
 With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
 any setup.
 
-A stub takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns what a test
-wants, or raises an exception, which can be made by hand:
+A stub takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns what
+your test tells it to, or raises an exception that you construct:
 
 >>> from dealkit import APITimeoutError, Deal, Operations
 >>> from dealkit.testing import Stub

@@ -5,7 +5,7 @@ use arrow_schema::{ArrowError, SchemaRef, ffi::FFI_ArrowSchema};
 use dealkit::arrow::{self, Decimals};
 use pyo3::{prelude::*, types::PyCapsule};
 
-use crate::python::failure::{Failure, Outcome, entry};
+use crate::python::failure::{Failure, Outcome, Returned, entry};
 
 /// The columns of a table of deals. Its text form lists them.
 #[pyclass(frozen, module = "dealkit.arrow")]
@@ -63,7 +63,7 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Outcome<Bound<'py
 /// The columns of a table of deals.
 #[pyfunction]
 #[pyo3(signature = (scale))]
-pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> Returned<'_> {
     entry(py, || Ok(Schema(arrow::schema(decimals(scale)?))))
 }
 
@@ -71,14 +71,14 @@ pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> PyResult<Bound<'
 impl Schema {
     /// The names of the columns.
     #[getter]
-    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn names<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let fields = self.0.fields().iter();
         let names = fields.map(|field| field.name().as_str());
         entry(py, || Ok(names.collect::<Vec<_>>()))
     }
 
     /// The schema for another library, as Arrow's PyCapsule interface has it.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || schema_capsule(py, &self.0))
     }
 
@@ -101,12 +101,12 @@ impl Table {
 
     /// The columns.
     #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn schema<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(Schema(self.schema.clone())))
     }
 
     /// The schema for another library, as Arrow's PyCapsule interface has it.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || schema_capsule(py, &self.schema))
     }
 
@@ -117,7 +117,7 @@ impl Table {
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let _ = requested_schema;
         entry(py, || {
             let batches = self.batches.clone().into_iter().map(Ok);

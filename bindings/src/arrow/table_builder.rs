@@ -17,7 +17,7 @@ use crate::{
     models::{response::RawResponse, unreadable},
     python::{
         document::Document,
-        failure::{self, Failure, NativeFailure, Outcome, entry, into_python},
+        failure::{self, Failure, NativeFailure, Outcome, Returned, entry, into_python},
         gil,
     },
 };
@@ -46,7 +46,7 @@ pub(crate) fn open_table_builder(
     scale: Option<u8>,
     returns_errors: bool,
     batch_size: usize,
-) -> PyResult<Bound<'_, PyAny>> {
+) -> Returned<'_> {
     entry(py, || {
         Ok(TableBuilder(Mutex::new(Rows {
             deals: DealBatchBuilder::new(decimals(scale)?),
@@ -62,11 +62,7 @@ pub(crate) fn open_table_builder(
 impl TableBuilder {
     /// Adds documents, except for blank ones; optional fields that cannot be read may be skipped. If one cannot be read, and errors are not to be returned, returns its
     /// index and its failure.
-    fn push<'py>(
-        &self,
-        documents: &Bound<'py, PyList>,
-        skips: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn push<'py>(&self, documents: &Bound<'py, PyList>, skips: bool) -> Returned<'py> {
         let unreadable = unreadable::choice(skips);
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
@@ -89,12 +85,7 @@ impl TableBuilder {
 
     /// Adds a result of `retrieve_many`: a whole response, or the failure of the deal with this index and identifier. Returns
     /// the failure, also of a response that cannot be read.
-    fn add<'py>(
-        &self,
-        index: usize,
-        id: &str,
-        result: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn add<'py>(&self, index: usize, id: &str, result: &Bound<'py, PyAny>) -> Returned<'py> {
         let py = result.py();
         let response = result.cast::<RawResponse>().map(Bound::get);
         let read = match response {
@@ -123,7 +114,7 @@ impl TableBuilder {
     }
 
     /// The next whole batch, as a table, if there is one.
-    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn batch<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || {
             let mut rows = self.lock();
             let batch = rows.batches.pop_front();
@@ -134,7 +125,7 @@ impl TableBuilder {
     }
 
     /// The table of all batches that were not taken, with the errors.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn finish<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || {
             let mut rows = self.lock();
             rows.finish_batch()?;

@@ -9,15 +9,18 @@ use std::{
 };
 
 use dealkit::{InFlight, RawResponse, Work, ledger::LedgerError};
-use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
-use tokio::{runtime::Handle, sync::Notify};
+use futures_util::future::{AbortHandle, Abortable};
+use tokio::sync::Notify;
 
 use super::{
     inputs::{Input, Inputs},
     questions::{Asked, Questions},
 };
 use crate::{
-    calls::{awaited::Awaited, runtime::PerProcess},
+    calls::{
+        awaited::Awaited,
+        runtime::{self, PerProcess},
+    },
     models::item::Item,
     python::failure::{Failure, Outcome},
 };
@@ -33,6 +36,7 @@ pub(super) struct Shared {
     task: PerProcess<AbortHandle>,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) inputs: Inputs,
     /// Whether the calls in flight are being given up: nothing more may be pushed.
@@ -53,28 +57,6 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(job: dealkit::Job, background: Handle) -> (Arc<Self>, AbortRegistration) {
-        let state = State {
-            inputs: Inputs::new(),
-            is_given_up: false,
-            pushed: 0,
-            in_flight: 0,
-            recording: 0,
-            items: VecDeque::new(),
-            questions: Questions::default(),
-            opened: None,
-            has_ended: false,
-        };
-        let (task, registration) = AbortHandle::new_pair();
-        let shared = Self {
-            state: Awaited::new(state, background),
-            changed: Notify::new(),
-            job,
-            task: PerProcess::of(task),
-        };
-        (Arc::new(shared), registration)
-    }
-
     /// Whether the caller has nothing to do: nothing has come, and there is no more room than it knows.
     pub(super) fn is_quiet(&self, state: &State) -> bool {
         state.items.is_empty()
@@ -103,18 +85,24 @@ impl Shared {
 /// Begins to make calls on the background thread. `take` tells the inputs of its kind from others, of which there are none.
 pub(super) fn start<W>(
     in_flight: InFlight<W>,
-    (shared, registration): (&Arc<Shared>, AbortRegistration),
     take: fn(Input) -> Option<W::Input>,
     asked: Option<Asked>,
-    background: &Handle,
-) where
+) -> Outcome<Arc<Shared>>
+where
     W: Work<Value = RawResponse, Item: Into<Item>>,
 {
-    let ending = Ending(Arc::clone(shared));
-    background.spawn(Abortable::new(
-        make(in_flight, take, asked, ending),
-        registration,
-    ));
+    let background = runtime::background()?;
+    let (task, registration) = AbortHandle::new_pair();
+    let shared = Arc::new(Shared {
+        state: Awaited::new(State::default(), background.clone()),
+        changed: Notify::new(),
+        job: in_flight.job(),
+        task: PerProcess::of(task),
+    });
+    let ending = Ending(Arc::clone(&shared));
+    let made = make(in_flight, take, asked, ending);
+    background.spawn(Abortable::new(made, registration));
+    Ok(shared)
 }
 
 /// Records that no more results will come, whatever the reason: the calls are gone, and their ledger is closed.

@@ -7,31 +7,37 @@ use dealkit::{
 use pyo3::{prelude::*, types::PyList};
 
 use crate::python::{
-    failure::{Failure, Outcome, entry},
+    failure::{Failure, Outcome, Returned, entry},
     gil,
 };
 
 /// A ledger: its path, or the URL of its database, and if that has several, the service and the name of the keys.
 type Named = (String, Option<String>, Option<String>);
 
-fn opened((name, service, keys): &Named) -> Result<Ledger, LedgerError> {
-    let ledger: Ledger = name.parse()?;
-    Ok(ledger.of(service.as_deref(), keys.as_deref()))
+/// Does something with a ledger and what is given for it, which may wait for the disk or the network.
+fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
+    py: Python<'py>,
+    (name, service, keys): Named,
+    given: Outcome<G>,
+    work: impl FnOnce(Ledger, G) -> Result<T, LedgerError> + Send,
+) -> Returned<'py> {
+    let done = given.and_then(|given| {
+        let opened = || {
+            Ok(name
+                .parse::<Ledger>()?
+                .of(service.as_deref(), keys.as_deref()))
+        };
+        gil::release(py, || work(opened()?, given)).map_err(Failure::Note)
+    });
+    entry(py, || done)
 }
 
-/// Does something with a ledger, which may wait for the disk or the network.
-fn with_ledger<T: Send>(
-    py: Python<'_>,
-    named: &Named,
-    work: impl FnOnce(Ledger) -> Result<T, LedgerError> + Send,
-) -> Outcome<T> {
-    gil::release(py, || work(opened(named)?)).map_err(Failure::Note)
-}
-
-fn texts(list: &Bound<'_, PyList>) -> Outcome<Vec<String>> {
-    list.iter()
-        .map(|text| Ok(text.extract::<String>()?))
-        .collect()
+/// The items of a list.
+fn all<'py, T>(list: &Bound<'py, PyList>) -> Outcome<Vec<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    list.iter().map(|item| Ok(item.extract::<T>()?)).collect()
 }
 
 /// Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
@@ -41,60 +47,38 @@ pub(crate) fn settle_ledger<'py>(
     named: Named,
     found: &Bound<'py, PyList>,
     dry_run: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = found.py();
-    let pairs = found.iter().map(|pair| {
-        let (key, agent_id) = pair.extract::<(String, Option<String>)>()?;
-        Ok((key, agent_id.map(AgentId::from)))
-    });
-    let pairs: Outcome<Vec<_>> = pairs.collect();
-    let settled = pairs.and_then(|pairs| {
-        with_ledger(py, &named, |ledger| {
-            if dry_run {
-                ledger.check_settle(pairs)
-            } else {
-                ledger.settle(pairs)
-            }
-        })
-    });
-    entry(py, || settled)
+) -> Returned<'py> {
+    let given = all::<(String, Option<String>)>(found);
+    with_ledger(found.py(), named, given, |ledger, found| {
+        let found = found.into_iter();
+        let pairs = found.map(|(key, agent_id)| (key, agent_id.map(AgentId::from)));
+        match dry_run {
+            true => ledger.check_settle(pairs),
+            false => ledger.settle(pairs),
+        }
+    })
 }
 
 /// Undoes what was settled of the rows with these keys, and returns their number.
 #[pyfunction]
-pub(crate) fn unsettle_ledger<'py>(
-    named: Named,
-    rows: &Bound<'py, PyList>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = rows.py();
-    let undone =
-        texts(rows).and_then(|keys| with_ledger(py, &named, |ledger| ledger.unsettle(keys)));
-    entry(py, || undone)
+pub(crate) fn unsettle_ledger<'py>(named: Named, rows: &Bound<'py, PyList>) -> Returned<'py> {
+    let keys = all::<String>(rows);
+    with_ledger(rows.py(), named, keys, |ledger, keys| ledger.unsettle(keys))
 }
 
 /// Looks up rows in a ledger by their keys: for each row that the next run does not send again,
 /// its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None.
 #[pyfunction]
-pub(crate) fn look_up_in_ledger<'py>(
-    named: Named,
-    rows: &Bound<'py, PyList>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = rows.py();
-    let found =
-        texts(rows).and_then(|rows| with_ledger(py, &named, |ledger| ledger.look_up(None, rows)));
-    entry(py, || {
-        let told = found?.into_iter().map(|recorded| {
+pub(crate) fn look_up_in_ledger<'py>(named: Named, rows: &Bound<'py, PyList>) -> Returned<'py> {
+    let keys = all::<String>(rows);
+    with_ledger(rows.py(), named, keys, |ledger, keys| {
+        let found = ledger.look_up(None, keys)?.into_iter().map(|recorded| {
             let recorded = recorded?;
             let agent_id = recorded.agent_id.map(String::from);
-            let outcome = recorded.outcome.as_str();
-            Some((
-                outcome,
-                agent_id,
-                recorded.status.map(u16::from),
-                recorded.in_flight,
-            ))
+            let (outcome, status) = (recorded.outcome.as_str(), recorded.status.map(u16::from));
+            Some((outcome, agent_id, status, recorded.in_flight))
         });
-        Ok(told.collect::<Vec<_>>())
+        Ok(found.collect::<Vec<_>>())
     })
 }
 
@@ -102,33 +86,28 @@ pub(crate) fn look_up_in_ledger<'py>(
 /// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
 /// request).
 #[pyfunction]
-pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> PyResult<Bound<'_, PyAny>> {
-    let summary = with_ledger(py, &named, |ledger| ledger.summary());
-    entry(py, || {
-        let summary = summary?;
-        let numbers = [
+pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> Returned<'_> {
+    with_ledger(py, named, Ok(()), |ledger, ()| {
+        let summary = ledger.summary()?;
+        let numbers = vec![
             summary.succeeded,
             summary.rejected,
             summary.settled_with_agent,
             summary.settled_without_agent,
             summary.in_flight,
         ];
-        let in_doubt = summary.in_doubt.into_iter();
-        let in_doubt = in_doubt.map(|row| {
-            (
-                row.sent_at.timestamp_millis(),
-                row.status.map(u16::from),
-                row.request_id,
-            )
+        let in_doubt = summary.in_doubt.into_iter().map(|row| {
+            let sent_at = row.sent_at.timestamp_millis();
+            (sent_at, row.status.map(u16::from), row.request_id)
         });
         let in_doubt: Vec<_> = in_doubt.collect();
-        Ok((summary.service, summary.keys, numbers.to_vec(), in_doubt))
+        Ok((summary.service, summary.keys, numbers, in_doubt))
     })
 }
 
 /// The path of a ledger that is a file. A URL that is wrong in some way is that of a database all the same.
 #[pyfunction]
-pub(crate) fn ledger_path(py: Python<'_>, name: String) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn ledger_path(py: Python<'_>, name: String) -> Returned<'_> {
     entry(py, || {
         let ledger = name.parse::<Ledger>().ok();
         Ok(ledger.and_then(|ledger| Some(ledger.path()?.to_string_lossy().into_owned())))
@@ -137,7 +116,7 @@ pub(crate) fn ledger_path(py: Python<'_>, name: String) -> PyResult<Bound<'_, Py
 
 /// The paths of the ledgers in a folder.
 #[pyfunction]
-pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> Returned<'_> {
     let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);
     entry(py, || {
         let found = found?;
@@ -149,29 +128,20 @@ pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> PyResult<Boun
 
 /// Records that the service has another base URL from now on.
 #[pyfunction]
-pub(crate) fn move_ledger(
-    py: Python<'_>,
-    named: Named,
-    base_url: String,
-) -> PyResult<Bound<'_, PyAny>> {
-    let moved = with_ledger(py, &named, |ledger| ledger.move_to(&base_url));
-    entry(py, || moved)
+pub(crate) fn move_ledger(py: Python<'_>, named: Named, base_url: String) -> Returned<'_> {
+    with_ledger(py, named, Ok(()), |ledger, ()| ledger.move_to(&base_url))
 }
 
 /// Makes the tables of a database, and a ledger, if it is said of which service.
 #[pyfunction]
-pub(crate) fn init_ledger(py: Python<'_>, named: Named) -> PyResult<Bound<'_, PyAny>> {
-    let made = with_ledger(py, &named, |ledger| ledger.init());
-    entry(py, || made)
+pub(crate) fn init_ledger(py: Python<'_>, named: Named) -> Returned<'_> {
+    with_ledger(py, named, Ok(()), |ledger, ()| ledger.init())
 }
 
 /// Copies all rows of a ledger into another, and returns their number.
 #[pyfunction]
-pub(crate) fn copy_ledger(
-    py: Python<'_>,
-    named: Named,
-    target: String,
-) -> PyResult<Bound<'_, PyAny>> {
-    let copied = with_ledger(py, &named, |ledger| ledger.copy_to(&target.parse()?));
-    entry(py, || copied)
+pub(crate) fn copy_ledger(py: Python<'_>, named: Named, target: String) -> Returned<'_> {
+    with_ledger(py, named, Ok(()), |ledger, ()| {
+        ledger.copy_to(&target.parse()?)
+    })
 }

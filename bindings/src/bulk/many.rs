@@ -18,7 +18,7 @@ use crate::{
     calls::{call::Options, mailbox::Mailbox, runtime},
     models::{item::Item, response::ReadAs},
     python::{
-        failure::{Failure, Outcome, entry},
+        failure::{Failure, Outcome, Returned, entry},
         gil,
     },
 };
@@ -47,15 +47,12 @@ impl Many {
     ) -> Outcome<Self> {
         let many = client.deals().retrieve_many(iter::empty::<String>());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
-        let background = runtime::background()?;
-        let (shared, task) = Shared::new(calls.job(), background.clone());
         let take = |input| match input {
             Input::Id(id) => Some(id),
             Input::Row(_) => None,
         };
-        job::start(calls, (&shared, task), take, None, &background);
         Ok(Self {
-            shared,
+            shared: job::start(calls, take, None)?,
             read_as: Some(dealkit::Deal::SCHEMA),
             are_rows: false,
         })
@@ -86,21 +83,19 @@ impl Many {
         }
         let opening = ledger.map(|_| many.opening());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
-        let background = runtime::background()?;
-        let (shared, task) = Shared::new(calls.job(), background.clone());
+        let take = |input| match input {
+            Input::Row(row) => Some(row),
+            Input::Id(_) => None,
+        };
+        let shared = job::start(calls, take, asked)?;
         if let Some(opening) = opening {
             let shared = Arc::clone(&shared);
-            background.spawn(async move {
+            runtime::background()?.spawn(async move {
                 let opened = opening.await;
                 shared.state.lock().opened = Some(opened);
                 shared.state.tell();
             });
         }
-        let take = |input| match input {
-            Input::Row(row) => Some(row),
-            Input::Id(_) => None,
-        };
-        job::start(calls, (&shared, task), take, asked, &background);
         Ok(Self {
             shared,
             read_as: Some(dealkit::Agent::SCHEMA),
@@ -178,17 +173,13 @@ impl Many {
     /// Adds inputs to the calls in flight, each with its Watch or None. An input is an identifier; or, with the row's
     /// key or None, the Call that creates an agent, or None for a row that is not to be sent, which yields an error.
     /// `index` is the position of the first. If one of them has the wrong type, none is added.
-    fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn push<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> Returned<'py> {
         entry(inputs.py(), || self.hand_over(inputs, index, false))
     }
 
     /// Gives up the calls in flight, and the inputs added here as in `push`, which are not sent. What is known about
     /// each is delivered like other results.
-    fn cancel<'py>(
-        &self,
-        inputs: &Bound<'py, PyList>,
-        index: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn cancel<'py>(&self, inputs: &Bound<'py, PyList>, index: usize) -> Returned<'py> {
         let py = inputs.py();
         entry(py, || {
             self.shared.check()?;
@@ -231,7 +222,7 @@ impl Many {
     /// (whether it is from an earlier run, the identifier of the agent that was created then or None, when it was sent in
     /// milliseconds since 1970 or None, why the ledger does not have it or None). With an agent of an earlier run, the
     /// value is None; a response is whole if `raw` is set.
-    fn take<'py>(&self, ready: &Bound<'py, PyList>, raw: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn take<'py>(&self, ready: &Bound<'py, PyList>, raw: bool) -> Returned<'py> {
         let py = ready.py();
         entry(py, || {
             let taken = PyList::empty(py);
@@ -248,7 +239,7 @@ impl Many {
 
     /// Whether the ledger is open, if there is one; a failure if it cannot be opened, and nothing can be created. Until then,
     /// `wait` waits for that.
-    fn opened<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn opened<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || {
             self.shared.check()?;
             match self.shared.state.lock().opened.take() {
@@ -260,7 +251,7 @@ impl Many {
 
     /// The rows in doubt about which the caller is asked, and has not answered: for each a number, the row's key, when it was
     /// sent in milliseconds since 1970, the status or None, and the request's id or None.
-    fn questions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn questions<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || {
             self.shared.check()?;
             Ok(self.shared.state.lock().questions.tell())
@@ -275,7 +266,7 @@ impl Many {
         number: u64,
         said: String,
         id: Option<String>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         entry(py, || {
             self.shared.check()?;
             self.shared.state.lock().questions.answer(number, &said, id)
@@ -283,7 +274,7 @@ impl Many {
     }
 
     /// Waits briefly, on the calling thread, for a result to come or for more room.
-    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn wait<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let checked = self.shared.check();
         if checked.is_ok() {
             gil::release(py, || {
@@ -295,11 +286,7 @@ impl Many {
     }
 
     /// Resolves the future of the mailbox's event loop once a result has come or there is more room.
-    fn tell<'py>(
-        &self,
-        mailbox: &Bound<'py, Mailbox>,
-        future: Py<PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn tell<'py>(&self, mailbox: &Bound<'py, Mailbox>, future: Py<PyAny>) -> Returned<'py> {
         let py = mailbox.py();
         entry(py, || {
             self.shared.check()?;
@@ -312,7 +299,7 @@ impl Many {
 
     /// Waits briefly for the end of the calls that were given up, and returns whether it has come: then the ledger is
     /// closed.
-    fn wait_for_end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn wait_for_end<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let state = &self.shared.state;
         let has_ended = self.shared.check().is_err()
             || gil::release(py, || {

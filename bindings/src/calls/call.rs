@@ -22,7 +22,7 @@ use crate::{
     },
     python::{
         arguments::{Expected, Settings, pairs, set, text},
-        failure::{Failure, Outcome, entry},
+        failure::{Failure, Outcome, Returned, entry},
     },
 };
 
@@ -38,17 +38,11 @@ pub(crate) struct Call {
     id: Option<String>,
     /// The body, if the call creates an agent.
     pub(crate) body: Option<Bytes>,
-    key: Option<Key>,
+    once: Option<Once>,
 }
 
-/// The key of a create, and its ledger.
-struct Key {
-    ledger: Ledger,
-    key: String,
-    keys: Option<String>,
-    resends_unknown: bool,
-    waits_in_flight: bool,
-}
+/// Makes the call with a key, and reports on it.
+type Once = Box<dyn Fn(&dealkit::Client, Option<&Options>, Observer) -> Sent + Send + Sync>;
 
 #[pymethods]
 impl Call {
@@ -70,7 +64,7 @@ impl Call {
             read_as,
             id: None,
             body: None,
-            key: None,
+            once: None,
         }
     }
 
@@ -93,26 +87,11 @@ impl Call {
         options: Option<&Options>,
         observer: Observer,
     ) -> Sent {
-        let (Some(of), Some(body)) = (&self.key, &self.body) else {
-            let sent = observer.send(self.on(client, options));
-            return Box::pin(sent.map(|result| Reply::Response(result.map_err(Arc::new))));
-        };
-        let mut call = client.agents().create_written(body.clone());
-        if let Some(Options(options)) = options {
-            call = call.options(options.clone());
+        if let Some(once) = &self.once {
+            return once(client, options, observer);
         }
-        let mut once = call.once(&of.ledger, &of.key).raw_response();
-        if let Some(keys) = &of.keys {
-            once = once.keys(keys);
-        }
-        if of.resends_unknown {
-            once = once.resend_unknown();
-        }
-        if of.waits_in_flight {
-            once = once.wait_in_flight();
-        }
-        let sent = once.send_with(|call| observer.send(call));
-        Box::pin(sent.map(|creation| Reply::Creation(creation.into())))
+        let sent = observer.send(self.on(client, options));
+        Box::pin(sent.map(|result| Reply::Response(result.map_err(Arc::new))))
     }
 
     /// The call on a client.
@@ -151,7 +130,7 @@ pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>>
 
 /// The options of a call, by name.
 #[pyfunction]
-pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> {
     entry(settings.py(), || {
         let settings = Settings(settings);
         let mut options = set!(CallOptions::new(),
@@ -169,7 +148,7 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> PyResult<Bound
 
 /// The call that retrieves a deal.
 #[pyfunction]
-pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> Returned<'py> {
     entry(id.py(), || {
         let id = text("id", id)?;
         let given = id.clone();
@@ -192,7 +171,7 @@ pub(crate) fn create_agent<'py>(
     omitted: &Bound<'py, PyAny>,
     validate: bool,
     is_converted: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     entry(py, || {
         let body = agent_body::written(given, omitted, validate, is_converted)?;
         Ok(body.map(|body| Call::creating(body.into())))
@@ -209,19 +188,32 @@ pub(crate) fn create_once<'py>(
     keys: Option<String>,
     resend_unknown: bool,
     wait_in_flight: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     entry(call.py(), || {
-        let key = Key {
-            ledger: ledger.parse()?,
-            key: text("key", key)?,
-            keys,
-            resends_unknown: resend_unknown,
-            waits_in_flight: wait_in_flight,
-        };
+        let (ledger, key) = (ledger.parse::<Ledger>()?, text("key", key)?);
         let body = call.get().body.clone().unwrap_or_default();
+        let call = Call::creating(body.clone());
+        let once: Once = Box::new(move |client, options, observer| {
+            let mut call = client.agents().create_written(body.clone());
+            if let Some(Options(options)) = options {
+                call = call.options(options.clone());
+            }
+            let mut once = call.once(&ledger, &key).raw_response();
+            if let Some(keys) = &keys {
+                once = once.keys(keys);
+            }
+            if resend_unknown {
+                once = once.resend_unknown();
+            }
+            if wait_in_flight {
+                once = once.wait_in_flight();
+            }
+            let sent = once.send_with(|call| observer.send(call));
+            Box::pin(sent.map(|creation| Reply::Creation(creation.into())))
+        });
         Ok(Call {
-            key: Some(key),
-            ..Call::creating(body)
+            once: Some(once),
+            ..call
         })
     })
 }
@@ -236,7 +228,7 @@ pub(crate) fn raw_request<'py>(
     json: Option<&Bound<'py, PyTuple>>,
     query: &Bound<'py, PyList>,
     headers: &Bound<'py, PyList>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     entry(py, || {
         let name = text("method", method)?;
         let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes()).map_err(|_| {

@@ -13,7 +13,7 @@ use crate::{
     calls::runtime,
     python::{
         arguments::duration,
-        failure::{Outcome, entry},
+        failure::{Outcome, Returned, entry},
         gil,
     },
 };
@@ -31,7 +31,7 @@ pub(crate) struct KeyAnswer(Mutex<Option<oneshot::Sender<Answer>>>);
 
 /// The source that calls `ask` with a `KeyAnswer` whenever a key is needed. It must return at once.
 #[pyfunction]
-pub(crate) fn key_source(py: Python<'_>, ask: Py<PyAny>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn key_source(py: Python<'_>, ask: Py<PyAny>) -> Returned<'_> {
     let ask = Arc::new(ask);
     entry(py, || {
         Ok(KeySource(dealkit::KeySource::asking(move || {
@@ -68,12 +68,7 @@ impl KeyAnswer {
 #[pymethods]
 impl KeyAnswer {
     /// The key, and the seconds for which it is good, or None for as long as the service accepts it.
-    fn give<'py>(
-        &self,
-        py: Python<'py>,
-        key: String,
-        expires_in: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn give<'py>(&self, py: Python<'py>, key: String, expires_in: Option<f64>) -> Returned<'py> {
         entry(py, || {
             let key = ServiceKey::new(key);
             let key = match expires_in {

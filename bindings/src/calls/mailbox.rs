@@ -13,7 +13,10 @@ use std::{
 use pyo3::{intern, prelude::*};
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 
-use crate::python::{failure::entry, gil};
+use crate::python::{
+    failure::{Returned, entry},
+    gil,
+};
 
 /// How long a delivery may make no progress before the loop is woken again, at first and at most.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -51,7 +54,7 @@ pub(crate) fn open_mailbox(
     py: Python<'_>,
     event_loop: Py<PyAny>,
     deliver: Py<PyAny>,
-) -> PyResult<Bound<'_, PyAny>> {
+) -> Returned<'_> {
     entry(py, || {
         Ok(Mailbox {
             inner: Arc::new(Inbox {

@@ -13,7 +13,7 @@ use crate::{
         watch::Sent,
     },
     models::{item::Reply, response::ReadAs},
-    python::failure::{Failure, Outcome, entry},
+    python::failure::{Failure, Outcome, Returned, entry},
 };
 
 /// A call on the background thread.
@@ -72,7 +72,7 @@ impl Pending {
     }
 
     /// The result of the call, once it has ended.
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn take<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let result = self.ended.lock().result.take();
         entry(py, || match result {
             Some(reply) => reply.value(py, self.read_as, self.raw),

@@ -10,7 +10,7 @@ use crate::{
     },
     models::{item::Reply, response::ReadAs},
     python::{
-        failure::{Failure, Outcome, entry},
+        failure::{Failure, Outcome, Returned, entry},
         gil,
     },
 };
@@ -31,7 +31,7 @@ impl Waiting {
         call: Outcome<Sent>,
         read_as: ReadAs,
         raw: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let progress = call.and_then(|call| {
             if Handle::try_current().is_ok() {
                 return Err(Failure::Config(
@@ -94,7 +94,7 @@ fn drive(py: Python<'_>, call: Sent, is_first: bool) -> Outcome<Result<Reply, Se
 #[pymethods]
 impl Waiting {
     /// Waits briefly. Returns the result of the call, or this object while it is still in flight.
-    fn wait<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn wait<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         let py = this.py();
         let waiting = this.get();
         let polled = waiting.poll(py);

@@ -13,7 +13,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use dealkit::{Call, CallDescription, Error, HeaderMap, RawResponse};
+use dealkit::{Call, Error, HeaderMap, RawResponse};
 use http::{HeaderName, HeaderValue};
 use pyo3::{
     prelude::*,
@@ -31,7 +31,10 @@ use tracing_subscriber::{
 
 use crate::{
     models::item::Reply,
-    python::{arguments::pairs, failure::entry},
+    python::{
+        arguments::pairs,
+        failure::{Returned, entry},
+    },
 };
 
 tokio::task_local! {
@@ -79,7 +82,7 @@ impl Records {
 /// Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
 /// with the call. Headers that cannot be sent are left out: a call does not fail because of them.
 #[pyfunction]
-pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> Returned<'py> {
     entry(headers.py(), || {
         let mut trace = HeaderMap::new();
         for (name, value) in pairs("headers", headers)? {
@@ -100,7 +103,7 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> PyResult<Bo
 #[pymethods]
 impl Watch {
     /// Takes out what has been traced: of each record its level, its time in nanoseconds since 1970, and its fields by name.
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn take<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let taken = std::mem::take(&mut *self.0.lock());
         entry(py, || {
             let records = taken.into_iter().map(|(level, at, fields)| {
@@ -147,18 +150,6 @@ impl Observer {
             }
         }
     }
-}
-
-/// A call's method, template, host and port, for Python.
-pub(crate) fn description(call: CallDescription) -> (String, String, String, u16) {
-    let CallDescription {
-        method,
-        template,
-        server_address,
-        server_port,
-        ..
-    } = call;
-    (method.to_string(), template, server_address, server_port)
 }
 
 struct Bridge;

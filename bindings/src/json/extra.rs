@@ -14,11 +14,6 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
-    /// In a box, or `None` if there is nothing to keep.
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-
     /// The exact JSON of a field.
     pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
         let of_field = self.exact.iter().find(|(at, _)| *at == position);

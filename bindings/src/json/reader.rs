@@ -18,7 +18,12 @@ use pyo3::{
 
 use crate::{
     json::{extra::Extra, reused::Reused, value as json},
-    python::{ascii, builtin, document::Document, failure::Failure, gil},
+    python::{
+        ascii, builtin,
+        document::Document,
+        failure::{Failure, Outcome},
+        gil,
+    },
 };
 
 /// Reading stops here: the document is not what it should be, or Python could not make an object.
@@ -48,37 +53,24 @@ pub(crate) struct Reader<'j, 'py> {
 /// Says while a large document is read whether to go on.
 pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 
-/// Why a document was not read.
-pub(crate) enum Unread {
-    /// It is not what it should be.
-    Refused(DecodeError),
-    /// Python could not make an object.
-    Raised(PyErr),
-}
-
-impl Unread {
-    pub(crate) fn into_failure(self, fail: impl FnOnce(DecodeError) -> Failure) -> Failure {
-        match self {
-            Self::Refused(error) => fail(error),
-            Self::Raised(error) => error.into(),
-        }
-    }
-}
-
 /// Reads a whole document, which should be of this kind. A leading byte order mark is skipped.
 ///
 /// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
-/// the GIL. Where optional fields that cannot be read are skipped, a refused document is read once more, without them.
+/// the GIL, and `fail` makes a failure of it. Where optional fields that cannot be read are skipped, a refused document is
+/// read once more, without them.
 pub(crate) fn whole<'py>(
     py: Python<'py>,
     document: &Document<'_>,
     kind: FieldKind,
     unreadable: Unreadable,
     go_on: GoOn<'_>,
+    fail: impl FnOnce(DecodeError) -> Failure,
     read: impl Fn(&mut Reader<'_, 'py>) -> Read,
-) -> Result<Bound<'py, PyAny>, Unread> {
+) -> Outcome<Bound<'py, PyAny>> {
     let bytes = document.bytes();
-    check_size(bytes).map_err(Unread::Refused)?;
+    if let Err(error) = check_size(bytes) {
+        return Err(fail(error));
+    }
     let go_on = || {
         gil::release(py, || ());
         go_on()
@@ -101,19 +93,20 @@ pub(crate) fn whole<'py>(
         });
         reader.reused.keep();
         match (value, reader.raised) {
-            (_, Some(error)) => return Err(Unread::Raised(error)),
+            (_, Some(error)) => return Err(error.into()),
             (Ok(value), None) => return Ok(value),
             (Err(Stopped), None) if reader.lexer.is_stopped() => {
-                return Err(Unread::Refused(explain::stopped(bytes)));
+                return Err(fail(explain::stopped(bytes)));
             }
             (Err(Stopped), None) if unreadable == Unreadable::Skip && aside.is_none() => {}
             (Err(Stopped), None) => break,
         }
-        let readable = gil::release(py, || explain::set_aside(bytes, kind));
-        aside = Some(readable.map_err(Unread::Refused)?);
+        match gil::release(py, || explain::set_aside(bytes, kind)) {
+            Ok(readable) => aside = Some(readable),
+            Err(error) => return Err(fail(error)),
+        }
     }
-    let refusal = gil::release(py, || explain::refusal(bytes, kind));
-    Err(Unread::Refused(refusal))
+    Err(fail(gil::release(py, || explain::refusal(bytes, kind))))
 }
 
 impl<'py> Reader<'_, 'py> {

@@ -48,42 +48,11 @@ pub(crate) fn written(
     body.checked(validate).map(Some)
 }
 
-/// One field of a profile, as the caller has given it.
-struct Member<'py> {
-    name: Bound<'py, PyAny>,
-    value: Bound<'py, PyAny>,
-    /// Whether it was given under [`EXTRA`], by its name on the wire: it may be undocumented.
-    is_extra: bool,
-}
-
 /// The only argument whose fields have rules, too.
 const PROFILE: &str = "profile";
 
 /// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
 const EXTRA: &str = "extra";
-
-/// The fields of a profile. Copies, since another thread may change the caller's dicts.
-fn members<'py>(profile: &Bound<'py, PyDict>) -> PyResult<Vec<Member<'py>>> {
-    let mut members = Vec::with_capacity(profile.len());
-    for (name, value) in profile.copy()? {
-        let is_extra = builtin::str_text(&name) == Some(EXTRA);
-        match value.cast_exact::<PyDict>() {
-            Ok(extra) if is_extra => {
-                members.extend(extra.copy()?.into_iter().map(|(name, value)| Member {
-                    name,
-                    value,
-                    is_extra,
-                }));
-            }
-            _ => members.push(Member {
-                name,
-                value,
-                is_extra: false,
-            }),
-        }
-    }
-    Ok(members)
-}
 
 /// A body that is being written.
 #[derive(Default)]
@@ -105,12 +74,21 @@ impl Written {
 
     /// The profile, whose fields get their wire names.
     fn profile(&mut self, profile: &Bound<'_, PyDict>) -> Outcome<()> {
-        let members = members(profile)?;
+        // Each with whether it is an undocumented one. Copies, since another thread may change the caller's dicts.
+        let mut fields = Vec::with_capacity(profile.len());
+        for (name, value) in profile.copy()? {
+            match value.cast_exact::<PyDict>() {
+                Ok(extra) if builtin::str_text(&name) == Some(EXTRA) => {
+                    let extra = extra.copy()?.into_iter();
+                    fields.extend(extra.map(|(name, value)| (name, value, true)));
+                }
+                _ => fields.push((name, value, false)),
+            }
+        }
         let Self {
             writer,
-            extra,
+            extra: pointers,
             refused,
-            ..
         } = self;
         let mut names = HashSet::new();
         let mut twice = None;
@@ -118,12 +96,7 @@ impl Written {
         writer.field(PROFILE, |writer| {
             writer.container(place, |writer| {
                 writer.begin('{');
-                for Member {
-                    name,
-                    value,
-                    is_extra,
-                } in &members
-                {
+                for (name, value, is_extra) in &fields {
                     let Some(name) = writer.name(name, place) else {
                         continue;
                     };
@@ -132,16 +105,15 @@ impl Written {
                         twice = Some(name);
                     }
                     let place = Place::Field(&place, name);
-                    if !is_extra && name == EXTRA {
+                    if *is_extra {
+                        pointers.insert(place.pointer());
+                    } else if name == EXTRA {
                         let found = builtin::type_name(value);
                         refused.push(Violation::new(
                             place.pointer(),
                             ViolationCode::WrongType,
                             format!("must be an object of undocumented fields, got {found}"),
                         ));
-                    }
-                    if *is_extra {
-                        extra.insert(place.pointer());
                     }
                     writer.field(name, |writer| writer.value(value, place));
                 }
@@ -150,12 +122,10 @@ impl Written {
         });
         match twice {
             None => Ok(()),
-            Some(wire) => {
-                let snake = snake_case(wire);
-                Err(Failure::Type(format!(
-                    "profile names one field twice: {snake} is {wire}"
-                )))
-            }
+            Some(wire) => Err(Failure::Type(format!(
+                "profile names one field twice: {} is {wire}",
+                snake_case(wire)
+            ))),
         }
     }
 

@@ -63,18 +63,6 @@ macro_rules! models {
                 Ok(reader.made(model)?.into_any())
             }
 
-            fn build(
-                py: Python<'_>,
-                values: Vec<Py<PyAny>>,
-                extra: Extra,
-            ) -> PyResult<Bound<'_, PyAny>> {
-                let mut values = values.into_iter();
-                let mut next = || values.next().unwrap_or_else(|| py.None());
-                // The expressions are evaluated in the order in which they are written.
-                let model = Self { $( $field: next(), )+ extra: extra.boxed() };
-                Ok(Bound::new(py, (model, Model))?.into_any())
-            }
-
             fn parts<'a>(this: &'a Bound<'_, PyAny>) -> PyResult<Parts<'a>> {
                 let model = this.cast::<Self>()?.get();
                 Ok((vec![$( &model.$field ),+], model.extra.as_deref()))
@@ -102,7 +90,6 @@ macro_rules! models {
                 model: $model::MODEL,
                 of: |py| py.get_type::<$model>(),
                 read: $model::read,
-                build: $model::build,
                 parts: $model::parts,
                 #[cfg(debug_assertions)]
                 core_json: $model::core_json,

@@ -1,7 +1,6 @@
 //! The response types and the request, as Python sees them.
 
 pub(crate) mod agent_body;
-pub(crate) mod argument;
 pub(crate) mod classes;
 pub(crate) mod item;
 pub(crate) mod model;

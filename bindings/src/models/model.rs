@@ -19,14 +19,13 @@ use crate::{
         value as json,
     },
     models::{
-        argument,
-        schema::{Class, Field, FieldKind, is_role, nothing},
+        schema::{Class, Field, FieldKind, is_role},
         unreadable, write,
     },
     python::{
         builtin,
         document::Document,
-        failure::{Failure, Outcome, entry},
+        failure::{Failure, Outcome, Returned, entry},
         gil,
     },
 };
@@ -37,49 +36,35 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str. Optional fields that cannot be read may be skipped.
+    /// Reads a model from a document, bytes or str, or the models of one that is an array. Optional fields that cannot be read may
+    /// be skipped.
     #[classmethod]
-    #[pyo3(signature = (document, skips=false))]
+    #[pyo3(signature = (document, skips=false, many=false))]
     fn _read<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
         skips: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        entry(of.py(), || {
-            let document = Document::of(document)?;
-            let class = Class::of(of)?;
-            read(
-                of.py(),
-                class,
-                &document,
-                unreadable::choice(skips),
-                &|| true,
-                Failure::Decode,
-            )
-        })
-    }
-
-    /// Reads the models of a document that is an array.
-    #[classmethod]
-    #[pyo3(signature = (document, skips=false))]
-    fn _read_list<'py>(
-        of: &Bound<'py, PyType>,
-        document: &Bound<'py, PyAny>,
-        skips: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+        many: bool,
+    ) -> Returned<'py> {
         let py = of.py();
         entry(py, || {
             let (class, document) = (Class::of(of)?, Document::of(document)?);
-            let kind = FieldKind::Many(class.model);
-            let models = whole(
+            let kind = match many {
+                true => FieldKind::Many(class.model),
+                false => FieldKind::One(class.model),
+            };
+            whole(
                 py,
                 &document,
                 kind,
                 unreadable::choice(skips),
                 &|| true,
-                |reader| reader.many(class.read),
-            );
-            models.map_err(|unread| unread.into_failure(Failure::Decode))
+                Failure::Decode,
+                |reader| match many {
+                    true => reader.many(class.read),
+                    false => (class.read)(reader),
+                },
+            )
         })
     }
 
@@ -87,10 +72,7 @@ impl Model {
     /// not in a release.
     #[cfg(debug_assertions)]
     #[classmethod]
-    fn _core_json<'py>(
-        of: &Bound<'py, PyType>,
-        document: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn _core_json<'py>(of: &Bound<'py, PyType>, document: &Bound<'py, PyAny>) -> Returned<'py> {
         entry(of.py(), || {
             let (class, document) = (Class::of(of)?, Document::of(document)?);
             let json = (class.core_json)(document.bytes()).map_err(Failure::Decode)?;
@@ -98,66 +80,19 @@ impl Model {
         })
     }
 
-    /// Makes a model from values by attribute, of built-in types.
-    #[classmethod]
-    fn _build<'py>(
-        of: &Bound<'py, PyType>,
-        given: &Bound<'py, PyDict>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = of.py();
-        entry(py, || {
-            let class = Class::of(of)?;
-            let fields = class.model.fields.iter();
-            let values = fields.map(|field| nothing(field.kind, py)).collect();
-            changed(py, class, values, Extra::default(), given, false)
-        })
-    }
-
-    /// The model with some values replaced, by attribute, of built-in types. Documented fields in `extra` that cannot be read
-    /// may be skipped; they are in any case if the model has such fields.
-    #[pyo3(signature = (changes, skips=false))]
-    fn _replace<'py>(
-        this: &Bound<'py, Self>,
-        changes: &Bound<'py, PyDict>,
-        skips: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = this.py();
-        entry(py, || {
-            let class = Class::of(&this.get_type())?;
-            let skips = skips || !unreadable::fields(this, class)?.is_empty();
-            let (values, extra) = (class.parts)(this)?;
-            let values = values
-                .into_iter()
-                .map(|value| value.clone_ref(py))
-                .collect();
-            changed(
-                py,
-                class,
-                values,
-                extra.cloned().unwrap_or_default(),
-                changes,
-                skips,
-            )
-        })
-    }
-
     /// The value of the field at a position, if it is made anew each time.
-    fn _attribute<'py>(this: &Bound<'py, Self>, at: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn _attribute<'py>(this: &Bound<'py, Self>, at: usize) -> Returned<'py> {
         entry(this.py(), || {
             let class = Class::of(&this.get_type())?;
             let (values, _) = (class.parts)(this)?;
-            match (class.model.fields.get(at), values.get(at)) {
-                (Some(field), Some(value)) => Ok(shown(field, value.bind(this.py()))?),
-                _ => Err(Failure::Runtime(format!(
-                    "{} has no such field",
-                    class.model.name
-                ))),
-            }
+            let field = class.model.fields.get(at).zip(values.get(at));
+            let shown = field.map(|(field, value)| shown(field, value.bind(this.py())));
+            Ok(shown.transpose()?)
         })
     }
 
     /// The JSON, on one line.
-    fn _to_json<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn _to_json<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         entry(this.py(), || {
             let mut json = String::new();
             write::model(this, Class::of(&this.get_type())?, &mut json)?;
@@ -166,7 +101,7 @@ impl Model {
     }
 
     /// The fields that could not be read, here and at any depth: the pointer of each, what was expected, and its JSON.
-    fn _unreadable<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn _unreadable<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         let py = this.py();
         entry(py, || {
             let fields = unreadable::fields(this, Class::of(&this.get_type())?)?;
@@ -178,27 +113,29 @@ impl Model {
         })
     }
 
-    /// The JSON of a field by its name on the wire, as Python objects; None if there is none, or null.
-    fn _get<'py>(this: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    /// The JSON of a field by its name on the wire, as Python objects, or as it is; None if there is none, or null.
+    #[pyo3(signature = (name, raw=false))]
+    fn _get<'py>(this: &Bound<'py, Self>, name: &str, raw: bool) -> Returned<'py> {
         let py = this.py();
         entry(py, || {
             let class = Class::of(&this.get_type())?;
             let (values, extra) = (class.parts)(this)?;
-            if let Some(value) = unknown(extra).and_then(|unknown| unknown.get(name)) {
-                return Ok(Some(json::value(py, value)?));
-            }
-            let mut fields = class.model.fields.iter().zip(values).enumerate();
-            let Some((at, (field, value))) = fields.find(|(_, (field, _))| field.wire == name)
-            else {
-                return Ok(None);
-            };
-            let value = value.bind(py);
-            if value.is_none() {
-                return Ok(None);
-            }
             let mut text = String::new();
-            write::field(at, field, value, extra, &mut text)?;
-            Ok(Some(json::text_value(py, &text)?))
+            if let Some(value) = unknown(extra).and_then(|unknown| unknown.get(name)) {
+                text.push_str(value.as_str());
+            } else {
+                let mut fields = class.model.fields.iter().zip(values).enumerate();
+                match fields.find(|(_, (field, _))| field.wire == name) {
+                    Some((at, (field, value))) if !value.is_none(py) => {
+                        write::field(at, field, value.bind(py), extra, &mut text)?;
+                    }
+                    _ => return Ok(None),
+                }
+            }
+            Ok(Some(match raw {
+                true => json::raw(py, Json::parse(text).map_err(|_| write::internal())?)?,
+                false => json::text_value(py, &text)?,
+            }))
         })
     }
 
@@ -206,7 +143,7 @@ impl Model {
     /// those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
     /// finds the field when a later version knows it.
     #[getter]
-    fn extra<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn extra<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         let py = this.py();
         entry(py, || {
             let (_, extra) = (Class::of(&this.get_type())?.parts)(this)?;
@@ -223,7 +160,7 @@ impl Model {
         this: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
         operation: CompareOp,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let py = this.py();
         entry(py, || {
             let is_same_class = this.get_type().is(other.get_type());
@@ -248,16 +185,6 @@ impl Model {
             builtin::hash(&PyTuple::new(py, parts)?)
         })
     }
-
-    /// A model cannot change, so a copy of it is the model itself.
-    fn __copy__(this: Bound<'_, Self>) -> Bound<'_, Self> {
-        this
-    }
-
-    /// A model cannot change, so a copy of it is the model itself.
-    fn __deepcopy__<'py>(this: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
-        this
-    }
 }
 
 /// Reads a model of this class from a JSON document, as long as `go_on` says. `fail` makes the failure if it cannot be
@@ -271,75 +198,9 @@ pub(crate) fn read<'py>(
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
     let kind = FieldKind::One(class.model);
-    let model = whole(py, document, kind, unreadable, go_on, |reader| {
+    whole(py, document, kind, unreadable, go_on, fail, |reader| {
         (class.read)(reader)
-    });
-    model.map_err(|unread| unread.into_failure(fail))
-}
-
-fn changed<'py>(
-    py: Python<'py>,
-    class: &Class,
-    mut values: Vec<Py<PyAny>>,
-    mut extra: Extra,
-    changes: &Bound<'py, PyDict>,
-    skips: bool,
-) -> Outcome<Bound<'py, PyAny>> {
-    let model = class.model;
-    let replaces_extra = changes.contains("extra")?;
-    for (name, value) in changes {
-        let name: String = name.extract()?;
-        if name == "extra" {
-            extra.unknown = argument::extra(model.name, &value)?;
-            continue;
-        }
-        let mut fields = model.fields.iter().zip(values.iter_mut()).enumerate();
-        let Some((at, (field, slot))) = fields.find(|(_, (field, _))| field.name == name) else {
-            let text = format!("{} has no attribute {name}", model.name);
-            return Err(Failure::Type(text));
-        };
-        extra.forget_exact(at);
-        if !replaces_extra {
-            extra.unknown.remove(field.wire);
-        }
-        *slot = argument::field(model.name, field, &value)?;
-    }
-    let mut is_complete = true;
-    for Field { name, wire, .. } in model.fields {
-        if replaces_extra && extra.unknown.contains_key(*wire) {
-            is_complete = false;
-            let given = changes.get_item(name)?;
-            if given.is_some_and(|given| !is_nothing(&given)) {
-                let of = model.name;
-                let text = format!("{of}.extra must not hold {wire}, which is given as {name}");
-                return Err(Failure::Value(text));
-            }
-        }
-    }
-    let made = (class.build)(py, values, extra)?;
-    if is_complete {
-        return Ok(made);
-    }
-    // A documented field in `extra` is read as it is in a response.
-    let mut json = String::new();
-    write::model(&made, class, &mut json)?;
-    let json = PyString::new(py, &json);
-    let document = Document::of(&json)?;
-    read(
-        py,
-        class,
-        &document,
-        unreadable::choice(skips),
-        &|| true,
-        Failure::Decode,
-    )
-}
-
-/// Whether an argument stands for an absent value.
-fn is_nothing(value: &Bound<'_, PyAny>) -> bool {
-    let tuple = value.cast::<PyTuple>().map(PyTupleMethods::len);
-    let dict = value.cast::<PyDict>().map(PyDictMethods::len);
-    value.is_none() || tuple.or(dict).is_ok_and(|len| len == 0)
+    })
 }
 
 /// Whether two models of the same class are equal.

@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use dealkit::{Json, Unreadable, schema};
-use pyo3::{
-    prelude::*,
-    types::{PyBytes, PyString},
-};
+use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
     json::{reader::GoOn, value as json},
     models::{model, schema::class, unreadable},
     python::{
-        builtin,
         document::Document,
-        failure::{Failure, Outcome, entry, header_pairs, version_text},
+        failure::{Failure, Outcome, Returned, entry, header_pairs, version_text},
     },
 };
 
@@ -107,30 +103,17 @@ impl RawResponse {
     }
 
     /// The headers, as pairs.
-    fn _headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn _headers<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(header_pairs(self.response.headers())))
     }
 
     /// The body as the model that the call returns.
-    fn _parse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn _parse<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || read(py, &self.response, self.read_as, &|| true))
     }
 
     /// The body as any JSON.
-    fn _json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn _json<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || read(py, &self.response, None, &|| true))
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let request_id = match self.request_id() {
-            Some(id) => builtin::quoted(&PyString::new(py, id))?,
-            None => "None".to_owned(),
-        };
-        Ok(format!(
-            "RawResponse(status_code={}, request_id={request_id}, attempts={}, body=<{} bytes>)",
-            self.status_code(),
-            self.attempts(),
-            self.response.body().len()
-        ))
     }
 }

@@ -43,15 +43,11 @@ pub(crate) const fn recurs(field: &Field) -> bool {
 /// The parts of a model: its values, in the order of its fields, and what they do not hold.
 pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
 
-/// Makes a model from its values, in the order of its fields.
-type Build = for<'py> fn(Python<'py>, Vec<Py<PyAny>>, Extra) -> PyResult<Bound<'py, PyAny>>;
-
-/// A model: its fields, its class, and how it is read, made and taken apart.
+/// A model: its fields, its class, and how it is read and taken apart.
 pub(crate) struct Class {
     pub(crate) model: &'static schema::Model,
     pub(crate) of: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
     pub(crate) read: ReadModel,
-    pub(crate) build: Build,
     pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
     /// The document as the Rust model reads it and writes it back.
     #[cfg(debug_assertions)]

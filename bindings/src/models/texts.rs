@@ -6,12 +6,12 @@ use pyo3::{prelude::*, types::PyString};
 use crate::{
     json::value as json,
     models::write,
-    python::failure::{Failure, entry},
+    python::failure::{Failure, Returned, entry},
 };
 
 /// Makes a RawJson from JSON text. The class itself has no constructor, since that could only raise.
 #[pyfunction]
-pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> Returned<'py> {
     let py = text.py();
     entry(py, || {
         let text = text
@@ -25,7 +25,7 @@ pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, 
 
 /// A value as JSON text; `name` says what it is in the error if it cannot be written.
 #[pyfunction]
-pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> Returned<'py> {
     entry(value.py(), || {
         write::any(value)?
             .map(|json| json.to_string())
@@ -47,7 +47,7 @@ pub(crate) fn violation_texts<'py>(
     pointer: String,
     code: String,
     detail: String,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     entry(py, || {
         let violation = Violation::new(pointer, code.into(), detail);
         Ok((violation.masked_pointer(), violation.to_string()))

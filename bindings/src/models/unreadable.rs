@@ -13,10 +13,9 @@ use crate::{
 
 /// What becomes of an optional field that cannot be read.
 pub(crate) fn choice(skips: bool) -> Unreadable {
-    if skips {
-        Unreadable::Skip
-    } else {
-        Unreadable::Error
+    match skips {
+        true => Unreadable::Skip,
+        false => Unreadable::Error,
     }
 }
 

@@ -128,7 +128,7 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
 }
 
 /// For errors that cannot occur: the content of a model was checked when it was made.
-fn internal() -> PyErr {
+pub(crate) fn internal() -> PyErr {
     PyRuntimeError::new_err(
         "a model contains a value that cannot be written: this is a bug in dealkit",
     )

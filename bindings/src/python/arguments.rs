@@ -22,7 +22,6 @@ pub(crate) enum Expected {
     Seconds,
     PerSecond,
     Count,
-    Port,
     Bool,
 }
 
@@ -32,7 +31,6 @@ impl Expected {
             Expected::Seconds => "a number of seconds",
             Expected::PerSecond => "a number of calls a second",
             Expected::Count => "a whole number, 0 or more",
-            Expected::Port => "a whole number from 0 to 65535",
             Expected::Bool => "a bool",
         }
     }
@@ -164,29 +162,23 @@ impl<'py> Settings<'_, 'py> {
         // A bool is an int in Python, but never meant as a number here.
         let is_bool = value.is_instance_of::<PyBool>();
         let is_right_type = match expected {
-            Expected::Count | Expected::Port => !is_bool && value.is_instance_of::<PyInt>(),
+            Expected::Count => !is_bool && value.is_instance_of::<PyInt>(),
             Expected::Seconds | Expected::PerSecond => {
                 !is_bool && !value.is_instance_of::<PyString>()
             }
             Expected::Bool => is_bool,
         };
-        let wrong = |found: &str| format!("{name} must be {}, not {found}", expected.name());
-        if !is_right_type {
-            return Err(Failure::Type(wrong(&type_name(&value))));
-        }
+        let name = format!("{name} must be {}", expected.name());
         match value.extract() {
-            Ok(setting) => Ok(Some(setting)),
-            Err(_) if value.is_instance_of::<PyInt>() => {
-                // The value itself is never repeated; saying which bound it exceeds is enough.
-                let is_negative = value.extract::<i128>().is_ok_and(|value| value < 0);
-                let found = if is_negative {
-                    "a negative one"
-                } else {
-                    "one so large"
-                };
-                Err(Failure::Config(wrong(found)))
+            Ok(setting) if is_right_type => Ok(Some(setting)),
+            // The value itself is never repeated.
+            Err(_) if is_right_type && value.is_instance_of::<PyInt>() => Err(Failure::Config(
+                format!("{name}, not one so small or so large"),
+            )),
+            _ => {
+                let found = type_name(&value);
+                Err(Failure::Type(format!("{name}, not {found}")))
             }
-            Err(_) => Err(Failure::Type(wrong(&type_name(&value)))),
         }
     }
 }

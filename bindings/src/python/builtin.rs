@@ -231,13 +231,6 @@ pub(crate) fn hash(values: &Bound<'_, PyTuple>) -> PyResult<isize> {
     values.hash()
 }
 
-/// How a str is written in Python code.
-pub(crate) fn quoted(text: &Bound<'_, PyString>) -> PyResult<String> {
-    // The repr of a plain str, and not that of a subclass, such as an enum.
-    let text = PyString::new(text.py(), text.to_str()?);
-    Ok(text.repr()?.to_string())
-}
-
 /// A str as WTF-8: with lone surrogates, which UTF-8 cannot represent.
 pub(crate) fn wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;

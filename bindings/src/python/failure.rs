@@ -66,10 +66,13 @@ impl From<ValidationError> for Failure {
 }
 
 /// What an entry point of the module returns: a value, or a failure as a value.
+pub(crate) type Returned<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// The outcome of an entry point, for Python.
 pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     outcome: Outcome<T>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     match outcome {
         Ok(value) => value.into_bound_py_any(py),
         Err(Failure::Python(error)) => Err(error),
@@ -81,7 +84,7 @@ pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
 pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     work: impl FnOnce() -> Outcome<T>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     let outcome = gil::uncollected(py, || {
         let outcome = work();
         let has_failed = outcome.is_err();
@@ -100,7 +103,7 @@ pub(crate) struct NativeFailure(Failure);
 #[pymethods]
 impl NativeFailure {
     /// The parts of the exception: its kind, its text, and its attributes by name.
-    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn parts<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(self.0.parts(py)?))
     }
 }

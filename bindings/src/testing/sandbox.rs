@@ -30,7 +30,7 @@ use crate::{
 
 /// The names of the readings of the specification.
 pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-    PyTuple::new(py, Reading::ALL.iter().map(|reading| reading.name()))
+    PyTuple::new(py, Reading::all().iter().map(|reading| reading.name()))
 }
 
 /// A running server, or a world on one.
@@ -60,7 +60,9 @@ pub(crate) fn start_sandbox<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let configure = || {
         let settings = Settings(settings);
-        let port: u16 = settings.number("port", Expected::Port)?.unwrap_or_default();
+        let port: u16 = settings
+            .number("port", Expected::Count)?
+            .unwrap_or_default();
         let strict = settings.number("strict", Expected::Bool)?;
         let texts = deals.map(|deals| {
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));

@@ -63,14 +63,6 @@ fn quickstart() {
 }
 
 #[test]
-fn first_call() {
-    let sandbox = Sandbox::builder().start().unwrap();
-    let shown = run("first_call", &sandbox);
-    assert!(shown.starts_with("created a_1\n"), "{shown}");
-    assert!(shown.contains("10.10"), "{shown}");
-}
-
-#[test]
 fn bulk() {
     let sandbox = Sandbox::builder().start().unwrap();
     let shown = run("bulk", &sandbox);

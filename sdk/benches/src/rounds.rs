@@ -3,8 +3,9 @@
 //! A busy machine slows down all of a round; the ratios within it stay the same.
 
 use std::{
-    fs,
+    env, fs,
     path::PathBuf,
+    process::{self, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -33,13 +34,9 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 
-    /// Run this contender of the first table alone, and measure nothing: for a profiler, or to count instructions
+    /// Run this contender of the first table alone, twice, and measure nothing: for a profiler
     #[arg(long, value_name = "CONTENDER")]
     pub run: Option<String>,
-
-    /// How many turns of it
-    #[arg(long, default_value_t = 1, requires = "run")]
-    pub turns: usize,
 }
 
 /// What a table is about.
@@ -118,10 +115,10 @@ impl Bench {
                 .iter_mut()
                 .find(|(name, _)| name == only)
                 .unwrap_or_else(|| panic!("{}: no contender is called {only}", table.name));
-            for _ in 0..self.arguments.turns {
-                turn();
-            }
-            std::process::exit(0);
+            turn(); // Warm up.
+            count_instructions();
+            turn();
+            process::exit(0);
         }
         for (_, turn) in &mut contenders {
             turn(); // Warm up.
@@ -167,6 +164,15 @@ impl Bench {
             "no table is called {}",
             self.arguments.only
         );
+    }
+}
+
+/// Lets callgrind count from here on, if it runs this program, started with `--instr-atstart=no`.
+fn count_instructions() {
+    if env::var("LD_PRELOAD").is_ok_and(|loaded| loaded.contains("valgrind")) {
+        let mut control = Command::new("callgrind_control");
+        control.args(["--instr=on", &process::id().to_string()]);
+        assert!(control.stdout(Stdio::null()).status().unwrap().success());
     }
 }
 

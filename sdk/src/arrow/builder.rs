@@ -1,6 +1,6 @@
 //! Batches of deals, filled from documents or from models.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{
     RecordBatch,
@@ -18,6 +18,7 @@ use crate::{
         unreadable::{Unreadable, UnreadableField},
     },
     model::Deal,
+    value::opaque,
 };
 
 /// The schema of a table of deals: a column for each field of a [`Deal`], in the order of the specification.
@@ -47,7 +48,7 @@ pub fn schema(decimals: Decimals) -> SchemaRef {
 
 /// Fills batches with deals, from JSON or from models.
 ///
-/// A document that cannot be read is an error, and leaves the batch as it was.
+/// An unreadable document is an error, and leaves the batch as it was.
 ///
 /// ```
 /// use dealkit::arrow::{Decimals, DealBatchBuilder};
@@ -128,7 +129,7 @@ impl DealBatchBuilder {
         self.len() == 0
     }
 
-    /// Whether a document of this many bytes still fits into the batch; if not, finish the batch first.
+    /// Whether a document of this many bytes still fits into the batch. If not, finish the batch first.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes
             .checked_add(bytes)
@@ -144,8 +145,8 @@ impl DealBatchBuilder {
         self.push_json_with(body, Unreadable::Error).map(drop)
     }
 
-    /// Adds the deal of a JSON document, with a choice of what becomes of an optional field that cannot be read. A field that
-    /// is skipped is null, or empty, and the column `extra` of its struct has what was there. Returns the skipped fields.
+    /// Adds the deal of a JSON document, and lets you choose what to do about unreadable optional fields. A skipped
+    /// field is null or empty, with the original in the column `extra` of its struct. Returns the skipped fields.
     ///
     /// # Errors
     /// As for [`push_json`](Self::push_json), except for what is skipped. A number that its column cannot hold is not.
@@ -218,12 +219,4 @@ impl DealBatchBuilder {
     }
 }
 
-impl fmt::Debug for DealBatchBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The contents of deals may be personal data.
-        f.debug_struct("DealBatchBuilder")
-            .field("decimals", &self.decimals)
-            .field("len", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+opaque!(DealBatchBuilder);

@@ -1,11 +1,11 @@
 //! Batches of failures: one row for each deal that failed.
 
-use std::{fmt, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-use crate::json::decode_error::DecodeError;
+use crate::{json::decode_error::DecodeError, value::opaque};
 
 /// The schema of a table of failures: `index` (`int64`), then `id`, `kind`, `status` (`int64`), `outcome` and
 /// `message`, which are strings unless stated otherwise.
@@ -126,10 +126,4 @@ impl FailureBatchBuilder {
     }
 }
 
-impl fmt::Debug for FailureBatchBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FailureBatchBuilder")
-            .field("len", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+opaque!(FailureBatchBuilder);

@@ -28,12 +28,13 @@ pub use self::worker::{CancelHandle, Iter};
 use crate::{
     Error, Method, RawResponse,
     model::{Agent, Deal},
+    value::opaque,
 };
 
-/// The blocking client. Cheap to clone, and made to be shared between threads. There is an [example](self).
+/// The blocking client. Cheap to clone, and meant to be shared between threads. There is an [example](self).
 ///
-/// It also works on a thread of an async runtime, but stalls that thread: there, await the calls of
-/// [`dealkit::Client`](crate::Client) instead, or make the blocking calls on a thread for blocking work.
+/// It also works on a thread of an async runtime, but blocks that thread: await the calls of
+/// [`dealkit::Client`](crate::Client) there instead, or make blocking calls on a thread for blocking work.
 #[derive(Clone)]
 pub struct Client {
     client: crate::Client,
@@ -130,15 +131,11 @@ impl Blocking {
     }
 }
 
-impl fmt::Debug for Blocking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocking").finish_non_exhaustive()
-    }
-}
+opaque!(Blocking);
 
 impl Client {
-    /// A builder with every default set; only the base URL and the service key are missing. Its options are
-    /// those of [`dealkit::ClientBuilder`](crate::ClientBuilder).
+    /// A builder with all defaults; only the base URL and the service key are missing. Its options are those of
+    /// [`dealkit::ClientBuilder`](crate::ClientBuilder).
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -146,7 +143,7 @@ impl Client {
     /// Wraps an async client.
     ///
     /// # Errors
-    /// Of kind `Config` when the operating system refuses something that the runtime needs.
+    /// Of kind `Config` if the operating system denies something that the runtime needs.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         Ok(Self {
             client,
@@ -157,7 +154,7 @@ impl Client {
     /// See [`dealkit::Client::from_env`](crate::Client::from_env).
     ///
     /// # Errors
-    /// Of kind `Config` when a variable is missing or its value is not valid.
+    /// Of kind `Config` if a variable is missing or invalid.
     pub fn from_env() -> Result<Self, Error> {
         Self::new(crate::Client::from_env()?)
     }
@@ -214,13 +211,13 @@ impl Client {
 pub type ClientBuilder = crate::ClientBuilder<Client>;
 
 impl ClientBuilder {
-    /// Checks the configuration and makes the client.
+    /// Checks the configuration and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The text says which setting is wrong and what it takes, and contains neither
-    /// the key nor the URL. Also when the operating system refuses something that the runtime needs.
+    /// Of kind `Config`. The message says which setting is wrong and what it accepts, and contains neither the key nor
+    /// the URL. Also if the operating system denies something that the runtime needs.
     pub fn build(self) -> Result<Client, Error> {
-        let shared = self.shares_with().cloned();
+        let shared = self.share_with.clone();
         let client = self.build_async(shared.as_ref().map(|shared| &shared.client))?;
         // Connections are driven by the runtime that made them.
         let mode = match shared {
@@ -262,8 +259,8 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
     }
 
     /// Asks `resolve` about each row in doubt before it is sent again, as
-    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on threads of its own, and may block
-    /// them; if the job is given up, it is not waited for.
+    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on separate threads, which it
+    /// may block; if the job is cancelled, nobody waits for it.
     pub fn resolve<F, E>(self, resolve: F) -> Self
     where
         F: Fn(crate::ledger::RowInDoubt) -> Result<crate::ledger::Resolution, E>
@@ -285,7 +282,7 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
 
 #[cfg(feature = "ledger")]
 impl<T: Send + 'static> Once<T> {
-    /// Makes the call, unless the ledger says what became of the key before, and waits until it completes.
+    /// Makes the call, unless the ledger already knows the key, and waits until it completes.
     ///
     /// # Errors
     /// See [`dealkit::Call::once`](crate::Call::once).

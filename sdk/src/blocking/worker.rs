@@ -1,26 +1,22 @@
 //! Many calls, on a background thread, as an iterator.
 
 use std::{
-    fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     panic::resume_unwind,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     task::Poll,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt as _, task::AtomicWaker};
+use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::Blocking,
     bulk::many::{Bulk, InFlight, Inputs, Job, Work},
+    value::opaque,
 };
 
 /// Starts the thread that makes the calls.
@@ -38,11 +34,14 @@ where
     fn into_iter(self) -> Iter<I, W> {
         let mode = self.mode.clone();
         let (inputs, in_flight) = self.into_queue();
-        let cancel = CancelHandle::new(in_flight.job());
+        let cancel = CancelHandle {
+            job: in_flight.job(),
+            token: CancellationToken::new(),
+        };
         let (push, pushed) = unbounded_channel();
         let (tell, news) = channel();
-        let handle = cancel.clone();
-        let work = move || drop(mode.run(make(in_flight, pushed, tell, handle)));
+        let token = cancel.token.clone();
+        let work = move || drop(mode.run(make(in_flight, pushed, tell, token)));
         Iter {
             inputs,
             out: 0,
@@ -203,13 +202,7 @@ impl<I, W: Work> Drop for Iter<I, W> {
     }
 }
 
-impl<I, W: Work> fmt::Debug for Iter<I, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter")
-            .field("in_flight", &self.out)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(Iter<I, W: Work>);
 
 /// Gives up the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs in one.
 ///
@@ -229,57 +222,23 @@ impl<I, W: Work> fmt::Debug for Iter<I, W> {
 /// }
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct CancelHandle(Arc<CancelState>);
-
-struct CancelState {
+#[derive(Clone, Debug)]
+pub struct CancelHandle {
     job: Job,
-    is_cancelled: AtomicBool,
-    /// Of what drives the calls in flight.
-    waker: AtomicWaker,
+    token: CancellationToken,
 }
 
 impl CancelHandle {
-    fn new(job: Job) -> Self {
-        Self(Arc::new(CancelState {
-            job,
-            is_cancelled: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-        }))
-    }
-
     /// Gives up the calls in flight, and takes no more inputs. Later calls, and one after the end of the job, change
     /// nothing.
     pub fn cancel(&self) {
-        self.0.job.stop();
-        self.0.is_cancelled.store(true, Ordering::Release);
-        self.0.waker.wake();
+        self.job.stop();
+        self.token.cancel();
     }
 
     /// Whether the job was given up.
     pub fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled.load(Ordering::Acquire)
-    }
-
-    /// Runs the future until the job is given up, if it is.
-    async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            self.0.waker.register(context.waker());
-            if self.is_cancelled() {
-                return Poll::Ready(None);
-            }
-            future.as_mut().poll(context).map(Some)
-        })
-        .await
-    }
-}
-
-impl fmt::Debug for CancelHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelHandle")
-            .field("is_cancelled", &self.is_cancelled())
-            .finish()
+        self.token.is_cancelled()
     }
 }
 
@@ -289,11 +248,14 @@ async fn make<W: Work>(
     mut calls: InFlight<W>,
     mut pushed: UnboundedReceiver<W::Input>,
     tell: Sender<News<W::Item>>,
-    cancel: CancelHandle,
+    given_up: CancellationToken,
 ) {
     let job = calls.job();
     let making = poll_fn(|context| {
         loop {
+            if given_up.is_cancelled() {
+                return Poll::Ready(());
+            }
             let recording = job.recording();
             match pushed.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
@@ -311,14 +273,14 @@ async fn make<W: Work>(
             }
         }
     });
-    cancel.bound(making).await;
+    given_up.run_until_cancelled(making).await;
     loop {
         while let Ok(input) = pushed.try_recv() {
             calls.push(input);
         }
-        let given_up = calls.len();
+        let all = calls.len();
         let known = calls.cancel();
-        drop(tell.send(News::GivenUp(given_up - known.len())));
+        drop(tell.send(News::GivenUp(all - known.len())));
         for item in known {
             drop(tell.send(News::Item(item)));
         }

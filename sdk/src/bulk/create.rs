@@ -1,7 +1,6 @@
-//! Creating many agents, a bounded number at a time.
+//! Creating many agents, a limited number at a time.
 
 use std::{
-    fmt,
     future::Future,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -33,6 +32,7 @@ use crate::{
     },
     error::{call::Error, kind::ErrorKind},
     model::Agent,
+    value::opaque,
 };
 
 /// How many agents are created at the same time by default. At 100 ms a create, each makes ten rows a second, so this many make a
@@ -43,10 +43,10 @@ const CONCURRENCY: usize = 32;
 
 /// Creates many agents: a value to configure and turn into a [stream](Bulk::stream).
 ///
-/// Rows are taken from the iterator only as fast as results are taken from the stream, so the iterator may be
-/// endless. Every row comes back exactly once, as one [`Creation`] with its index. A row that fails is one item
-/// that holds an error; the others go on. A row that breaks the rules is never sent: its error holds every
-/// violation, and has the outcome `NotSent`. [`CreateRow`] lists what a row can be.
+/// The iterator is consumed only as fast as you take results, so it may be infinite. Every row comes back exactly once,
+/// as one [`Creation`] with its index. A row that fails is one item with an error; the others continue. A row that
+/// breaks the rules is never sent: its error has every violation, and the outcome `NotSent`. [`CreateRow`] lists what a
+/// row can be.
 ///
 /// ```no_run
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -72,22 +72,22 @@ const CONCURRENCY: usize = 32;
 ///
 /// # Each create
 ///
-/// follows the rules of [`Agents::create`](crate::Agents::create): it is retried only where it is certain that the
-/// service did not act, and it obeys the client's rate limit.
+/// behaves like [`Agents::create`](crate::Agents::create): it is retried only if the service certainly did not act, and
+/// it obeys the client's rate limit.
 ///
 #[doc = include_str!("../calls/create_outcomes.md")]
 ///
 /// # When the service refuses the key
 ///
-/// A 401 or 403 would most likely be the answer to every row, so it stops the job: the rows in flight are finished and handed
-/// over, the next row that would be sent comes back with an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome
-/// `NotSent`, and the stream ends. The rows after that one have not been taken from the iterator: go on from there.
+/// Every row would most likely get the same 401 or 403, so it stops the job: the rows in flight finish and come back,
+/// the next row comes back with an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and
+/// the stream ends. Later rows have not been taken from the iterator: continue from there.
 ///
 /// # Stopping early
 ///
-/// [`stop`](BulkStream::stop) takes no more rows; those in flight still come back. [`cancel`](BulkStream::cancel) gives up
-/// the rows in flight, and reports what is known of each. Merely dropping the stream cancels too, but reports
-/// nothing, so a job that may be interrupted should call `cancel` itself:
+/// [`stop`](BulkStream::stop) takes no more rows; those in flight still come back. [`cancel`](BulkStream::cancel)
+/// abandons the rows in flight, and reports what is known about each. Merely dropping the stream cancels too, but
+/// reports nothing, so a job that may be interrupted should call `cancel`:
 ///
 /// ```no_run
 /// # use dealkit::{CreateAgent, ValidationError};
@@ -156,8 +156,7 @@ impl<M: Clone> Agents<M> {
 }
 
 impl<I, M> CreateMany<I, Agent, M> {
-    /// Makes every item come back with the raw response, whose body is left for the caller to read;
-    /// see [`Call::raw_response`].
+    /// Returns every item with the raw response, whose body you read yourself; see [`Call::raw_response`].
     pub fn raw_responses(self) -> CreateMany<I, RawResponse, M> {
         self.map(|work| Creates {
             agents: work.agents,
@@ -173,11 +172,11 @@ impl<I, M> CreateMany<I, Agent, M> {
 
 #[cfg(feature = "ledger")]
 impl<I, T, M> CreateMany<I, T, M> {
-    /// Keeps a ledger of the job, so that it survives a crash of the process or the machine: run again over the same
-    /// rows, it creates only those that are new or were not sent. Each row needs a key of its own, the same in every run,
-    /// and is therefore a pair `(key, row)`. `keys` names the kind of key, such as `"email"`. A job with another name for
-    /// its keys is refused, because the ledger would recognise none of its rows and everybody would be created again. With
-    /// `None`, nothing is compared.
+    /// Keeps a ledger of the job, so that it survives a crash of the process or the machine: run it again with the same
+    /// rows, and it creates only those that are new or were not sent. Each row needs its own key, the same in every
+    /// run, and so is a pair `(key, row)`. `keys` names the keys, such as `"email"`. A job whose keys have another name
+    /// is rejected, because the ledger would recognise none of its rows, and every agent would be created again. With
+    /// `None`, names are not compared.
     ///
     /// | the ledger's record of a row | the next run |
     /// |---|---|
@@ -187,10 +186,9 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or have [`resolve`](CreateMany::resolve) find out; [`resend_unknown`](Self::resend_unknown) sends it all the same |
     /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
-    /// The other results from the ledger are errors of kind [`Recorded`](crate::ErrorKind::Recorded), whose outcome says
-    /// which of these cases it is. A row that breaks the
-    /// rules is not entered in the ledger, so it is sent once it is corrected. If two rows have the same key, the
-    /// second is an error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
+    /// The other results from the ledger are errors of kind [`Recorded`](crate::ErrorKind::Recorded), whose outcome
+    /// tells these cases apart. Rows that break the rules are not recorded, so they are sent once corrected. If two
+    /// rows have the same key, the second is an error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
     ///
     /// ```no_run
     /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
@@ -222,18 +220,18 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///
     /// # What is in the file
     ///
-    /// For each row its state, the agent's identifier, the status, the request's id, and times. Keys appear only as hashes
-    /// (HMAC-SHA-256 with a salt unique to the file), so nobody reads an e-mail address from it by chance. But whoever has
-    /// the file can find out whether a key that they guess is in it, because it contains the salt, too. So on Unix a new
-    /// ledger is readable by its owner only; protect it as you protect the rows. The schema is specified in
+    /// For each row, its state, the agent's identifier, the status, the request's id, and times. Keys appear only as
+    /// hashes (HMAC-SHA-256 with a salt unique to the file), so nobody will come across an e-mail address in it by
+    /// chance. But anyone who has the file can check whether a key that they guess is in it, because it contains the
+    /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
     /// `sdk/contract/ledger.md` in the repository.
     ///
-    /// A thread of the job's own has the file open, and looks each row up in it. In memory there are 24 bytes for each row
-    /// of the job, by which rows with the same key are found.
+    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 24 bytes of memory,
+    /// used to find rows with the same key.
     ///
     /// # Errors
-    /// The ledger is opened when the first row needs it, and what is wrong with it is that row's error. With
-    /// [`open_ledger`](CreateMany::open_ledger) it is known before that.
+    /// The ledger is opened when the first row needs it, and any problem with it is that row's error. To find out
+    /// earlier, use [`open_ledger`](CreateMany::open_ledger).
     pub fn ledger<'a>(
         mut self,
         ledger: &crate::ledger::Ledger,
@@ -253,16 +251,16 @@ impl<I, T, M> CreateMany<I, T, M> {
         }
     }
 
-    /// Sends again the rows that the [ledger](Self::ledger) has as unknown, without asking anybody. If an earlier run did
-    /// create the agent, there are then two; [`resolve`](Self::resolve) looks before it sends.
+    /// Sends rows that the [ledger](Self::ledger) has as unknown again, without looking them up. If an earlier run did
+    /// create the agent, there are then two; [`resolve`](Self::resolve) looks first.
     pub fn resend_unknown(mut self) -> Self {
         self.work.rules.in_doubt = InDoubt::Resend;
         self
     }
 
-    /// Waits for a row that another job is sending, until that job knows what became of it: for as long as a call may take
-    /// ([`timeout`](Self::timeout)), and no longer than until this job is given up. The row then comes back as that job has
-    /// recorded it, or is sent if that job has not sent it. Without this, or if the time is over, it comes back at once,
+    /// Waits until another job that is sending a row knows what became of it: for as long as a call may take
+    /// ([`timeout`](CallOptions::timeout)), unless this job is cancelled. The row then comes back as that job recorded
+    /// it, or is sent if that job did not send it. Without this option, or when the time is up, it comes back at once,
     /// with an error that [is in flight](Error::is_in_flight).
     pub fn wait_in_flight(mut self) -> Self {
         self.work.rules.waits_in_flight = true;
@@ -277,21 +275,20 @@ impl<I, T, M> CreateMany<I, T, M> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> CreateMany<I, T> {
-    /// Opens the [ledger](Self::ledger) now, and creates it if it does not exist. This takes some milliseconds, however
-    /// large it is, unless another program keeps it locked. A thread of its own does it; if the future is dropped, that
-    /// is given up.
+    /// Opens the [ledger](Self::ledger) now, and creates it if it does not exist. This takes a few milliseconds,
+    /// whatever its size, unless another program has locked it. It happens on a separate thread; dropping the future
+    /// cancels it.
     ///
     /// # Errors
-    /// If the file cannot be opened or written; if it is the ledger of another service (a ledger whose service has a new
-    /// name can be [moved](crate::ledger::Ledger::move_to)); if its keys have another name; or if it is not a ledger at
-    /// all.
+    /// If the file cannot be opened or written; if it is the ledger of another service (if the service has a new URL,
+    /// [move](crate::ledger::Ledger::move_to) it); if its keys have another name; or if it is not a ledger at all.
     pub async fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
         self.opening().await?;
         Ok(self)
     }
 
-    /// Asks `resolve` about each row in doubt before it is sent again: does its agent exist? The interface has no way of
-    /// looking an agent up, so only you can know: from a database, another interface, or the service's staff.
+    /// Calls `resolve` for each row in doubt before it is sent again, to find out whether its agent exists. The API
+    /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
     ///
     /// | `resolve` returns | the row |
     /// |---|---|
@@ -300,13 +297,13 @@ impl<I, T> CreateMany<I, T> {
     /// | [`Resolution::Unknown`](crate::ledger::Resolution::Unknown) | stays unknown, and is not sent |
     /// | an error, or it panics, or the identifier [cannot be settled](crate::ledger::Ledger::settle) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
     ///
-    /// "Not found yet" is not "never created": a request that was cut off may still be at work, and what you search may lag
-    /// behind. So answer `NoAgent` only once [`sent_at`](crate::ledger::RowInDoubt::sent_at) is longer ago than either can
-    /// take, and `Unknown` until then.
+    /// Not found yet does not mean never created: a request that was cut off may still be in progress, and your search
+    /// may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::RowInDoubt::sent_at) is longer ago than
+    /// either can take, and `Unknown` until then.
     ///
-    /// It is asked about as many rows at a time as are in flight. While it is being asked about a row, no other job sends
-    /// that row or asks about it. It has no time limit but its own. If the job is given up, its future is dropped, and the
-    /// row stays unknown. Without a [ledger](Self::ledger), no row is sent.
+    /// It is called for as many rows at a time as may be in flight. While it looks up a row, no other job sends that
+    /// row or looks it up. It has no timeout but its own. If the job is cancelled, its future is dropped, and the row
+    /// stays unknown. Without a [ledger](Self::ledger), no row is sent.
     ///
     /// ```no_run
     /// # use dealkit::{AgentId, CreateRow, chrono::Utc, ledger::{Ledger, Resolution, RowInDoubt}};
@@ -337,11 +334,7 @@ impl<I, T> CreateMany<I, T> {
     }
 }
 
-impl<T> fmt::Debug for Creates<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Creates").finish_non_exhaustive()
-    }
-}
+opaque!(Creates<T>);
 
 impl<T> sealed::Sealed for Creates<T> {}
 
@@ -453,11 +446,7 @@ impl<T> Creating<T> {
     }
 }
 
-impl<T> fmt::Debug for Creating<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Creating").finish_non_exhaustive()
-    }
-}
+opaque!(Creating<T>);
 
 impl<T> Future for Creating<T> {
     type Output = Creation<T>;

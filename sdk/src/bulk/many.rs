@@ -2,7 +2,6 @@
 //! What is called for each input, and what is known of it afterwards, is a [`Work`].
 
 use std::{
-    fmt,
     future::Future,
     num::NonZeroUsize,
     pin::Pin,
@@ -11,7 +10,6 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
-    time::Duration,
 };
 
 use futures_util::{Stream, StreamExt};
@@ -24,7 +22,7 @@ use crate::{
         options::CallOptions,
     },
     error::{call::Error, kind::ErrorKind},
-    http::retry::attempts::RetryPolicy,
+    value::opaque,
 };
 
 /// What is called for each input of a [`Bulk`]: [`Retrieves`](crate::bulk::retrieve::Retrieves) or
@@ -126,35 +124,28 @@ impl Job {
     }
 }
 
-/// Many calls: a value to configure and then to read; [`RetrieveMany`](crate::RetrieveMany) and
+/// Many calls: a value to configure and then read; [`RetrieveMany`](crate::RetrieveMany) and
 /// [`CreateMany`](crate::CreateMany) are its two kinds.
 ///
 /// `I` yields the inputs, `W` is what is called for each, and `M` is how: awaited, as a [stream](Self::stream), or by the
 /// [blocking client](crate::blocking), as an iterator.
 #[must_use = "nothing is sent until the results are read"]
 pub struct Bulk<I, W, M = Async> {
-    pub(crate) inputs: I,
-    pub(crate) options: BulkOptions,
-    pub(crate) work: W,
-    pub(crate) mode: M,
-}
-
-/// How the calls are made.
-pub(crate) struct BulkOptions {
+    inputs: I,
     concurrency: NonZeroUsize,
     is_ordered: bool,
-    each: CallOptions,
+    options: CallOptions,
+    pub(crate) work: W,
+    pub(crate) mode: M,
 }
 
 impl<I, W, M> Bulk<I, W, M> {
     pub(crate) fn new(inputs: I, concurrency: usize, work: W, mode: M) -> Self {
         let many = Self {
             inputs,
-            options: BulkOptions {
-                concurrency: NonZeroUsize::MIN,
-                is_ordered: true,
-                each: CallOptions::new(),
-            },
+            concurrency: NonZeroUsize::MIN,
+            is_ordered: true,
+            options: CallOptions::new(),
             work,
             mode,
         };
@@ -165,56 +156,41 @@ impl<I, W, M> Bulk<I, W, M> {
     pub(crate) fn map<V>(self, other: impl FnOnce(W) -> V) -> Bulk<I, V, M> {
         Bulk {
             inputs: self.inputs,
+            concurrency: self.concurrency,
+            is_ordered: self.is_ordered,
             options: self.options,
             work: other(self.work),
             mode: self.mode,
         }
     }
 
-    /// How many calls are in flight at the same time, at least one. Default: 16 for deals that are retrieved, 8 for agents
-    /// that are created. Results that have come and wait for their turn count too, so memory is bounded. A row whose response
-    /// is being recorded in a [ledger](crate::CreateMany::ledger) does not count, except that no more than twice as many
-    /// inputs are held at a time.
+    /// How many calls are in flight at a time, at least one. Default: 16 for deals, 32 for agents. Results that have
+    /// arrived and wait for their turn count too, which limits memory. A row whose response is being recorded in a
+    /// [ledger](crate::CreateMany::ledger) does not count, but at most twice as many inputs are held at a time.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.options.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
+        self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
         self
     }
 
     /// Yields the results as they arrive, instead of in the order of the inputs.
     pub fn unordered(mut self) -> Self {
-        self.options.is_ordered = false;
+        self.is_ordered = false;
         self
     }
 
-    /// Sets these options of each call; those that are not among them stay as they are.
+    /// Sets options of each call, such as its timeout; others stay as they are.
     pub fn options(mut self, options: CallOptions) -> Self {
-        self.options.each = self.options.each.with(options);
+        self.options = self.options.with(options);
         self
-    }
-
-    /// The maximum duration of each call, including all its attempts, overriding the client's.
-    pub fn timeout(self, total: Duration) -> Self {
-        self.options(CallOptions::new().timeout(total))
-    }
-
-    /// What is retried, overriding the client's policy.
-    pub fn retry(self, policy: RetryPolicy) -> Self {
-        self.options(CallOptions::new().retry(policy))
-    }
-
-    /// Adds a header to each request; see [`CallOptions::header`].
-    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
-        self.options(CallOptions::new().header(name, value))
     }
 }
 
 impl<I, W: Work, M> Bulk<I, W, M> {
-    /// The inputs, and the queue to push them to one at a time; for a caller that cannot hand all of them over as an
-    /// iterator.
+    /// The inputs, and the queue to push them to one at a time, for callers that do not have them all as an iterator.
     pub fn into_parts(self) -> (I, InFlight<W>) {
         let in_flight = InFlight {
-            options: self.options.each,
-            window: Window::new(self.options.is_ordered),
+            options: self.options,
+            window: Window::new(self.is_ordered),
             job: Job::default(),
             work: self.work,
         };
@@ -223,7 +199,7 @@ impl<I, W: Work, M> Bulk<I, W, M> {
 
     /// The inputs, taken only while there is room for them, and the queue to push them to.
     pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<W>) {
-        let concurrency = self.options.concurrency;
+        let concurrency = self.concurrency;
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
             left: Some(inputs),
@@ -245,14 +221,7 @@ impl<I, W: Work> Bulk<I, W> {
     }
 }
 
-impl<I, W, M> fmt::Debug for Bulk<I, W, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bulk")
-            .field("concurrency", &self.options.concurrency)
-            .field("is_ordered", &self.options.is_ordered)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(Bulk<I, W, M>);
 
 /// The inputs that are yet to be taken.
 pub(crate) struct Inputs<I> {
@@ -307,13 +276,13 @@ where
 }
 
 impl<I, W: Work> BulkStream<I, W> {
-    /// Takes no more inputs from the iterator. The results of those in flight still come.
+    /// Takes no more inputs from the iterator. The results of those in flight still arrive.
     pub fn stop(&mut self) {
         self.inputs.end();
     }
 
-    /// Gives up the calls in flight and returns, in order, what is known of the inputs that were taken from the iterator
-    /// but whose results were not handed over; see [`InFlight::cancel`].
+    /// Cancels the calls in flight and returns, in order, what is known about the inputs that were taken from the
+    /// iterator but whose results were not returned yet; see [`InFlight::cancel`].
     pub fn cancel(mut self) -> Vec<W::Item> {
         self.in_flight.cancel()
     }
@@ -342,16 +311,10 @@ where
     }
 }
 
-impl<I, W: Work> fmt::Debug for BulkStream<I, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BulkStream")
-            .field("in_flight", &self.in_flight.len())
-            .finish_non_exhaustive()
-    }
-}
+opaque!(BulkStream<I, W: Work>);
 
-/// The calls in flight, from which a [`BulkStream`] takes its items. For callers that hand inputs over one at a time
-/// instead of as an iterator; see [`Bulk::into_parts`].
+/// The calls in flight, from which a [`BulkStream`] takes its items. For callers that push inputs one at a time instead
+/// of giving an iterator; see [`Bulk::into_parts`].
 ///
 /// It is a stream that ends whenever nothing is in flight, and resumes after the next `push`.
 #[must_use = "nothing is sent until it is read"]
@@ -364,7 +327,7 @@ pub struct InFlight<W: Work> {
 }
 
 impl<W: Work> InFlight<W> {
-    /// Adds an input to those in flight. It is up to the caller to bound their number.
+    /// Adds an input to those in flight. Limiting their number is up to the caller.
     pub fn push(&mut self, input: impl Into<W::Input>) {
         self.push_with(input, |call| call.send());
     }
@@ -389,16 +352,15 @@ impl<W: Work> InFlight<W> {
         StreamExt::next(self).await
     }
 
-    /// Gives up the calls in flight and returns, in order, what is known of each input that was pushed and whose result
-    /// was not handed over.
+    /// Cancels the calls in flight and returns, in order, what is known about each input that was pushed and whose
+    /// result was not returned yet.
     ///
-    /// A deal comes back only if its response has come and was waiting for its turn. A row always comes back: if its
-    /// response has come, with the agent or the error. Otherwise it has an error of kind `Cancelled`,
-    /// whose outcome says how far the create had come: `NotSent` or `Rejected` if there is certainly no agent,
-    /// `Unknown` if the service may have made one, and `Succeeded` if the service said so but the agent was still on
-    /// its way.
+    /// A deal comes back only if its response had arrived and was waiting for its turn. A row always comes back: if its
+    /// response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
+    /// says how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be
+    /// one, and `Succeeded` if the service confirmed it but the agent was still on its way.
     ///
-    /// On a Tokio runtime, this includes responses that have come since the stream was last read.
+    /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     pub fn cancel(&mut self) -> Vec<W::Item> {
         let mut left = self.window.empty();
         let running = left.iter_mut().filter_map(|call| match call {
@@ -413,7 +375,7 @@ impl<W: Work> InFlight<W> {
         items.collect()
     }
 
-    /// How many inputs were pushed whose results were not handed over.
+    /// How many inputs were pushed whose results were not returned yet.
     pub fn len(&self) -> usize {
         self.window.len()
     }
@@ -438,10 +400,4 @@ impl<W: Work> Stream for InFlight<W> {
     }
 }
 
-impl<W: Work> fmt::Debug for InFlight<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InFlight")
-            .field("in_flight", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+opaque!(InFlight<W: Work>);

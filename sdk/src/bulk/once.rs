@@ -19,7 +19,7 @@ use crate::{
     model::Agent,
 };
 
-/// A create that is sent at most once for its key, whoever makes it and however often; see [`Call::once`].
+/// A create that is sent at most once for its key, however often and by whichever process; see [`Call::once`].
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Once<T = Agent, M = Async> {
     call: Call<T, M>,
@@ -36,8 +36,8 @@ struct Entry {
 }
 
 impl<M> Call<Agent, M> {
-    /// Creates the agent only if this has not been done with the same key before: for a web handler or the worker of a queue,
-    /// which may run twice, in several processes. `ledger` has what became of each key, for all of them on one machine.
+    /// Creates the agent only if none was created with the same key before: for web handlers and queue workers, which
+    /// may run twice, in several processes. `ledger` records what became of each key, for all of them on one machine.
     ///
     /// | what became of the key | what comes back |
     /// |---|---|
@@ -47,9 +47,9 @@ impl<M> Call<Agent, M> {
     /// | nobody knows | an error of kind `Recorded` and outcome `Unknown`: find out, and [settle](Ledger::settle) it |
     /// | another call or job is sending it | the same, and [`is_in_flight`](crate::Error::is_in_flight): try again a little later, or [wait](Once::wait_in_flight) |
     ///
-    /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The key goes
-    /// into the ledger before the request leaves, and the outcome before it comes back, so that no crash and no kill in
-    /// between makes a second agent. If this future is dropped, what is known by then is recorded.
+    /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The
+    /// ledger gets the key before the request leaves, and the outcome before you receive it, so no crash in between can
+    /// lead to a second agent. If this future is dropped, what is known by then is recorded.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
@@ -67,14 +67,14 @@ impl<M> Call<Agent, M> {
     ///
     /// # The ledger stays open
     ///
-    /// The first such call opens it, on a thread of the client's own, and waits for that without keeping a runtime's thread;
-    /// calls at the same time share what they write to the disk. The client and those that [share its
-    /// connections](crate::ClientBuilder::share_connections) keep the last 16 ledgers open, until the last clone of the last
-    /// of them is dropped. If the ledger cannot be used, nothing is sent; once that is mended, calls go on, except for a
-    /// ledger that was moved or damaged: then put it back, and start the program anew.
+    /// The first such call opens it, on a separate thread, and waits for that without blocking the runtime; concurrent
+    /// calls share transactions. The client and those that [share its
+    /// connections](crate::ClientBuilder::share_connections) keep the last 16 ledgers open, until the last clone of the
+    /// last of them is dropped. If the ledger cannot be used, nothing is sent; once that is fixed, calls continue. If a
+    /// ledger was moved or damaged, put it back and restart the program.
     ///
-    /// An outcome that cannot be written, because the disk is full, say, still comes back, and a warning is logged. It is
-    /// written as soon as that is possible, and until then nobody sends the row.
+    /// An outcome that cannot be written, say because the disk is full, still comes back, and a warning is logged. It
+    /// is written as soon as possible, and until then nobody sends the row.
     ///
     /// # Errors
     /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.

@@ -1,6 +1,4 @@
-//! Retrieving many deals, a bounded number at a time.
-
-use std::fmt;
+//! Retrieving many deals, a limited number at a time.
 
 use futures_util::future::BoxFuture;
 
@@ -14,6 +12,7 @@ use crate::{
     },
     error::call::Error,
     model::Deal,
+    value::opaque,
 };
 
 /// How many deals are fetched at the same time by default.
@@ -21,9 +20,8 @@ const CONCURRENCY: usize = 16;
 
 /// Retrieves many deals: a value to configure and turn into a [stream](Bulk::stream).
 ///
-/// Identifiers are taken from the iterator only as fast as results are taken from the stream, so the
-/// iterator may be endless. A deal that fails is one item that holds an error; the others go on.
-/// Dropping the stream cancels the calls in flight.
+/// The iterator is consumed only as fast as you take results, so it may be infinite. A deal that fails is one item with
+/// an error; the others continue. Dropping the stream cancels the calls in flight.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -47,13 +45,13 @@ pub struct Retrieves<T = Deal> {
     call: fn(&Deals, &str) -> Call<T>,
 }
 
-/// One deal of many: which one it is, and the result. [`RetrieveMany`] has an example.
+/// One deal of many: its identifier, and the result. [`RetrieveMany`] has an example.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrieved<T = Deal> {
     /// The index of the identifier among those given, from 0.
     pub index: usize,
-    /// The identifier, as it was given.
+    /// The identifier, as given.
     pub id: String,
     /// The deal, or the error if it could not be retrieved.
     pub result: Result<T, Error>,
@@ -75,8 +73,7 @@ impl<M: Clone> Deals<M> {
 }
 
 impl<I, M> RetrieveMany<I, Deal, M> {
-    /// Makes every item come back with the raw response, whose body is left for the caller to read;
-    /// see [`Call::raw_response`].
+    /// Returns every item with the raw response, whose body you read yourself; see [`Call::raw_response`].
     pub fn raw_responses(self) -> RetrieveMany<I, RawResponse, M> {
         self.map(|Retrieves { deals, .. }| Retrieves {
             deals,
@@ -85,11 +82,7 @@ impl<I, M> RetrieveMany<I, Deal, M> {
     }
 }
 
-impl<T> fmt::Debug for Retrieves<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retrieves").finish_non_exhaustive()
-    }
-}
+opaque!(Retrieves<T>);
 
 impl<T> sealed::Sealed for Retrieves<T> {}
 

@@ -15,26 +15,26 @@ use crate::{
     http::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
-    value::{AgentId, Json},
+    value::{AgentId, Json, opaque},
 };
 
-/// One agent of many: which row it belongs to, and the result.
+/// One agent of many: its row, and the result.
 ///
 /// `Debug` shows no personal data. [`CreateMany`](crate::CreateMany) has an example.
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
     /// The index of the row among those given, from 0.
     pub index: usize,
-    /// That the agent was created, now or before, or the error because of which no agent is known.
+    /// The agent that was created, now or before, or the error why none is known.
     pub result: Result<Created<T>, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
-    /// Why the outcome of the row could not be written to the ledger, if that failed. A later run then treats the
-    /// outcome as unknown; this run sends no more rows.
+    /// Why the row's outcome could not be written to the ledger, if that failed. A later run then treats the outcome as
+    /// unknown; this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
 }
 
-/// That an agent was created: now, or, as a [ledger](crate::CreateMany::ledger) says, before.
+/// The agent was created: now, or, according to a [ledger](crate::CreateMany::ledger), before.
 ///
 /// ```
 /// use dealkit::{Created, Creation};
@@ -55,7 +55,7 @@ pub enum Created<T = Agent> {
     /// An earlier run or another job created it, so nothing was sent.
     #[non_exhaustive]
     Before {
-        /// The agent's identifier, if the ledger has it. It has none if the response could not be read.
+        /// The agent's identifier, unless the response could not be read.
         agent_id: Option<AgentId>,
         /// When the row was sent.
         sent_at: Option<DateTime<Utc>>,
@@ -82,7 +82,7 @@ impl<T> Creation<T> {
         }
     }
 
-    /// What is known of a row that was not sent, or was given up.
+    /// What is known about a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
         let operation = Operation {
             method: http::Method::POST,
@@ -100,8 +100,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Whether this is the [ledger](crate::CreateMany::ledger)'s record, of an earlier run or another job, and nothing was
-    /// sent: `result` is then [`Created::Before`], or an error of kind [`Recorded`](crate::ErrorKind::Recorded).
+    /// Whether this is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and nothing
+    /// was sent: `result` is then [`Created::Before`], or an error of kind [`Recorded`](crate::ErrorKind::Recorded).
     pub fn is_recorded(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(created, Created::Before { .. }),
@@ -152,7 +152,7 @@ pub(crate) fn id_in(body: &[u8]) -> Option<String> {
     serde_json::from_slice(body).ok().map(|Created { id }| id)
 }
 
-/// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or the error because of which there is none.
+/// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or the error why there is none.
 ///
 /// | made from | |
 /// |---|---|
@@ -209,8 +209,4 @@ impl<R: Into<CreateRow>, E: Into<Error>> From<Result<R, E>> for CreateRow {
     }
 }
 
-impl fmt::Debug for CreateRow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CreateRow").finish_non_exhaustive()
-    }
-}
+opaque!(CreateRow);

@@ -1,6 +1,6 @@
 //! Agents: the call that creates one.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
@@ -13,7 +13,7 @@ use crate::{
     contract::wire,
     http::operation::Operation,
     model::{Agent, CreateAgent},
-    value::Json,
+    value::{Json, opaque},
 };
 
 /// Calls on agents; see [`Client::agents`](crate::Client::agents).
@@ -59,8 +59,8 @@ impl<M: Clone> Agents<M> {
         self.create_json(request.to_json())
     }
 
-    /// Creates an agent from a body that is sent as it is: no rule is checked. For requests that
-    /// [`CreateAgent`] cannot express, and for services that accept more than the rules allow.
+    /// Creates an agent from a body that is sent unchanged and unchecked. For requests that [`CreateAgent`] cannot
+    /// express, and services that accept more than the rules allow.
     pub fn create_json(&self, body: Json) -> Call<Agent, M> {
         self.create_written(body.into_text().into())
     }
@@ -81,8 +81,4 @@ impl<M: Clone> Agents<M> {
     }
 }
 
-impl<M> fmt::Debug for Agents<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agents").finish_non_exhaustive()
-    }
-}
+opaque!(Agents<M>);

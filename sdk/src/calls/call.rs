@@ -23,7 +23,6 @@ use crate::{
         call_progress::CallProgress,
         headers::{add_trace, extra_header},
         operation::Operation,
-        path::segment,
         response::HttpResponse,
         retry::attempts::RetryPolicy,
         send::HttpRequest,
@@ -46,8 +45,8 @@ pub struct Async;
 
 /// A call that has not been made yet.
 ///
-/// To make it, await it or `send()` it. Before that, it can be given options of its own, be asked to
-/// keep the whole response, or be turned into the exact HTTP request without sending anything.
+/// To make it, await it or `send()` it. Before that, you can give it options, have it keep the whole response, or turn
+/// it into the exact HTTP request without sending anything.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -154,26 +153,6 @@ impl<T> Call<T> {
             mode: Async,
         }
     }
-
-    /// The call that retrieves what has this identifier, which takes the place of `{id}` in the template.
-    pub(crate) fn retrieve(
-        service: &Arc<Service>,
-        template: &'static str,
-        id: &str,
-        read: impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        let operation = Operation {
-            method: Method::GET,
-            template: template.into(),
-        };
-        let path = segment(id)
-            .map(|id| template.replace("{id}", &id))
-            .map_err(Error::from);
-        Self::new(Arc::clone(service), operation, path, read)
-    }
 }
 
 impl<T, M> Call<T, M> {
@@ -237,7 +216,7 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// Sets these options; those that are not among them stay as they are.
+    /// Sets these options; others stay as they are.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.request.options = self.request.options.with(options);
         self
@@ -258,7 +237,7 @@ impl<T, M> Call<T, M> {
         self.options(CallOptions::new().header(name, value))
     }
 
-    /// What becomes of an optional field of the response that cannot be read, overriding the client's choice.
+    /// What to do about an unreadable optional field of the response, overriding the client's choice.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -329,8 +308,7 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Makes the call return the raw response, whose body is left for the caller to read with
-    /// [`RawResponse::json`].
+    /// Makes the call return the raw response, whose body you read yourself with [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
@@ -340,11 +318,11 @@ impl<T, M> Call<T, M> {
     }
 
     /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
-    /// does not show it). It is the last one that the file or the provider had.
+    /// does not show it). It is the last key that the file or the provider had.
     ///
     /// # Errors
-    /// Whatever sending the call would find wrong before a byte leaves. Also if no call has asked the provider for a key
-    /// yet, or the service has refused the last one.
+    /// Whatever sending the call would find wrong before a byte leaves. Also if no call has asked the provider for a
+    /// key yet, or the service rejected the last one.
     ///
     /// ```
     /// use dealkit::Client;
@@ -450,23 +428,13 @@ impl<T> Call<T> {
 }
 
 /// Leaves the body as it is.
-fn read_nothing(
+pub(crate) fn read_nothing(
     response: HttpResponse,
     record: &Record<'_>,
     unreadable: Unreadable,
 ) -> Result<RawResponse, Error> {
     let operation = record.operation.clone();
     Ok(RawResponse::of(response, operation, unreadable))
-}
-
-impl Call<RawResponse> {
-    pub(crate) fn raw(
-        service: Arc<Service>,
-        operation: Operation,
-        path: Result<String, Error>,
-    ) -> Self {
-        Self::new(service, operation, path, read_nothing)
-    }
 }
 
 impl<M> Call<RawResponse, M> {

@@ -1,6 +1,8 @@
 //! Deals: the calls that read them.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
+
+use http::Method;
 
 use crate::{
     calls::{
@@ -8,7 +10,10 @@ use crate::{
         service::Service,
     },
     contract::wire,
+    error::call::Error,
+    http::{operation::Operation, path::segment},
     model::Deal,
+    value::opaque,
 };
 
 /// Calls on deals; see [`Client::deals`](crate::Client::deals).
@@ -41,18 +46,15 @@ impl<M: Clone> Deals<M> {
     /// # Ok(()) }
     /// ```
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal, M> {
-        Call::retrieve(
-            &self.service,
-            wire::DEAL_PATH,
-            id.as_ref(),
-            read_model(Deal::from_json_while, Deal::unreadable),
-        )
-        .in_mode(self.mode.clone())
+        let operation = Operation {
+            method: Method::GET,
+            template: wire::DEAL_PATH.into(),
+        };
+        let id = segment(id.as_ref()).map_err(Error::from);
+        let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
+        let read = read_model(Deal::from_json_while, Deal::unreadable);
+        Call::new(Arc::clone(&self.service), operation, path, read).in_mode(self.mode.clone())
     }
 }
 
-impl<M> fmt::Debug for Deals<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deals").finish_non_exhaustive()
-    }
-}
+opaque!(Deals<M>);

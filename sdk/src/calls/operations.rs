@@ -10,12 +10,12 @@ use crate::{
 /// The future of a call.
 pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// The operations of the interface, as a [`Client`](crate::Client) calls them with its own options.
+/// The API's operations, as a [`Client`](crate::Client) calls them with its own options.
 ///
-/// A program that takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, is tested without a service: with
+/// To test a program that takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, without a service, use
 #[cfg_attr(feature = "test-util", doc = "a [`Stub`](crate::test_util::Stub),")]
 #[cfg_attr(not(feature = "test-util"), doc = "a `Stub` (feature `test-util`),")]
-/// or with an implementation of its own.
+/// or an implementation of your own.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -38,11 +38,10 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// `retrieve_many` and `create_many` are not among them: order, concurrency, stopping and the ledger are what a program uses
-/// them for, and a stand-in would have to imitate all that. Test such a program with a real `Client`, and the sandbox in the
-/// service's place.
+/// `retrieve_many` and `create_many` are not among them: a stub would have to imitate their order, concurrency,
+/// stopping and ledger. Test such a program with a real `Client` and the sandbox.
 ///
-/// An operation that is added to the interface gets a default body here, so that implementations go on compiling.
+/// Operations added later get a default body, so that implementations keep compiling.
 pub trait Operations: Send + Sync {
     /// Creates an agent; see [`Agents::create`](crate::Agents::create).
     fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent>;

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{http::retry::attempts::RetryPolicy, json::unreadable::Unreadable};
 
-/// Options of a call, which override the client's own: for programs that give the same ones to several calls.
+/// Options of a call, which override the client's own, for programs that give several calls the same ones.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// No option: everything is as the client has it.
+    /// No options: everything is as on the client.
     pub fn new() -> Self {
         Self::default()
     }
@@ -61,16 +61,16 @@ impl CallOptions {
         }
     }
 
-    /// Adds a header, replacing one of the same name that the client sends. The service key and the
-    /// headers that frame the message cannot be set: the call then fails. With a `Range`, a 206 is a success; with
-    /// an `Accept-Encoding`, so is a body in any content coding, which is left for you to decode.
+    /// Adds a header, replacing the client's own one with that name. The service key and the headers that frame the
+    /// message cannot be set: the call then fails. With a `Range`, a 206 is a success; with an `Accept-Encoding`, so is
+    /// a body in any content coding, which you decode yourself.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// What becomes of an optional field of the response that cannot be read.
+    /// What to do about an unreadable optional field of the response.
     pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
         self.unreadable = Some(unreadable);
         self

@@ -44,8 +44,7 @@ pub struct Response<T> {
 /// Does something where a call is traced.
 type Context = Arc<dyn Fn(&dyn Fn()) + Send + Sync>;
 
-/// A successful response whose body is left for the caller to read; the result of
-/// [`Client::request`](crate::Client::request).
+/// A successful response whose body you read yourself; the result of [`Client::request`](crate::Client::request).
 pub type RawResponse = Response<Bytes>;
 
 impl<T> Response<T> {
@@ -69,7 +68,7 @@ impl<T> Response<T> {
         self.response.request_id()
     }
 
-    /// How many times the request was sent, at least 1.
+    /// How often the request was sent, at least once.
     pub fn attempts(&self) -> u32 {
         self.response.attempts
     }
@@ -132,8 +131,8 @@ impl RawResponse {
     /// Decodes the body as JSON.
     ///
     /// # Errors
-    /// Of kind `Decode`, with line and column of what could not be decoded; also for a document
-    /// of more than a million values.
+    /// Of kind `Decode`, with the line and column of what could not be decoded; also for a document of more than a
+    /// million values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         decode::with_serde(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))

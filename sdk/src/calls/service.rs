@@ -36,7 +36,7 @@ pub(crate) struct Service {
     pub(crate) headers: Arc<HeaderMap>,
     /// The same, plus the content type, for requests that have a body.
     pub(crate) headers_with_body: Arc<HeaderMap>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) total_timeout: Duration,
     pub(crate) limits: Limits,
     pub(crate) retry: RetryPolicy,

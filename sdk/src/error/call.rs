@@ -21,7 +21,7 @@ use crate::{
         response::HttpResponse,
         retry::attempts::is_safe,
     },
-    json::decode_error::DecodeError,
+    json::decode_error::{DecodeError, Reason},
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
     value::words::{Setting, Words, words},
@@ -32,9 +32,9 @@ const BODY_KEPT: usize = 64 * 1024;
 
 /// The error of a call, or of building a client.
 ///
-/// `Display` is one line with the method, the path template, what happened and, if there was a
-/// response, its status, title, detail and request id. It never shows the service key, an identifier,
-/// or any other value that was sent or read. `source()` returns the cause, if there is one.
+/// `Display` is one line with the method, the path template, what happened and, if there was a response, its status,
+/// title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
+/// received. `source()` returns the cause, if there is one.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -271,9 +271,9 @@ impl Error {
         self.0.cause.kind()
     }
 
-    /// The status of the response, if there was one. Like the body, the headers and the request id, it is that
-    /// of the last attempt; if that attempt got no response, the text reports the last one before it. Of a row that was not
-    /// sent, it is the status because of which it was not.
+    /// The status of the response, if there was one. Like the body, the headers and the request id, it is that of the
+    /// last attempt; if that attempt got no response, the text reports the last one before it. For a row that was not
+    /// sent, it is the status that prevented it.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::Recorded { status, .. } => *status,
@@ -292,8 +292,8 @@ impl Error {
         self.0.received.as_ref()?.problem.as_ref()
     }
 
-    /// The first 64 KiB of the response's body, if there was a response; the whole body if it could not
-    /// be decoded. Of the body of an error, at most 1 MiB is read.
+    /// The first 64 KiB of the response's body, if there was a response; the whole body if it could not be decoded. At
+    /// most 1 MiB of an error body is read.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());
@@ -306,7 +306,7 @@ impl Error {
         self.response().map(|response| &response.headers)
     }
 
-    /// The request's id in the service's logs: include it when contacting support.
+    /// The request's id in the service's logs: quote it to the service's support.
     pub fn request_id(&self) -> Option<&str> {
         if let Cause::Recorded { request_id, .. } = &self.0.cause {
             return request_id.as_deref();
@@ -316,7 +316,7 @@ impl Error {
             .or_else(|| self.problem()?.request_id.as_deref())
     }
 
-    /// How many times the request was attempted; 0 if it was never attempted.
+    /// How often the request was attempted; 0 if never.
     pub fn attempts(&self) -> u32 {
         self.0.attempts.count
     }
@@ -327,9 +327,9 @@ impl Error {
         self.0.attempts.retry_after
     }
 
-    /// What the call may have done at the service, which decides whether sending it again could do it twice.
+    /// What the call may have done at the service, which decides whether it is safe to send it again.
     ///
-    /// It is determined in the same way for every method. A GET changes nothing, whatever its outcome: ask
+    /// It is determined in the same way for every method, but a GET changes nothing, whatever its outcome: ask
     /// [`may_have_acted`](Self::may_have_acted).
     ///
     /// ```
@@ -348,16 +348,16 @@ impl Error {
         of_last.after(self.0.attempts.earlier_may_have_acted)
     }
 
-    /// Whether the service may have changed something: after a create, whether the agent may exist. Always false after
-    /// a request with a safe method (RFC 9110, section 9.2.1), such as a GET: it changes nothing, whatever its outcome.
+    /// Whether the service may have changed anything: after a create, whether the agent may exist. Always false after a
+    /// request with a safe method (RFC 9110, section 9.2.1), such as a GET.
     pub fn may_have_acted(&self) -> bool {
         let operation = self.0.operation.as_ref();
         let changes_nothing = operation.is_some_and(|operation| operation.method.is_safe());
         self.outcome().may_have_acted() && !changes_nothing
     }
 
-    /// What is wrong with the request: as found before sending, or as listed in the service's error body. Of that list,
-    /// the first [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
+    /// What is wrong with the request: as found before sending it, or as listed in the service's error body. Of that
+    /// list, the first [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),
@@ -381,7 +381,7 @@ impl Error {
         }
     }
 
-    /// Whether another job is sending the row right now, so that this one has not sent it: its outcome is unknown here, but
+    /// Whether another job is sending the row right now, so that this one did not. Its outcome is unknown here, but
     /// that job will know it.
     pub fn is_in_flight(&self) -> bool {
         matches!(
@@ -393,8 +393,8 @@ impl Error {
         )
     }
 
-    /// The index of the earlier row of the job because of which this one was not sent: the first with the same key, or the
-    /// one that the service refused, or for which there was no key.
+    /// The index of the earlier row that prevented this one from being sent: the first with the same key, or the one
+    /// that the service rejected, or for which there was no key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),
@@ -461,9 +461,9 @@ impl Error {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// The call was not sent, because its turn would have come too late: the client's own rate limit, or the service's
-    /// wish for fewer requests, did not let it go out in time. [`is_rate_limited`](Self::is_rate_limited) is for a
-    /// request that was sent and got a 429.
+    /// The call was not sent, because its turn would have come too late, due to the client's own rate limit or because
+    /// the service asked for fewer requests. [`is_rate_limited`](Self::is_rate_limited) is for a request that was sent
+    /// and got a 429.
     pub fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
     }
@@ -555,7 +555,7 @@ impl From<TransportError> for Error {
         } = *error.0;
         let cause = match (cause, &response) {
             (TransportCause::Unreadable(why), Some(response)) => {
-                Cause::Decode(DecodeError::response(why, &response.body))
+                Cause::Decode(DecodeError::of_all(Reason::Response(why), &response.body))
             }
             (cause, _) => Cause::Transport(cause),
         };

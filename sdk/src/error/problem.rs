@@ -1,27 +1,27 @@
 //! Error bodies: problem details (RFC 9457), and anything else that a service sends with an error.
 
-use std::{collections::BTreeMap, fmt, mem::take};
+use std::{collections::BTreeMap, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    json::{
-        document::without_bom,
-        lexer::{Lexed, Lexer},
+    json::document::without_bom,
+    rules::{
+        fields::{Object, object},
+        validate::{Violation, ViolationCode},
     },
-    rules::validate::{Violation, ViolationCode},
-    value::Json,
+    value::{Json, Name},
 };
 
 /// The body of an error response, with the field names of RFC 9457.
 ///
-/// Reading is lenient: a field that is missing or of another type is `None`, and fields that are not
-/// listed here are in `extra`. The texts are the service's own.
+/// Reading is lenient: fields that are missing or of another type are `None`, and fields not listed here are in
+/// `extra`. The words are the service's own.
 ///
-/// What is kept is bounded, whatever a service sends: each text is cut at [`Problem::MAX_TEXT`] bytes, at
-/// most [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds
-/// at most [`Problem::MAX_EXTRA`] bytes. Reading takes one pass, and copes with any depth of nesting.
+/// What is kept is limited, whatever the service sends: each text is cut to [`Problem::MAX_TEXT`] bytes, at most
+/// [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds at most
+/// [`Problem::MAX_EXTRA`] bytes. Reading copes with any depth of nesting.
 ///
 /// ```
 /// use dealkit::Problem;
@@ -84,106 +84,60 @@ impl Problem {
 
     /// Reads an error body; `None` if it is not a JSON object with at least one of a problem's fields.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
-        let text = std::str::from_utf8(without_bom(body.as_ref())).ok()?;
-        let mut problem = Self::default();
-        problem.read_fields(&mut Lexer::new(text)).ok()?;
+        let mut fields = object("", without_bom(body.as_ref())).ok()?;
+        let mut problem = Self {
+            problem_type: text(&mut fields, "type"),
+            title: text(&mut fields, "title"),
+            status: take(&mut fields, "status"),
+            detail: text(&mut fields, "detail"),
+            request_id: text(&mut fields, "request_id"),
+            ..Self::default()
+        };
+        let errors: Vec<&RawValue> = take(&mut fields, "errors").unwrap_or_default();
+        problem.omitted_errors = errors.len().saturating_sub(Self::MAX_ERRORS);
+        let errors = errors.into_iter().take(Self::MAX_ERRORS);
+        problem.errors = errors.filter_map(violation).collect();
         // The others say too little to make a problem of an object.
-        let extra = take(&mut problem.extra);
-        let omitted_errors = take(&mut problem.omitted_errors);
-        let has_any = problem != Self::default();
-        has_any.then_some(Self {
-            extra,
-            omitted_errors,
-            ..problem
-        })
-    }
-
-    fn read_fields(&mut self, lexer: &mut Lexer<'_>) -> Lexed<()> {
-        // How many bytes of other fields are kept.
+        if problem == Self::default() {
+            return None;
+        }
         let mut extra_size = 0;
-        let mut has_more = lexer.object()?;
-        while has_more {
-            let name = lexer.name()?;
-            match &*name {
-                "type" => self.problem_type = read_text(lexer.raw()?),
-                "title" => self.title = read_text(lexer.raw()?),
-                "status" => self.status = serde_json::from_str(lexer.raw()?.get()).ok(),
-                "detail" => self.detail = read_text(lexer.raw()?),
-                "request_id" => self.request_id = read_text(lexer.raw()?),
-                "errors" => self.read_errors(lexer)?,
-                _ => self.keep_extra(&name, lexer.raw()?, &mut extra_size),
+        for (Name(name), value) in fields {
+            let size = extra_size + name.len() + value.get().len();
+            if size <= Self::MAX_EXTRA {
+                extra_size = size;
+                let name = name.into_owned();
+                problem.extra.insert(name, Json::from_raw(value));
             }
-            has_more = lexer.field()?;
         }
-        lexer.end()
-    }
-
-    /// Reads the list of errors, and counts those beyond the limit; another value has none.
-    fn read_errors(&mut self, lexer: &mut Lexer<'_>) -> Lexed<()> {
-        self.errors.clear();
-        self.omitted_errors = 0;
-        if lexer.peek() != b'[' {
-            return lexer.raw().map(drop);
-        }
-        let mut read = 0;
-        let mut has_more = lexer.array()?;
-        while has_more {
-            let entry = lexer.raw()?;
-            if read < Self::MAX_ERRORS {
-                self.errors.extend(violation(entry));
-            } else {
-                self.omitted_errors += 1;
-            }
-            read += 1;
-            has_more = lexer.item()?;
-        }
-        Ok(())
-    }
-
-    /// Keeps another field, if it fits.
-    fn keep_extra(&mut self, name: &str, value: &RawValue, kept: &mut usize) {
-        if let Some(former) = self.extra.remove(name) {
-            *kept -= name.len() + former.as_str().len();
-        }
-        let size = *kept + name.len() + value.get().len();
-        if size <= Self::MAX_EXTRA {
-            *kept = size;
-            self.extra.insert(name.to_owned(), Json::from_raw(value));
-        }
+        Some(problem)
     }
 }
 
-/// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
-fn violation(entry: &RawValue) -> Option<Violation> {
-    let mut lexer = Lexer::new(entry.get());
-    let (mut pointer, mut code, mut detail) = (None, None, None);
-    let mut has_more = lexer.object().ok()?;
-    while has_more {
-        let name = lexer.name().ok()?;
-        let value = Some(lexer.raw().ok()?);
-        match &*name {
-            "pointer" => pointer = value,
-            "code" => code = value,
-            "detail" => detail = value,
-            _ => {}
-        }
-        has_more = lexer.field().ok()?;
-    }
-    Some(Violation::new(
-        read_text(pointer?)?,
-        ViolationCode::from(code.and_then(read_text).unwrap_or_default()),
-        detail.and_then(read_text).unwrap_or_default(),
-    ))
+/// Takes a field out, if it has this type.
+fn take<'a, T: Deserialize<'a>>(fields: &mut Object<'a>, name: &str) -> Option<T> {
+    serde_json::from_str(fields.remove(name)?.get()).ok()
 }
 
-/// Reads a JSON string and keeps its beginning; `None` if the value is not a string.
-fn read_text(json: &RawValue) -> Option<String> {
-    let text = Lexer::new(json.get()).string().ok()?;
+/// Takes a string out, and keeps its beginning.
+fn text(fields: &mut Object<'_>, name: &str) -> Option<String> {
+    let mut text: String = take(fields, name)?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text.get(..end).map(str::to_owned)
+    text.truncate(end);
+    Some(text)
+}
+
+/// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
+fn violation(entry: &RawValue) -> Option<Violation> {
+    let mut fields = object("", entry.get().as_bytes()).ok()?;
+    Some(Violation::new(
+        text(&mut fields, "pointer")?,
+        ViolationCode::from(text(&mut fields, "code").unwrap_or_default()),
+        text(&mut fields, "detail").unwrap_or_default(),
+    ))
 }
 
 impl fmt::Debug for Problem {

@@ -30,6 +30,7 @@ use crate::{
     http::redact::Redactor,
     value::{
         duration::in_words,
+        opaque,
         words::{Setting, Words, words},
     },
 };
@@ -43,7 +44,7 @@ const FILE_KEPT: Duration = Duration::from_secs(1);
 /// How much of a file is read, in bytes: a key and white space around it.
 const FILE_READ: u64 = 64 * 1024;
 
-/// A service key, as a [`KeyProvider`] answers with it. Never shown by `Debug`.
+/// A service key, as returned by a [`KeyProvider`]. Never shown by `Debug`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,7 +61,7 @@ pub struct ServiceKey {
 }
 
 impl ServiceKey {
-    /// A key that is good until the service refuses it: 1 to 1,024 visible ASCII characters.
+    /// A key that is valid until the service rejects it: 1 to 1,024 visible ASCII characters.
     pub fn new(key: impl Into<String>) -> Self {
         Self {
             text: key.into(),
@@ -68,8 +69,8 @@ impl ServiceKey {
         }
     }
 
-    /// Has the provider asked again once this time is over. Tell somewhat less than the key has left: a request takes time
-    /// to arrive.
+    /// Asks the provider again after this time. Give somewhat less than the key has left: a request takes time to
+    /// arrive.
     #[must_use]
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires_in = Some(time);
@@ -89,9 +90,10 @@ impl fmt::Debug for ServiceKey {
     }
 }
 
-/// Provides the service key: from a vault, say; see [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
+/// Provides the service key, say from a vault; see
+/// [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
 ///
-/// Every closure that returns a future of a key, as a text or a [`ServiceKey`], is one:
+/// Any closure that returns a future of a key, as text or a [`ServiceKey`], is one:
 ///
 /// ```
 /// use dealkit::Client;
@@ -105,7 +107,7 @@ impl fmt::Debug for ServiceKey {
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 ///
-/// A type of your own can keep what it needs:
+/// A type of your own can hold what it needs:
 ///
 /// ```
 /// use std::{convert::Infallible, time::Duration};
@@ -126,11 +128,11 @@ impl fmt::Debug for ServiceKey {
 /// }
 /// ```
 pub trait KeyProvider: Send + Sync + 'static {
-    /// Why there is no key. It is not shown or kept, because it may contain a key; only the name of its type is. If it
-    /// says more, log it here.
+    /// Why there is no key. It is neither shown nor kept, because it may contain a key; only the name of its type is.
+    /// Log the details in the provider.
     type Error;
 
-    /// The key to use from now on. If every call that waits for it is given up, so is this future.
+    /// The key to use from now on. This future is dropped once no call is waiting for it any longer.
     fn service_key(&self) -> impl Future<Output = Result<ServiceKey, Self::Error>> + Send;
 }
 
@@ -151,11 +153,7 @@ where
 #[derive(Clone)]
 pub struct KeySource(Source);
 
-impl fmt::Debug for KeySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeySource").finish_non_exhaustive()
-    }
-}
+opaque!(KeySource);
 
 #[derive(Clone)]
 enum Source {
@@ -286,11 +284,8 @@ pub(crate) struct Key {
     until: Option<Instant>,
 }
 
-/// The keys of a client, one after the other. Clones are the same.
-#[derive(Clone)]
-pub(crate) struct Keys(Arc<KeysOf>);
-
-struct KeysOf {
+/// The keys of a client, one after the other.
+pub(crate) struct Keys {
     source: KeySource,
     state: Mutex<State>,
 }
@@ -310,46 +305,45 @@ type Asking = BoxFuture<'static, Result<Arc<Key>, Words>>;
 
 impl Keys {
     /// The keys from this source. A text or a file is read now, so that what is wrong with it is known at once.
-    pub(crate) fn new(source: KeySource) -> Result<Self, Words> {
+    pub(crate) fn new(source: KeySource) -> Result<Arc<Self>, Words> {
         let first = match &source.0 {
             Source::Text(key) => Some(Ok(ServiceKey::new(key))),
             Source::File(path) => Some(read(path)),
             Source::Provider(_) => None,
         };
-        let keys = Self(Arc::new(KeysOf {
+        let keys = Self {
             source,
             state: Mutex::default(),
-        }));
+        };
         if let Some(first) = first {
-            keys.0.answered(first)?;
+            keys.answered(first)?;
         }
-        Ok(keys)
+        Ok(Arc::new(keys))
     }
 
     /// Whether these are the keys from this source.
     pub(crate) fn are_from(&self, source: &KeySource) -> bool {
-        self.0.source == *source
-    }
-
-    /// Whether the two are the same.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.source == *source
     }
 
     /// The last key, if there is one.
     pub(crate) fn last(&self) -> Option<Arc<Key>> {
-        self.0.lock().current.clone()
+        self.lock().current.clone()
     }
 
     /// The key for a request that is about to be sent, by a call that has this much time left; its whole time, for the
     /// error.
-    pub(crate) async fn current(&self, left: Duration, total: Duration) -> Result<Arc<Key>, Words> {
+    pub(crate) async fn current(
+        self: &Arc<Self>,
+        left: Duration,
+        total: Duration,
+    ) -> Result<Arc<Key>, Words> {
         let is_good = |key: &Arc<Key>| key.until.is_none_or(|until| Instant::now() < until);
         if let Some(key) = self.last().filter(is_good) {
             return Ok(key);
         }
         timeout(left, self.asking()).await.unwrap_or_else(|_| {
-            let what = match self.0.source.0 {
+            let what = match self.source.0 {
                 Source::File(_) => words!("{}", Setting::ServiceKeyFile),
                 _ => words!("the provider of {}", Setting::ServiceKey),
             };
@@ -364,8 +358,8 @@ impl Keys {
     /// Records that the service has refused this key. Returns whether there is another one by now, or `None` if the source
     /// has to be asked.
     pub(crate) fn refused(&self, key: &Arc<Key>) -> Option<bool> {
-        let mut state = self.0.lock();
-        match (&state.current, &self.0.source.0) {
+        let mut state = self.lock();
+        match (&state.current, &self.source.0) {
             (_, Source::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
             // Another call in flight was refused before, and has asked: the answer is another one, even if it has the same text.
@@ -378,9 +372,9 @@ impl Keys {
     }
 
     /// The answer that the source is about to give, for everybody who waits for it.
-    fn asking(&self) -> Shared<Asking> {
+    fn asking(self: &Arc<Self>) -> Shared<Asking> {
         let runtime = Handle::current().id();
-        let mut state = self.0.lock();
+        let mut state = self.lock();
         let is_under_way = |asking: &Shared<Asking>| asking.peek().is_none();
         let under_way = |asking: &WeakShared<Asking>| asking.upgrade().filter(is_under_way);
         state
@@ -390,7 +384,7 @@ impl Keys {
         if let Some(asking) = of_runtime.and_then(|(_, asking)| under_way(asking)) {
             return asking;
         }
-        let this = Arc::clone(&self.0);
+        let this = Arc::clone(self);
         let asking = async move { this.answered(this.source.ask().await) };
         let asking = asking.boxed().shared();
         state
@@ -398,9 +392,7 @@ impl Keys {
             .extend(asking.downgrade().map(|asking| (runtime, asking)));
         asking
     }
-}
 
-impl KeysOf {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,8 +13,8 @@ use http::StatusCode;
 /// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
 /// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
 ///
-/// An earlier attempt that may have acted is not forgotten: if the last attempt alone would be `NotSent`
-/// or `Rejected`, the call is `Unknown`.
+/// Earlier attempts count too: if the service may have acted on one, a call whose last attempt would be `NotSent` or
+/// `Rejected` is `Unknown`.
 ///
 /// ```
 /// use dealkit::Outcome;

@@ -38,7 +38,7 @@ pub struct DecodeError {
     path: String,
     pointer: String,
     reason: Reason,
-    is_optional: bool,
+    pub(super) is_optional: bool,
     body: Box<[u8]>,
 }
 
@@ -192,23 +192,6 @@ impl DecodeError {
         }
     }
 
-    pub(crate) fn that_is_optional(self, is_optional: bool) -> Self {
-        Self {
-            is_optional,
-            ..self
-        }
-    }
-
-    pub(crate) fn too_many_values(limit: usize, body: &[u8]) -> Self {
-        Self::of_all(Reason::TooManyValues(limit), body)
-    }
-
-    /// The error of a response that cannot be read, whatever its body.
-    #[cfg(feature = "client")]
-    pub(crate) fn response(reason: String, body: &[u8]) -> Self {
-        Self::of_all(Reason::Response(reason), body)
-    }
-
     /// The error of a whole document.
     pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
         Self::new(&[], reason, body)
@@ -223,13 +206,13 @@ impl DecodeError {
 
     /// The same place as a JSON pointer (RFC 6901), such as `/application/offers/2/expiry_date_time`.
     ///
-    /// It is exact, and can therefore contain names from the document, which may be personal data;
-    /// keep it out of logs, like [`body`](Self::body).
+    /// It is exact, and so can contain names from the document, which may be personal data: keep it out of logs, like
+    /// [`body`](Self::body).
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// What was expected at the path, if a value was found there that is something else.
+    /// What was expected at the path, if another value was found there.
     pub fn expected(&self) -> Option<&Expected> {
         match &self.reason {
             Reason::Unexpected { expected, .. } => Some(expected),
@@ -289,7 +272,7 @@ impl DecodeError {
         self.reason == Reason::Stopped
     }
 
-    /// The whole document, as it was received.
+    /// The whole document, as received.
     pub fn body(&self) -> &[u8] {
         &self.body
     }

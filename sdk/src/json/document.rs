@@ -3,7 +3,7 @@
 //! A value takes more memory once it is decoded than as text: `{}` is two bytes of text and some hundred bytes as a
 //! model. If only the bytes of a document were limited, its models could exceed the limit by that factor.
 
-use crate::json::decode_error::DecodeError;
+use crate::json::decode_error::{DecodeError, Reason};
 
 /// The maximum number of values in a document, not counting names.
 ///
@@ -31,7 +31,7 @@ pub fn check_size(body: &[u8]) -> Result<(), DecodeError> {
     if body.len() <= MAX_VALUES || marks(body) <= MAX_VALUES || values(body) <= MAX_VALUES {
         Ok(())
     } else {
-        Err(DecodeError::too_many_values(MAX_VALUES, body))
+        Err(DecodeError::of_all(Reason::TooManyValues(MAX_VALUES), body))
     }
 }
 

@@ -158,7 +158,11 @@ impl<'a> Walk<'a> {
     /// The error of a document in which the walk was stopped for this reason, or that is not JSON.
     fn error(mut self, reason: Reason, body: &[u8]) -> DecodeError {
         match serde_json::from_slice::<&RawValue>(without_bom(body)) {
-            Ok(_) => DecodeError::new(&self.path, reason, body).that_is_optional(self.is_optional),
+            Ok(_) => {
+                let mut error = DecodeError::new(&self.path, reason, body);
+                error.is_optional = self.is_optional;
+                error
+            }
             // A value may be wrong before the point where the text breaks: the document is still not JSON.
             Err(error) => {
                 if self.is_value {
@@ -182,13 +186,22 @@ impl<'a> Walk<'a> {
         read.map_err(|Refused| {
             let rest = self.lexer.slice_from(start);
             self.is_value = Lexer::new(rest).raw().is_ok();
-            unpaired_surrogate(self.lexer.slice_from(0), start, found).unwrap_or(
-                Reason::Unexpected {
-                    expected: Expected::of(kind),
+            match (found, Expected::of(kind)) {
+                (JsonKind::String, Expected::String) => self.half_a_character(start),
+                (_, expected) => Reason::Unexpected {
+                    expected,
                     found: Some(found),
                 },
-            )
+            }
         })
+    }
+
+    /// The reason of a string that is JSON, but not text: half of a surrogate pair is in it.
+    fn half_a_character(&self, start: usize) -> Reason {
+        Reason::NotJson {
+            reason: "lone surrogate".to_owned(),
+            at: Position::of(self.lexer.slice_from(0), start + 1),
+        }
     }
 
     fn model(&mut self, model: &'static Model) -> Result<(), Reason> {
@@ -263,10 +276,8 @@ impl<'a> Walk<'a> {
         let mut more = self.lexer.object().map_err(not_json)?;
         while more {
             let start = self.lexer.position();
-            let name = self.lexer.name().map_err(|Refused| {
-                unpaired_surrogate(self.lexer.slice_from(0), start, JsonKind::String)
-                    .unwrap_or(NOT_JSON)
-            })?;
+            let name = self.lexer.name();
+            let name = name.map_err(|Refused| self.half_a_character(start))?;
             position += 1;
             self.path.push(Step::Field(name.clone(), Some(position)));
             field(self, &name)?;
@@ -291,21 +302,6 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-/// The reason if the string that begins at this point is JSON, but not text: half of a surrogate pair is in it.
-fn unpaired_surrogate(text: &str, start: usize, found: JsonKind) -> Option<Reason> {
-    let rest = text.get(start..).filter(|_| found == JsonKind::String)?;
-    let Ok(whole) = Lexer::new(rest).raw() else {
-        return None;
-    };
-    let error = serde_json::from_str::<String>(whole.get()).err()?;
-    let Reason::NotJson { reason, at } = broken(&error) else {
-        return None;
-    };
-    // A string is on one line.
-    let at = Position::of(text, start + at.column);
-    Some(Reason::NotJson { reason, at })
 }
 
 /// Reads a value that the walk does not enter.

@@ -2,7 +2,7 @@
 
 use crate::{json::decode_error::Expected, value::Json};
 
-/// What becomes of an optional field whose value cannot be read, such as a date in another format.
+/// What to do about an optional field with an unreadable value, such as a date in another format.
 ///
 /// ```
 /// use dealkit::{Deal, Unreadable};
@@ -16,8 +16,8 @@ use crate::{json::decode_error::Expected, value::Json};
 /// # Ok::<(), dealkit::DecodeError>(())
 /// ```
 ///
-/// Whatever is chosen, a document that is not JSON, and a required field that is missing or cannot be read, are errors;
-/// and a value of an open set that is not documented can be read.
+/// In either case, a document that is not JSON, or lacks a readable required field, is an error; and undocumented
+/// values of open sets are readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -26,14 +26,14 @@ pub enum Unreadable {
     Error,
     /// The field is read as none, or as empty if it is a list or a map, and listed by the `unreadable()` of the model.
     ///
-    /// What cannot be read within a field counts for the nearest optional field around it: a contact that is a string
-    /// makes `contacts` empty, while a bad date in a quote makes none of that date alone.
+    /// An unreadable value takes the nearest optional field around it with it: a contact that is a string empties
+    /// `contacts`, while a bad date in a quote costs only that date.
     Skip,
 }
 
 /// An optional field that could not be read and was [skipped](Unreadable::Skip); the `unreadable()` of each model lists them.
 ///
-/// `Debug` does not show the value, which may be personal. The rest may be logged.
+/// `Debug` does not show the value, which may be personal. The rest is safe to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreadableField {

@@ -9,7 +9,7 @@ use std::{
 
 use crate::value::words::{Piece, Words, words};
 
-/// Why a ledger cannot be used, or why something cannot be recorded in it.
+/// Why a ledger cannot be used or changed.
 ///
 /// `Display` says what to do about it.
 #[derive(Clone)]
@@ -63,9 +63,9 @@ pub enum LedgerErrorKind {
     Broken,
     /// The file was moved, deleted or replaced while it was open.
     Moved,
-    /// What was to be recorded in it is not possible. If it is one of many entries, [`LedgerError::index`] says which.
+    /// An entry cannot be right. If it is one of many, [`LedgerError::index`] says which.
     Refused,
-    /// The operating system refuses to open, read or write the file, or the database refuses its user.
+    /// The operating system denies opening, reading or writing the file, or the database denies its user access.
     Io,
     /// The database cannot be reached, or was out of reach for too long.
     Unreachable,
@@ -138,7 +138,7 @@ impl LedgerError {
         Self::new(Place::File(path.to_owned()), purpose, cause)
     }
 
-    /// An error of this kind, made by hand (feature `test-util`): of a job, whose ledger is the file at `path`.
+    /// An error of this kind, for tests (feature `test-util`): of a job whose ledger is the file at `path`.
     ///
     /// ```
     /// use dealkit::{ErrorKind, ledger::{LedgerError, LedgerErrorKind}, test_util::ErrorBuilder};

@@ -60,6 +60,13 @@ pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut BTreeMap<KeyHash, Row>) -> 
 
 /// The keys of rows that are to be changed.
 #[derive(Default)]
+#[cfg_attr(
+    not(feature = "ledger-postgres"),
+    expect(
+        dead_code,
+        reason = "SQLite locks the whole database, and claims what it has read"
+    )
+)]
 pub(super) struct Touched {
     pub(super) keys: BTreeSet<KeyHash>,
     /// Those that a job wants to claim now.

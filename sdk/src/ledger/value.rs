@@ -23,9 +23,10 @@ use super::{
 };
 use crate::{http::base_url, value::AgentId};
 
-/// Where it is recorded what became of each create: an SQLite database, or one in PostgreSQL.
+/// A record of what became of each create: an SQLite file, or a PostgreSQL database.
 ///
-/// This is only its name: making one does nothing. It is opened by what uses it, and created by the first job.
+/// This value is only its name: creating one does nothing. Whatever uses the ledger opens it, and the first job creates
+/// it.
 ///
 /// ```
 /// # fn example() -> Result<(), dealkit::ledger::LedgerError> {
@@ -57,8 +58,8 @@ enum Kind {
 }
 
 impl Ledger {
-    /// The ledger in this file, which is an SQLite database of its own. The first job creates it. For the URL of a database
-    /// there is [`postgres`](Self::postgres); here, nothing is done with one, and no text shows it.
+    /// The ledger in this file, an SQLite database. The first job creates it. For the URL of a database, use
+    /// [`postgres`](Self::postgres); one given here is not used, and no text shows it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         let is_url = is_database(&path.to_string_lossy());
@@ -69,11 +70,11 @@ impl Ledger {
     /// The ledgers in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). A service has one
     /// for each name of its keys; the first job creates it, and the tables.
     ///
-    /// The URL is like `postgresql://user:password@host:5432/database`; characters other than letters and digits in a user
-    /// name or password are escaped, such as `%40` for `@`. Without a password in it, that of the environment variable
-    /// `PGPASSWORD` counts. Besides most parameters of libpq it takes `schema`, which has the tables (`dealkit`, unless it
-    /// is given), and `sslrootcert`, a file of certificates to trust as well. Connections to other machines use TLS and
-    /// verify the certificate, unless the URL has `sslmode=disable`. No text shows the user or the password.
+    /// The URL looks like `postgresql://user:password@host:5432/database`; escape characters other than letters and
+    /// digits in a user name or password, such as `%40` for `@`. The password can also come from the environment
+    /// variable `PGPASSWORD`. Besides most of libpq's parameters, the URL takes `schema`, for the tables (by default
+    /// `dealkit`), and `sslrootcert`, a file of further CA certificates to trust. Connections to other machines use TLS
+    /// and verify the certificate, unless the URL has `sslmode=disable`. No text shows the user or the password.
     ///
     /// # Errors
     /// If it is not such a URL.
@@ -91,8 +92,8 @@ impl Ledger {
         }
     }
 
-    /// The ledger of this service, given by its base URL, and of keys with this name: for a database that has several. A
-    /// job finds its own, and needs none of this.
+    /// The ledger of this service, given by its base URL, and of keys with this name: for a database that has several.
+    /// Jobs find their own, and do not need this.
     pub fn of<'a, 'b>(
         self,
         base_url: impl Into<Option<&'a str>>,
@@ -114,9 +115,9 @@ impl Ledger {
         }
     }
 
-    /// Makes the tables, if they are missing, so that jobs need no right to make any; and the ledger itself, if it is said
-    /// [of which service](Self::of) it is. That is also how a service gets a second ledger, with keys of another name: a
-    /// job does not make one by itself, because that is more often a mistake that creates everybody again.
+    /// Creates missing tables, so that jobs need no permission to do so; and the ledger itself, if you name its
+    /// [service](Self::of). This is also how a service gets a second ledger, whose keys have another name: a job does
+    /// not create one by itself, because that is more often a mistake that would create every agent again.
     ///
     /// # Errors
     /// If the file or the database cannot be reached or written.
@@ -137,11 +138,11 @@ impl Ledger {
         })
     }
 
-    /// The ledgers in a folder, whatever they are called, by name. Subfolders are not searched, and a folder that does
-    /// not exist has none.
+    /// The ledgers in a folder, whatever their names, sorted by name. Subfolders are not searched, and a missing folder
+    /// has none.
     ///
-    /// Two ledgers do not know of each other's rows. So before a job begins a new one, [look its keys
-    /// up](Self::look_up) in those that are there.
+    /// Two ledgers know nothing of each other's rows. So before a job starts a new one, [look up its
+    /// keys](Self::look_up) in the existing ones.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -167,7 +168,8 @@ impl Ledger {
         Ok(found.into_iter().map(Self::sqlite).collect())
     }
 
-    /// Returns what the ledger has on each of these keys, in their order: `None` for a row that the next run sends.
+    /// Returns what the ledger knows about each of these keys, in their order: `None` for a row that the next run
+    /// sends.
     ///
     /// `keys` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
     /// jobs may have the ledger open. If the file does not exist yet, every item is `None`.
@@ -193,7 +195,7 @@ impl Ledger {
         })
     }
 
-    /// Counts what the ledger has, and lists the rows in doubt.
+    /// Counts the ledger's rows, and lists those in doubt.
     ///
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
@@ -201,21 +203,21 @@ impl Ledger {
         self.with(Purpose::Read, people::summary)
     }
 
-    /// Records what became of rows, each named by the key that the job gave it: the agent that was found, or `None` if
-    /// there is none. Returns how many rows this has changed.
+    /// Records what became of rows, each identified by its key in the job: the agent that was found, or `None` if there
+    /// is none. Returns how many rows changed.
     ///
-    /// This is for rows whose outcome is unknown: the next run reports a row with an agent as created, and sends a row
-    /// without one. It is also for rows that the service rejected and that were corrected since: `None` makes the next
-    /// run send such a row.
+    /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows
+    /// without one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run
+    /// sends them.
     ///
-    /// A row can be settled again, and [`unsettle`](Self::unsettle) undoes it. Whatever the ledger already says is
-    /// skipped. When this returns, all of it is on disk.
+    /// A row can be settled again, and [`unsettle`](Self::unsettle) undoes it. Entries that the ledger already has are
+    /// skipped. When this returns, everything is on disk.
     ///
     /// # Errors
-    /// If the ledger does not have a key, or the service itself has said that it created the agent, or a job is sending the
-    /// row; if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a word for
-    /// nobody, such as `n/a`. Then nothing is recorded, and [`LedgerError::index`] says which entry it is. No error shows a
-    /// key. Also if the file cannot be read or written, or is not a ledger.
+    /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending
+    /// the row; if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a
+    /// placeholder such as `n/a`. Then nothing is recorded, and [`LedgerError::index`] says which entry it is. No error
+    /// shows a key. Also if the file cannot be read or written, or is not a ledger.
     pub fn settle<K: AsRef<str>>(
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
@@ -236,8 +238,7 @@ impl Ledger {
         self.with(Purpose::Note, |store| people::settle(store, found, false))
     }
 
-    /// Undoes [`settle`](Self::settle): each of these rows that is settled is again what jobs have recorded of it. Returns
-    /// how many there were.
+    /// Undoes [`settle`](Self::settle): settled rows go back to what jobs recorded. Returns how many there were.
     ///
     /// # Errors
     /// If the ledger does not have a key: then nothing is recorded, and [`LedgerError::index`] says which entry it is. Also
@@ -256,8 +257,8 @@ impl Ledger {
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
     /// the new URL are then accepted, and jobs for the old one are not.
     ///
-    /// Only do this if it is the same service, with the same agents: agents that the ledger has as created are not
-    /// created there.
+    /// Only do this if it is the same service, with the same agents: agents that the ledger knows as created will not
+    /// be created there.
     ///
     /// # Errors
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
@@ -273,9 +274,9 @@ impl Ledger {
         })
     }
 
-    /// Copies all rows and their history into another ledger, which goes on where this one stops: from a file into a
-    /// database, for example. Returns the number of rows. Use only the copy from then on: what is sent with one of the two,
-    /// the other does not know. All rows are in memory meanwhile.
+    /// Copies all rows and their history into another ledger, which continues where this one stops: from a file into a
+    /// database, for example. Returns the number of rows. From then on, use only the copy: neither ledger knows what is
+    /// sent with the other. All rows are in memory meanwhile.
     ///
     /// # Errors
     /// If the other ledger has rows, or, as a file, exists at all; if a job is using this one; or if one of them cannot be

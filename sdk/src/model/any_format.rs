@@ -1,6 +1,6 @@
 //! A model in any serde format as the JSON document that it would be.
 
-use serde::Deserializer;
+use serde::{Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 use crate::{
@@ -13,50 +13,37 @@ pub(super) fn document<'de, D: Deserializer<'de>>(
     deserializer: D,
     kind: FieldKind,
 ) -> Result<String, D::Error> {
-    Ok(match Given::from(deserializer)? {
-        Given::Text(json) => Box::<str>::from(json).into_string(),
+    match Given::from(deserializer)? {
+        Given::Text(json) => Ok(Box::<str>::from(json).into_string()),
         Given::Value(value) => {
-            let mut json = String::new();
-            write(&value, kind, &mut json);
-            json
+            serde_json::to_string(&Document(&value, kind)).map_err(de::Error::custom)
         }
-    })
+    }
 }
 
-/// Writes a value, in which decimals may be strings: so they are written in other formats than JSON.
-fn write(value: &Value, kind: FieldKind, json: &mut String) {
-    match (kind, value) {
-        (FieldKind::Decimal, Value::String(digits)) if digits.parse::<Decimal>().is_ok() => {
-            json.push_str(digits);
-        }
-        (FieldKind::One(model), Value::Object(fields)) => {
-            json.push('{');
-            for (index, (name, value)) in fields.iter().enumerate() {
-                if index > 0 {
-                    json.push(',');
-                }
-                json.push_str(&Value::from(&**name).to_string());
-                json.push(':');
-                let field = model.fields.iter().find(|field| field.wire == name);
-                // Undocumented fields have no kind, and are written as they are.
-                write(
-                    value,
-                    field.map_or(FieldKind::Object, |field| field.kind),
-                    json,
-                );
+/// A value in which decimals may be strings: so they are written in other formats than JSON.
+struct Document<'a>(&'a Value, FieldKind);
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.1, self.0) {
+            (FieldKind::Decimal, Value::String(digits)) => match digits.parse::<Decimal>() {
+                Ok(number) => number.serialize(serializer),
+                Err(_) => digits.serialize(serializer),
+            },
+            (FieldKind::One(model), Value::Object(fields)) => {
+                serializer.collect_map(fields.iter().map(|(name, value)| {
+                    let field = model.fields.iter().find(|field| field.wire == name);
+                    // Undocumented fields have no kind, and are written as they are.
+                    let kind = field.map_or(FieldKind::Object, |field| field.kind);
+                    (name, Document(value, kind))
+                }))
             }
-            json.push('}');
-        }
-        (FieldKind::Many(model), Value::Array(items)) => {
-            json.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    json.push(',');
-                }
-                write(item, FieldKind::One(model), json);
+            (FieldKind::Many(model), Value::Array(items)) => {
+                let kind = FieldKind::One(model);
+                serializer.collect_seq(items.iter().map(|item| Document(item, kind)))
             }
-            json.push(']');
+            (_, value) => value.serialize(serializer),
         }
-        _ => json.push_str(&value.to_string()),
     }
 }

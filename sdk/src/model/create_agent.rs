@@ -16,8 +16,8 @@ use crate::{
 
 /// The request "Create agent" (specification, "Create agent").
 ///
-/// The compiler makes sure that required fields are set on the builder, and `build` checks every rule
-/// before anything is sent. `Debug` hides personal data.
+/// The compiler ensures that required fields are set on the builder, and `build` checks every rule before anything is
+/// sent. `Debug` hides personal data.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent, Role};
@@ -53,8 +53,8 @@ use crate::{
 /// | nothing | do not call the setter |
 /// | the value of an `Option`, or nothing for `None` | `.maybe_office_id(option)` |
 ///
-/// Every other optional field has both setters as well, but accepts no null. Passing an `Option` where a
-/// value is expected does not compile, because its `None` could mean null as well as absent:
+/// Other optional fields have both setters too, but accept no null. Passing an `Option` where a value is expected does
+/// not compile, because its `None` could mean null or absent:
 ///
 /// ```
 /// # use dealkit::{CreateAgent, OfficeId};
@@ -98,10 +98,10 @@ pub struct CreateAgent {
     first_name: String,
     /// Last name, 1 to 255 characters (Unicode code points). Required.
     last_name: String,
-    /// The profile; an empty one is fine. Required.
+    /// The profile; it may be empty. Required.
     profile: AgentProfile,
-    /// The role: a [`Role`](crate::Role), or a string that should be one, which the rules check. If none is
-    /// sent, the service uses `AGENT`.
+    /// The role: a [`Role`](crate::Role), or a string, which the rules check. If none is sent, the service uses
+    /// `AGENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<AssignedRole>,
     /// Phone number: a plus sign and digits.
@@ -125,10 +125,10 @@ pub struct CreateAgent {
 }
 
 impl<S: create_agent_builder::IsComplete> CreateAgentBuilder<S> {
-    /// Builds the request if it obeys every rule.
+    /// Builds the request if it follows every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, with the codes that the service uses.
+    /// [`ValidationError`] has every violation, with the service's own codes.
     pub fn build(self) -> Result<CreateAgent, ValidationError> {
         let request = self.build_unvalidated();
         request.validate()?;
@@ -193,7 +193,7 @@ impl CreateAgent {
     /// Checks every rule on the request as it would be sent.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation.
+    /// [`ValidationError`] has every violation.
     pub fn validate(&self) -> Result<(), ValidationError> {
         let mut violations = Vec::new();
         let out = &mut violations;
@@ -300,7 +300,7 @@ impl fmt::Debug for CreateAgent {
 
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
-/// The specification does not say what the fields mean or whether they are required: an empty profile is fine.
+/// The specification does not say what the fields mean or whether they are required: the profile may be empty.
 /// `clientMetadata` must be a JSON object, whose text is sent exactly as it is. `Debug` shows the names of the fields
 /// and none of the values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
@@ -406,18 +406,13 @@ impl AgentProfile {
 
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
-        let mut wrong = Vec::new();
-        for (name, value) in &self.fields {
-            let mut documented = names::PROFILE.iter().enumerate();
-            if let Some((place, &(_, kind))) = documented.find(|(_, (known, _))| known == name)
-                && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
+        for (name, kind) in names::PROFILE {
+            if let Some(value) = self.fields.get(*name)
+                && let Err((code, detail)) = of_kind(value.kind(), *kind, Null::Forbidden)
             {
-                wrong.push((place, Violation::new(pointer(at, name), code, detail)));
+                out.push(Violation::new(pointer(at, name), code, detail));
             }
         }
-        // In the order of the specification.
-        wrong.sort_by_key(|(place, _)| *place);
-        out.extend(wrong.into_iter().map(|(_, violation)| violation));
         let given = self.fields.keys().map(|name| &**name);
         check_names(given, names::PROFILE_NAMES, at, unknown, out);
     }

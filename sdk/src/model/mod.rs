@@ -2,16 +2,16 @@
 //!
 //! All response types have this in common:
 //!
-//! * Fields that the service omits or sends as null are read as `None`, as an empty list or as an empty map;
-//!   only the fields that the specification requires must be present.
-//! * A value that cannot be what its field says is an error of the whole document, unless it is an optional field's and
+//! * Fields that are missing or null become `None`, an empty list or an empty map; only the fields that the
+//!   specification requires must be present.
+//! * An unreadable value is an error of the whole document, unless its field is optional and
 //!   [skipped](crate::Unreadable::Skip).
 //! * Undocumented fields are kept, digit for digit. `get("name")` finds a field and `with("name", value)` sets one,
 //!   whether this version knows it or not; `extra()` has those that it does not know.
 //! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and hides
 //!   personal data.
-//! * The types are `#[non_exhaustive]`: a new field breaks nobody. A test builds one with `builder()`, or
-//!   decodes it from JSON.
+//! * The types are `#[non_exhaustive]`: new fields break nothing. In tests, build them with `builder()`, or decode them
+//!   from JSON.
 
 mod any_format;
 mod create_agent;
@@ -58,7 +58,8 @@ pub use define::{
 /// # Returned from a function
 ///
 /// What is set is part of a builder's type, by the names in its module, such as
-/// [`create_agent_builder`](builder::create_agent_builder): the latest first. A function can so return a builder that is not complete, and each use of it be a clone:
+/// [`create_agent_builder`](builder::create_agent_builder): the latest first. So a function can return an incomplete
+/// builder, and each use can be a clone:
 ///
 /// ```
 /// use dealkit::{

@@ -5,12 +5,12 @@
 use std::fmt;
 
 use email_address::{EmailAddress, Options};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use url::Url;
 
 use crate::{
     contract::names::{self, pointer_token},
-    value::{JsonKind, Role, expected, open_set, parse_date},
+    value::{JsonKind, Role, open_set, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -24,8 +24,8 @@ const SHOWN: usize = 100;
 
 /// One way in which a request breaks the rules.
 ///
-/// No text in it repeats a value that was given. The pointer is exact; in place of names that are not in
-/// the specification, `Display` and `Debug` show `*`, because such names may be personal data.
+/// Its texts never repeat a given value. The pointer is exact; `Display` and `Debug` show `*` in place of names that
+/// are not in the specification, because they may be personal data.
 ///
 /// ```
 /// use dealkit::{Violation, ViolationCode};
@@ -42,7 +42,7 @@ pub struct Violation {
     pub pointer: String,
     /// Which rule is broken.
     pub code: ViolationCode,
-    /// What is wrong and what would be right, for human readers.
+    /// What is wrong, and what would be right, for people.
     pub detail: String,
 }
 
@@ -71,27 +71,6 @@ impl Violation {
     }
 }
 
-impl<'de> Deserialize<'de> for Violation {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename = "Violation")]
-        struct Parts {
-            pointer: String,
-            code: ViolationCode,
-            detail: String,
-        }
-
-        let Parts {
-            pointer,
-            code,
-            detail,
-        } = Parts::deserialize(deserializer).map_err(expected(
-            "an object whose `pointer`, `code` and `detail` are strings",
-        ))?;
-        Ok(Self::new(pointer, code, detail))
-    }
-}
-
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} ({})", self.place(), self.detail, self.code)
@@ -109,8 +88,8 @@ impl fmt::Debug for Violation {
 }
 
 open_set! {
-    /// Which rule a request breaks. The SDK and the sandbox server share one closed list; a code that another
-    /// service invents is kept in `Other`.
+    /// The rule that a request breaks. The SDK and the sandbox share a closed list; a code that another service invents
+    /// is kept in `Other`.
     ViolationCode {
         /// A required field is missing.
         Required = "required",
@@ -139,7 +118,7 @@ open_set! {
     }
 }
 
-/// A request breaks the rules: every violation, not only the first. `Display` shows the first 100.
+/// A request breaks the rules: every violation, not just the first. `Display` shows the first 100.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -217,7 +196,7 @@ pub enum UnknownFields {
     /// Ignore them.
     #[default]
     Ignore,
-    /// Report each as [`ViolationCode::UnknownField`], to catch typing mistakes.
+    /// Report each as [`ViolationCode::UnknownField`], to catch typos.
     Reject,
 }
 

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 /// a binary float, whatever features of `serde_json` another crate enables. It has up to 28 digits; a number beyond
 /// that is an error, and is never rounded. Two decimals are equal if their values are: `10.10 == 10.1`.
 ///
-/// The specification does not say in what unit or scale a deal's money, percentage and split fields
-/// are; a `Decimal` holds the digits and adds nothing.
+/// The specification does not define the unit or scale of a deal's money, percentage and split fields; a `Decimal` has
+/// just the digits.
 ///
 /// # Arithmetic
 ///
@@ -42,7 +42,7 @@ use serde_json::value::RawValue;
 ///
 /// Directly through `serde_json`, every digit is written and read, as a number. Everywhere else a decimal is written as a
 /// string (in a `serde_json::Value` as a number where it is the same number), and read from a string, an integer, or a
-/// float of at most 15 significant digits: with more, nobody knows which number it was, and it is an error that says so.
+/// float of at most 15 significant digits: with more, the original number is unknown, which is an error that says so.
 ///
 /// ```
 /// use dealkit::Decimal;

@@ -17,8 +17,8 @@ use super::{
 /// serialized from it. `Debug` shows only the kind, because the content may be personal data.
 ///
 /// Text is converted into JSON only by [`parse`](Self::parse) and `str::parse`, which read it, and by
-/// [`string`](Self::string), which makes a JSON string of it. There is no `From<&str>`, because nobody could tell which
-/// of the two it did; where text does convert, as into a deal of the sandbox, it is read as JSON.
+/// [`string`](Self::string), which makes a JSON string of it. There is no `From<&str>`, because it could mean either;
+/// where text does convert, as into a deal of the sandbox, it is read as JSON.
 ///
 /// Two values are equal if they are the same JSON value: in objects the order of fields does not matter
 /// and of equal names the last counts, in strings escapes do not matter, and numbers are equal if they are

@@ -12,6 +12,8 @@ mod json;
 mod kind;
 mod name;
 mod nullable;
+#[cfg(any(feature = "arrow", feature = "client"))]
+mod opaque;
 mod open;
 mod role;
 #[doc(hidden)]
@@ -35,6 +37,8 @@ pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
 pub(crate) use equal::Characters;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
+#[cfg(any(feature = "arrow", feature = "client"))]
+pub(crate) use opaque::opaque;
 pub(crate) use open::{Undocumented, open_set};
 pub(crate) use serde_errors::expected;
 pub(crate) use text::{WireText, Word, like_a_string};

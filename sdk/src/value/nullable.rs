@@ -7,10 +7,10 @@ use super::format_date;
 
 /// `null` or a value, for a field that the specification describes as "or null".
 ///
-/// The reference server treats null like an omitted field; another service may not, so there is one way to
-/// express each of them. See the table at [`CreateAgent`](crate::CreateAgent).
+/// The sandbox treats null like an omitted field; other services may not, so there is one way to express each. See the
+/// table at [`CreateAgent`](crate::CreateAgent).
 ///
-/// An `Option` does not convert into one, because nobody could tell whether its `None` meant null or absent.
+/// An `Option` does not convert into one, because its `None` could mean null or absent.
 ///
 /// ```
 /// use dealkit::Nullable;

@@ -6,8 +6,8 @@ use compact_str::CompactString;
 
 /// What `Other` holds: a value of the open set `Set` that dealkit does not know, unchanged.
 ///
-/// It has no name outside of this crate, and nothing can be done with it there: what a program learnt from it would
-/// change without a word on the day that the value becomes a variant. As it belongs to its set and only dealkit creates
+/// It has no name outside this crate, and nothing can be done with it there: what a program learned from it would
+/// silently change on the day that the value becomes a variant. Since it belongs to its set and only dealkit creates
 /// one, a documented value is never an `Other`.
 #[derive(Clone)]
 #[allow(missing_debug_implementations, reason = "nothing shows it but its set")]
@@ -179,7 +179,7 @@ open_set! {
 open_set! {
     /// Status of an application. An open set: `PENDING` is the one documented value.
     ApplicationStatus {
-        /// `PENDING`: the application waits for a decision.
+        /// `PENDING`: the application is awaiting a decision.
         Pending = "PENDING",
     }
 }

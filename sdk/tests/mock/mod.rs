@@ -1,12 +1,9 @@
-//! An httpmock service that gives one response to everything and keeps what arrived, and clients that do not retry.
+//! A service that gives one response to everything, and clients that do not retry.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::sync::{Arc, Mutex};
-
 use dealkit::{Client, ClientBuilder, RetryPolicy};
-use httpmock::{HttpMockRequest, HttpMockResponse, MockServer};
 
-use crate::peer::KEY;
+use crate::peer::{Http1, KEY, Peer, Request, Step};
 
 /// The shortest possible agent.
 pub(crate) const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
@@ -28,53 +25,21 @@ pub(crate) fn client(url: impl Into<String>) -> Client {
     builder(url).build().unwrap()
 }
 
-/// An httpmock service that gives one response to everything, and keeps what arrived.
-pub(crate) struct Service {
-    server: MockServer,
-    arrived: Arc<Mutex<Vec<HttpMockRequest>>>,
-}
+/// A service that gives one response to everything.
+pub(crate) struct Service(Peer);
 
 impl Service {
-    /// Answers everything with this response; for async tests.
-    pub(crate) async fn answering(
-        status: u16,
-        headers: &[(&str, &str)],
-        body: impl AsRef<[u8]>,
-    ) -> Self {
-        let answer = answer(status, headers, body.as_ref());
-        let service = Self::on(MockServer::start_async().await);
-        let arrived = service.arrived.clone();
-        service
-            .server
-            .mock_async(|when, then| {
-                when.is_true(|_| true);
-                then.respond_with(keep(arrived, answer));
-            })
-            .await;
-        service
-    }
-
-    /// Answers everything with this response; for tests that are not async.
-    pub(crate) fn answering_blocking(status: u16, body: impl AsRef<[u8]>) -> Self {
-        let answer = answer(status, &[], body.as_ref());
-        let service = Self::on(MockServer::start());
-        let arrived = service.arrived.clone();
-        service.server.mock(|when, then| {
-            when.is_true(|_| true);
-            then.respond_with(keep(arrived, answer));
+    pub(crate) fn answering(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+        let headers = headers.iter().map(|(name, value)| {
+            let name: &'static str = (*name).to_owned().leak();
+            (name, (*value).to_owned())
         });
-        service
-    }
-
-    fn on(server: MockServer) -> Self {
-        Self {
-            server,
-            arrived: Arc::default(),
-        }
+        let answer = Step::Answer(status, headers.collect(), body.as_ref().to_vec());
+        Self(Peer::start(Http1, vec![vec![Step::Hear, answer]]))
     }
 
     pub(crate) fn url(&self) -> String {
-        self.server.base_url()
+        self.0.url.clone()
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -82,53 +47,14 @@ impl Service {
     }
 
     /// Everything that arrived.
-    pub(crate) fn arrived(&self) -> Vec<HttpMockRequest> {
-        self.arrived.lock().unwrap().clone()
+    pub(crate) fn arrived(&self) -> Vec<Request> {
+        self.0.so_far().arrived
     }
 
     /// The one request that arrived.
-    pub(crate) fn only(&self) -> HttpMockRequest {
+    pub(crate) fn only(&self) -> Request {
         let arrived = self.arrived();
         assert_eq!(arrived.len(), 1, "{arrived:?}");
         arrived.into_iter().next().unwrap()
     }
-}
-
-fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> HttpMockResponse {
-    let answer = HttpMockResponse::builder().status(status).headers(
-        headers
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
-    );
-    if body.is_empty() {
-        answer.no_body().build()
-    } else {
-        answer.body(body.to_vec()).build()
-    }
-}
-
-fn keep(
-    arrived: Arc<Mutex<Vec<HttpMockRequest>>>,
-    answer: HttpMockResponse,
-) -> impl Fn(&HttpMockRequest) -> HttpMockResponse + Send + Sync + 'static {
-    move |request| {
-        arrived.lock().unwrap().push(request.clone());
-        answer.clone()
-    }
-}
-
-/// The path and query of a request; httpmock puts the origin before them.
-pub(crate) fn target(request: &HttpMockRequest) -> &str {
-    let (_, rest) = request.uri_str().split_once("://").unwrap();
-    &rest[rest.find('/').unwrap()..]
-}
-
-/// The values of a header of a request, regardless of the case of its name.
-pub(crate) fn header<'a>(request: &'a HttpMockRequest, name: &str) -> Vec<&'a str> {
-    request
-        .headers_vec()
-        .iter()
-        .filter(|(found, _)| found.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.as_str())
-        .collect()
 }

@@ -193,11 +193,6 @@ fn a_document_that_ends_early_says_where() {
             "at id: the document ends early, line 2 column 15",
         ),
         ("", "expected JSON, found an empty body"),
-        (" ", "the document ends early, line 1 column 1"),
-        (
-            r#"{"id": "d", "contacts": [{}"#,
-            "at contacts: the document ends early, line 1 column 27",
-        ),
     ] {
         let error = Deal::from_json(document).unwrap_err();
         assert_eq!(error.found(), "not JSON", "{document}");
@@ -211,33 +206,6 @@ fn a_document_that_ends_early_says_where() {
             .to_string()
             .starts_with("expected JSON, found something else"),
         "{error}"
-    );
-}
-
-#[test]
-fn debug_hides_what_is_personal() {
-    let deal = Deal::from_json(
-        r#"{"id": "d_1", "status": "CLOSED", "external_id": "CANARY", "metadata": {"a": "CANARY"}, "new": "CANARY",
-            "listing_contract": {"address": {"line1": "CANARY", "line2": "CANARY", "city": "CANARY", "state": "CANARY", "zip": "CANARY"},
-                                 "agent": {"id": "a_1", "email": "CANARY", "first_name": "CANARY", "last_name": "CANARY"}},
-            "contacts": [{"id": "c_1", "type": "BUYER", "fields": [{"label": "CANARY", "value": "CANARY"}]}]}"#,
-    )
-    .unwrap();
-    let shown = format!("{deal:?} {deal:#?}");
-    assert!(!shown.contains("CANARY"), "{shown}");
-    for visible in ["d_1", "CLOSED", "a_1", "c_1", "BUYER"] {
-        assert!(shown.contains(visible), "{shown}");
-    }
-
-    let agent = Agent::from_json(
-        r#"{"id": "a_1", "email": "CANARY", "first_name": "CANARY", "last_name": "CANARY", "date_of_birth": "1990-02-28",
-            "profile": {"client_metadata": {"a": "CANARY"}, "external_id": "CANARY"}, "role_assignments": [{"role": "AGENT"}]}"#,
-    )
-    .unwrap();
-    let shown = format!("{agent:?}");
-    assert!(
-        !shown.contains("CANARY") && !shown.contains("1990"),
-        "{shown}"
     );
 }
 

@@ -1,16 +1,22 @@
 //! Requests that the peer hands to the test, which answers them when it likes.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, ops::Deref};
 
 use tokio::{sync::oneshot, time::timeout};
 
 use super::PATIENCE;
 
-/// One request that the peer has read, and the way to answer it.
-pub(crate) struct Heard {
+/// One request that the peer has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
     /// Request line and headers, byte for byte.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
+}
+
+/// A request, and the way to answer it.
+pub(crate) struct Heard {
+    request: Request,
     answer: oneshot::Sender<Answer>,
     gone: oneshot::Receiver<Infallible>,
 }
@@ -29,23 +35,15 @@ pub(super) struct Held {
     _gone: oneshot::Sender<Infallible>,
 }
 
-impl Heard {
-    pub(super) fn new(head: String, body: Vec<u8>) -> (Self, Held) {
-        let (sender, receiver) = oneshot::channel();
-        let (held, gone) = oneshot::channel();
-        let heard = Self {
-            head,
-            body,
-            answer: sender,
-            gone,
-        };
-        let held = Held {
-            answer: receiver,
-            _gone: held,
-        };
-        (heard, held)
-    }
+impl Deref for Heard {
+    type Target = Request;
 
+    fn deref(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl Request {
     pub(crate) fn method(&self) -> &str {
         self.head.split(' ').next().unwrap()
     }
@@ -59,11 +57,34 @@ impl Heard {
         self.target().rsplit('/').next().unwrap()
     }
 
+    /// The names and values of the headers, sorted.
+    pub(crate) fn headers(&self) -> Vec<(&str, &str)> {
+        let lines = self.head.lines().skip(1);
+        let mut headers: Vec<_> = lines.filter_map(|line| line.split_once(": ")).collect();
+        headers.sort_unstable();
+        headers
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (found, value) = line.split_once(": ")?;
-            found.eq_ignore_ascii_case(name).then_some(value)
-        })
+        let mut headers = self.headers().into_iter();
+        headers.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
+impl Heard {
+    pub(super) fn new(request: Request) -> (Self, Held) {
+        let (sender, receiver) = oneshot::channel();
+        let (held, gone) = oneshot::channel();
+        let heard = Self {
+            request,
+            answer: sender,
+            gone,
+        };
+        let held = Held {
+            answer: receiver,
+            _gone: held,
+        };
+        (heard, held)
     }
 
     /// Answers with a status and a body.

@@ -12,7 +12,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Script, Step, heard::Answer};
+use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Request, Script, Step, heard::Answer};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -36,8 +36,8 @@ pub(crate) struct Line {
     buffer: Vec<u8>,
     /// Whether the last request was a POST; true before there was one.
     post: bool,
-    /// HTTP/1.1: head and body of the last request.
-    request: (String, Vec<u8>),
+    /// HTTP/1.1: the last request.
+    request: Request,
     /// HTTP/2: the last request's stream; whether the preface was read; what the peer sends by itself.
     stream_id: u32,
     prefaced: bool,
@@ -68,7 +68,7 @@ impl Line {
             index,
             buffer: Vec::new(),
             post: true,
-            request: Default::default(),
+            request: Request::default(),
             stream_id: 1,
             prefaced: false,
             greeted: false,
@@ -143,8 +143,7 @@ impl Line {
 
     /// `false` when the connection has ended: by the client, by the response, or because there is none.
     async fn ask(&mut self) -> io::Result<bool> {
-        let (head, body) = std::mem::take(&mut self.request);
-        let (heard, mut held) = Heard::new(head, body);
+        let (heard, mut held) = Heard::new(std::mem::take(&mut self.request));
         if self.ask.send(heard).is_err() {
             return Ok(false);
         }
@@ -169,7 +168,6 @@ impl Line {
         }
         self.buffer.extend(&chunk[..count]);
         let mut counts = self.counts.lock().unwrap();
-        counts.bytes += count;
         counts.heard[self.index].extend(&chunk[..count]);
         Ok(())
     }
@@ -215,7 +213,12 @@ impl Line {
         let length = length.map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
         let body = self.read_exactly(length).await?;
         self.post = head.starts_with("post ");
-        self.request = (as_sent, body);
+        let request = Request {
+            head: as_sent,
+            body,
+        };
+        self.counts.lock().unwrap().arrived.push(request.clone());
+        self.request = request;
         Ok(())
     }
 

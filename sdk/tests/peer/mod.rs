@@ -25,7 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use heard::Heard;
+pub(crate) use heard::{Heard, Request};
 
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
@@ -101,7 +101,8 @@ pub(crate) struct Counts {
     pub(crate) requests: usize,
     /// Agents created.
     pub(crate) agents: usize,
-    pub(crate) bytes: usize,
+    /// The requests read over HTTP/1.1.
+    pub(crate) arrived: Vec<Request>,
     /// Everything read, connection by connection.
     pub(crate) heard: Vec<Vec<u8>>,
 }

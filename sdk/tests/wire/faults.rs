@@ -243,36 +243,6 @@ async fn succeeds(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
 }
 
 #[tokio::test]
-async fn interim_responses_are_passed_over() {
-    let interim = |protocol, status| match protocol {
-        Http1 => answer(status, ""),
-        Http2 => Step::Head(status, Vec::new()),
-    };
-    succeeds("100", |protocol| {
-        vec![Step::Hear, interim(protocol, 100), answer(200, FINE)]
-    })
-    .await;
-    succeeds("several", |protocol| {
-        let interim = |status| interim(protocol, status);
-        vec![
-            Step::Hear,
-            interim(100),
-            interim(102),
-            interim(103),
-            interim(103),
-            answer(201, FINE),
-        ]
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_response_may_come_one_byte_at_a_time() {
-    let dripped = |step| Step::Slowly(Duration::ZERO, Box::new(step));
-    succeeds("drip", |_| vec![Step::Hear, dripped(answer(200, FINE))]).await;
-}
-
-#[tokio::test]
 async fn a_body_at_the_limit_is_read() {
     let padded = format!(
         "{FINE}{}",
@@ -380,30 +350,16 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
                 format!("http://localhost:{port}"),
             ),
             (
-                format!("//localhost:{port}/SECRET"),
-                format!("http://localhost:{port}"),
-            ),
-            (
                 format!("\\\\localhost:{port}\\SECRET"),
                 format!("http://localhost:{port}"),
-            ),
-            (
-                "https://deals.example.com/SECRET".to_owned(),
-                "https://deals.example.com".to_owned(),
             ),
             (
                 "/SECRET".to_owned(),
                 "another path on the same host".to_owned(),
             ),
-            (
-                "SECRET?SECRET".to_owned(),
-                "another path on the same host".to_owned(),
-            ),
-            ("".to_owned(), "another path on the same host".to_owned()),
             ("mailto:SECRET@example.com".to_owned(), "".to_owned()),
-            ("javascript:SECRET".to_owned(), "".to_owned()),
         ] {
-            for status in [301, 302, 303, 307, 308] {
+            for status in [302, 308] {
                 let script = vec![
                     Step::Hear,
                     Step::Answer(status, vec![("location", location.clone())], Vec::new()),

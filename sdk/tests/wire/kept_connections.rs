@@ -4,7 +4,6 @@
 use std::{net::Ipv4Addr, time::Duration};
 
 use dealkit::{Client, Error, Outcome, RetryPolicy};
-use futures_util::{StreamExt as _, stream};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
@@ -56,19 +55,6 @@ async fn creates_use_a_connection_again_within_a_second() {
             assert_eq!(counts.connections, connections, "{protocol:?} {age:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn many_creates_are_few_connections() {
-    let peer = fine(Http1);
-    let client = peer.client();
-    let creates = stream::iter(0..300).map(|_| create(&client));
-    let outcomes: Vec<_> = creates.buffer_unordered(16).collect().await;
-    assert!(outcomes.iter().all(Result::is_ok));
-    drop(client);
-    let counts = peer.finish().await;
-    assert_eq!(counts.agents, 300);
-    assert!(counts.connections <= 32, "{}", counts.connections);
 }
 
 /// The service closes a connection that it has kept, before the next request or just as it arrives.

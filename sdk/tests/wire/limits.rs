@@ -171,6 +171,23 @@ async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_counts_however_long_ago_the_last_one_was() {
+    let mut count = 0;
+    let judge = Box::new(move |_| {
+        count += 1;
+        (if [1, 4].contains(&count) { 429 } else { 200 }, None)
+    });
+    let service = Service::start(Duration::ZERO, judge).await;
+    let client = service.builder().build().unwrap();
+    assert_eq!(retrieve(&client, 2, 1).await, 0);
+    sleep(7_200 * SECOND).await;
+    assert_eq!(retrieve(&client, 1, 1).await, 0);
+    let began = Instant::now();
+    assert_eq!(retrieve(&client, 100, 64).await, 0);
+    assert!(began.elapsed() > SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_is_kept_by_all_calls_and_attempts() {
     for (rate, latency) in [(50.0, 0), (30.0, 40), (400.0, 5)] {
         // Every third request fails, and is retried.
@@ -347,33 +364,6 @@ async fn who_shares_a_limit() {
             "{name}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_limit_is_a_number_of_calls() {
-    for rate in [
-        0.0,
-        -1.0,
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        1e-300,
-    ] {
-        let builder = Client::builder()
-            .base_url("http://127.0.0.1:9")
-            .service_key(KEY);
-        let error = builder.rate_limit(rate).build().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
-        assert_eq!(
-            error.to_string(),
-            "rate_limit must be a number of calls a second, more than zero and finite"
-        );
-    }
-    let builder = Client::builder()
-        .base_url("http://127.0.0.1:9")
-        .service_key(KEY);
-    assert!(builder.clone().rate_limit(1e300).build().is_ok());
-    assert!(builder.rate_limit(1e-9).build().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and its helpers too"
 )]
 
+mod as_mocked;
 mod blocking;
 mod bounds;
 #[cfg(feature = "rustls")]
@@ -37,7 +38,6 @@ mod pace;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;
-mod properties;
 #[cfg(feature = "rustls")]
 mod proxy;
 mod retries;

@@ -252,7 +252,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
 #[tokio::test]
 async fn a_client_keeps_a_few_ledgers_open() {
     let folder = TempDir::new().unwrap();
-    let service = Service::answering(201, &[], AGENT).await;
+    let service = Service::answering(201, &[], AGENT);
     let client = service.client();
     let ledgers: Vec<_> = (0..20)
         .map(|n| Ledger::sqlite(folder.path().join(n.to_string())))
@@ -281,7 +281,7 @@ async fn a_client_keeps_a_few_ledgers_open() {
 #[test]
 fn a_blocking_call_and_a_raw_one_have_keys_too() {
     let (_folder, ledger) = new_ledger();
-    let service = Service::answering_blocking(201, AGENT);
+    let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let call = || {
         client

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use dealkit::{ErrorKind, Outcome};
+use dealkit::{CallOptions, ErrorKind, Outcome};
 
-use crate::peer::{BOTH, FINE, Peer, Script, Step, ada, answer, at_once, catalogue::SHORT};
+use crate::peer::{BOTH, FINE, Peer, Script, Step, answer, at_once};
 
 fn fine() -> Script {
     vec![Step::Hear, answer(200, FINE)]
@@ -74,7 +74,7 @@ async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
             let mut many = client.deals().retrieve_many(["x_1"]);
             if let Some(retries) = calls {
                 call = call.retry(at_once().max_retries(retries));
-                many = many.retry(at_once().max_retries(retries));
+                many = many.options(CallOptions::new().max_retries(retries));
             }
             let one = call.await.unwrap_err();
             let of_many = many.stream().next().await.unwrap().result.unwrap_err();
@@ -106,32 +106,6 @@ async fn the_total_bounds_all_attempts() {
         }
         drop((by_client, by_call));
         peer.finish().await;
-    }
-}
-
-/// The service reads the first attempt, does not respond, and is gone when the next one is made.
-#[tokio::test]
-async fn what_an_earlier_attempt_may_have_done_stays_in_doubt() {
-    for protocol in BOTH {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Silence]]);
-        let client = peer.builder().attempt_timeout(SHORT).build().unwrap();
-        let opted = at_once().retry_non_idempotent(true);
-        let call = client.agents().create(ada()).retry(opted);
-        let gone = async {
-            while peer.so_far().requests == 0 {
-                tokio::task::yield_now().await;
-            }
-            peer.finish().await
-        };
-        let (outcome, counts) = tokio::join!(call.send(), gone);
-        let error = outcome.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.attempts()),
-            (ErrorKind::Connect, 3),
-            "{error:?}"
-        );
-        assert_eq!(error.outcome(), Outcome::Unknown);
-        assert_eq!((counts.connections, counts.requests), (1, 1));
     }
 }
 

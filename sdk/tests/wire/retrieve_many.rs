@@ -1,18 +1,12 @@
 //! Many deals at a time: their order, how many are in flight, and what happens to those that fail.
-#![cfg(feature = "blocking")]
 
-use std::{
-    cell::Cell,
-    collections::VecDeque,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::collections::VecDeque;
 
-use dealkit::{ErrorKind, Outcome, blocking};
+use dealkit::{ErrorKind, Outcome};
 use futures_util::StreamExt as _;
 
 use crate::{
-    mock::{DEAL, Service, client},
+    mock::client,
     peer::{Heard, Peer, settle},
 };
 
@@ -53,50 +47,6 @@ async fn deals_come_in_the_order_of_the_identifiers() {
     let ((), came) = tokio::join!(serve, read);
     assert_eq!(came, ids(0..6));
     assert!(deals.next().await.is_none());
-}
-
-#[tokio::test]
-async fn deals_come_as_they_are_completed() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let many = client
-        .deals()
-        .retrieve_many(ids(0..5))
-        .concurrency(3)
-        .unordered();
-    let mut deals = many.stream();
-    let (first, mut held) = tokio::join!(deals.next(), async {
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            held.push(peer.next().await);
-        }
-        held.sort_by(|one, other| one.segment().cmp(other.segment()));
-        held.pop().unwrap().answer_deal();
-        held
-    });
-    let mut came = vec![first.unwrap()];
-    // Its place is free: the next one is requested, and is answered before the others.
-    let (second, heard) = tokio::join!(deals.next(), async {
-        let heard = peer.next().await;
-        let segment = heard.segment().to_owned();
-        heard.answer_deal();
-        segment
-    });
-    assert_eq!(heard, "d_3");
-    came.push(second.unwrap());
-    let (third, ()) = tokio::join!(deals.next(), async { held.remove(1).answer_deal() });
-    came.push(third.unwrap());
-    let (fourth, ()) = tokio::join!(deals.next(), async { peer.next().await.answer_deal() });
-    came.push(fourth.unwrap());
-    let (fifth, ()) = tokio::join!(deals.next(), async { held.remove(0).answer_deal() });
-    came.push(fifth.unwrap());
-    assert!(deals.next().await.is_none());
-    let order: Vec<usize> = came.iter().map(|item| item.index).collect();
-    assert_eq!(order, [2, 3, 1, 4, 0]);
-    for item in came {
-        assert_eq!(item.id, format!("d_{}", item.index));
-        assert_eq!(item.result.unwrap().id, item.id.as_str());
-    }
 }
 
 /// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
@@ -152,41 +102,6 @@ async fn as_many_are_on_their_way_as_was_said_and_no_more() {
             assert_eq!(most_in_flight(total, said, unordered).await, most);
         }
     }
-}
-
-/// In order, responses that wait for their turn count too: memory is bounded.
-#[tokio::test]
-async fn one_slow_deal_does_not_let_the_others_pile_up() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let taken = Cell::new(0);
-    let endless = (0..).map(|number| {
-        taken.set(number + 1);
-        format!("d_{number}")
-    });
-    let mut deals = client
-        .deals()
-        .retrieve_many(endless)
-        .concurrency(4)
-        .stream();
-    let serve = async {
-        let mut held = Vec::new();
-        for _ in 0..4 {
-            held.push(peer.next().await);
-        }
-        held.sort_by(|one, other| other.segment().cmp(one.segment()));
-        let slow = held.pop().unwrap();
-        assert_eq!(slow.segment(), "d_0");
-        for heard in held {
-            heard.answer_deal();
-        }
-        settle().await;
-        assert!(peer.waiting().is_none());
-        assert_eq!(taken.get(), 4);
-        slow.answer_deal();
-    };
-    let (first, ()) = tokio::join!(deals.next(), serve);
-    assert_eq!(first.unwrap().index, 0);
 }
 
 #[tokio::test]
@@ -270,68 +185,4 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
     }
     settle().await;
     assert!(peer.waiting().is_none(), "more was asked for");
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_deal_has_its_own_time() {
-    // Nobody answers; the clock advances as soon as nothing else can happen.
-    let peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let before = tokio::time::Instant::now();
-    let many = client.deals().retrieve_many(ids(0..4)).concurrency(2);
-    let mut deals = many.timeout(Duration::from_secs(2)).stream();
-    for _ in 0..4 {
-        let error = deals.next().await.unwrap().result.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout);
-    }
-    let taken = before.elapsed();
-    assert!(
-        taken >= Duration::from_secs(4) && taken < Duration::from_secs(5),
-        "{taken:?}"
-    );
-    drop(peer);
-}
-
-#[test]
-fn the_blocking_iterator_may_be_endless_and_be_left() {
-    let service = Service::answering_blocking(200, DEAL);
-    let client = blocking::Client::new(service.client()).unwrap();
-    let taken = AtomicUsize::new(0);
-    let endless = (0..).map(|number| {
-        taken.store(number + 1, Ordering::Relaxed);
-        format!("d_{number}")
-    });
-    let many = client.deals().retrieve_many(endless).concurrency(0);
-    let first: Vec<usize> = many.into_iter().take(3).map(|item| item.index).collect();
-    assert_eq!(first, [0, 1, 2]);
-    assert_eq!(taken.load(Ordering::Relaxed), 3);
-    assert_eq!(service.arrived().len(), 3);
-}
-
-#[tokio::test]
-async fn each_deal_can_be_sent_in_its_own_way() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
-    let (ids, mut in_flight) = client.deals().retrieve_many(ids(0..3)).into_parts();
-    for id in ids {
-        let mark = id.clone();
-        in_flight.push_with(id, |call| call.header("x-mark", mark).send());
-    }
-    let serve = async {
-        for _ in 0..3 {
-            let heard = peer.next().await;
-            assert_eq!(heard.header("x-mark"), Some(heard.segment()));
-            heard.answer_deal();
-        }
-    };
-    let read = async {
-        for number in 0..3 {
-            let item = in_flight.next().await.unwrap();
-            assert_eq!(
-                (item.index, item.result.unwrap().id),
-                (number, item.id.into())
-            );
-        }
-    };
-    tokio::join!(serve, read);
 }

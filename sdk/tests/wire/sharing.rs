@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dealkit::{Client, ClientBuilder, RetryPolicy};
 
-use crate::peer::{BOTH, FINE, Http1, KEY, Peer, Protocol, Step, answer, builder};
+use crate::peer::{BOTH, FINE, Http1, Peer, Protocol, Step, answer, builder};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -68,18 +68,6 @@ async fn what_concerns_connections_may_not_differ() {
     }
 }
 
-#[tokio::test]
-async fn another_version_of_http_has_connections_of_its_own() {
-    let peer = peer(Http1);
-    let http2 = builder("http://127.0.0.1:9").http2_prior_knowledge(true);
-    let http2 = http2.build().unwrap();
-    // Over an HTTP/2 pool, this would not return.
-    let client = peer.builder().share_connections(&http2).build().unwrap();
-    retrieve(&client).await;
-    drop(client);
-    assert_eq!(peer.finish().await.connections, 1);
-}
-
 /// A pool that goes through a proxy would give it the key of a service on this machine.
 #[tokio::test]
 async fn another_route_has_connections_of_its_own() {
@@ -98,56 +86,4 @@ async fn another_route_has_connections_of_its_own() {
     drop(through_proxy);
     assert_eq!(proxy.finish().await.requests, 1);
     assert_eq!(service.finish().await.requests, 1);
-}
-
-#[tokio::test]
-async fn a_service_at_another_address_is_called_there_all_the_same() {
-    let (one, another) = (peer(Http1), peer(Http1));
-    let client = one.client();
-    let other = builder(&format!("{}/api", another.url)).share_connections(&client);
-    let other = other.build().unwrap();
-    for client in [&client, &other, &client, &other] {
-        retrieve(client).await;
-    }
-    drop((client, other));
-    for (peer, path) in [(one, "/v1/deals/x_1"), (another, "/api/v1/deals/x_1")] {
-        let counts = peer.finish().await;
-        assert_eq!((counts.connections, counts.requests), (1, 2));
-        let heard = String::from_utf8(counts.heard.concat()).unwrap();
-        assert!(heard.starts_with(&format!("GET {path} ")), "{heard}");
-    }
-}
-
-#[tokio::test]
-async fn each_client_sends_what_is_its_own() {
-    let peer = peer(Http1);
-    let client = peer.client();
-    let other = peer
-        .builder()
-        .service_key("another-key")
-        .header("x-tenant", "7");
-    let other = other.share_connections(&client).build().unwrap();
-    retrieve(&client).await;
-    retrieve(&other).await;
-    drop((client, other));
-    let heard = String::from_utf8(peer.finish().await.heard.concat()).unwrap();
-    let (first, second) = heard.split_once("\r\n\r\n").unwrap();
-    assert!(
-        first.contains(KEY) && !first.contains("x-tenant"),
-        "{first}"
-    );
-    assert!(second.contains("another-key") && second.contains("x-tenant: 7"));
-    assert!(!second.contains(KEY), "{second}");
-}
-
-#[test]
-fn a_client_tells_its_settings() {
-    let settings = builder("https://deals.example.com");
-    let client = settings.clone().timeout(MINUTE * 2).build().unwrap();
-    assert_eq!(client.timeout(), MINUTE * 2);
-    let retry = RetryPolicy::new().max_retries(7);
-    assert_eq!(settings.retry(retry).build().unwrap().max_retries(), 7);
-    let client = Client::builder().base_url("https://deals.example.com");
-    let client = client.service_key(KEY).build().unwrap();
-    assert_eq!((client.timeout(), client.max_retries()), (MINUTE, 2));
 }

@@ -17,7 +17,7 @@ use http_body::{Body, Frame};
 use tower_service::Service;
 
 use crate::{
-    mock::{AGENT, DEAL},
+    mock::AGENT,
     peer::{KEY, ada, at_once},
 };
 
@@ -206,25 +206,6 @@ async fn no_text_shows_what_an_error_of_a_transport_says_of_the_request() {
     assert_eq!(
         read.source().unwrap().to_string(),
         "[URL] failed, [path], key [service key]"
-    );
-}
-
-#[tokio::test]
-async fn limits_hold_for_the_responses_of_a_transport() {
-    let transport = What::Respond(200, DEAL).transport();
-    let small = builder(&transport).max_response_bytes(5).build().unwrap();
-    let error = small.deals().retrieve("d_1").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    assert_eq!(error.outcome(), Outcome::Succeeded);
-
-    let slow = builder(&transport).rate_limit(0.001).build().unwrap();
-    slow.deals().retrieve("d_1").await.unwrap();
-    assert!(
-        slow.deals()
-            .retrieve("d_1")
-            .await
-            .unwrap_err()
-            .is_throttled()
     );
 }
 

@@ -123,14 +123,10 @@ impl WorldKeys {
         ServiceKey::new(candidate).ok()
     }
 
-    /// A key that nobody has: the first one listed of which `is_taken` says so, or one that is made up.
-    pub(crate) fn free(&self, is_taken: impl Fn(&str) -> bool) -> Option<ServiceKey> {
+    /// A key that nobody has used, with the first prefix.
+    pub(crate) fn made_up(&self) -> Option<ServiceKey> {
         let random = RandomState::new().hash_one("world");
-        let keys = self.0.iter().map(|key| match key.0.strip_suffix('*') {
-            Some(prefix) => format!("{prefix}{random:016x}"),
-            None => key.0.to_string(),
-        });
-        keys.filter(|key| !is_taken(key))
-            .find_map(|key| ServiceKey::new(key).ok())
+        let mut prefixes = self.0.iter().filter_map(|key| key.0.strip_suffix('*'));
+        ServiceKey::new(format!("{}{random:016x}", prefixes.next()?)).ok()
     }
 }

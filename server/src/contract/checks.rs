@@ -1,25 +1,9 @@
 //! The checks of a request's head that need nothing but the head.
 
 use dealkit::wire;
-use http::{
-    HeaderValue, Version, header,
-    request::Parts,
-    uri::{Authority, Scheme},
-};
+use http::{HeaderValue, Version, header, request::Parts, uri::Authority};
 
 use crate::contract::problem::{ProblemType, Refusal};
-
-/// How long a head is, as HTTP/1.1 writes it. hyper refuses what does not fit into its buffer, which may grow to twice the
-/// limit.
-pub(crate) fn head_bytes(head: &Parts) -> usize {
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("", |target| target.as_str());
-    let headers = head.headers.iter();
-    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
-    head.method.as_str().len() + target.len() + headers.sum::<usize>()
-}
 
 /// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
 pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
@@ -36,7 +20,7 @@ pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     if !has_path || !(is_origin_form || is_absolute_form) {
         return Err("The request target must be a path, or an absolute URL.");
     }
-    if !is_web_scheme(head.uri.scheme()) {
+    if !matches!(head.uri.scheme_str(), None | Some("http" | "https")) {
         return Err("An absolute request target must begin with http:// or https://.");
     }
     if !is_only_chunked(head) {
@@ -59,10 +43,6 @@ pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
         }
         _ => Ok(()),
     }
-}
-
-fn is_web_scheme(scheme: Option<&Scheme>) -> bool {
-    scheme.is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
 }
 
 /// Whether the transfer coding, if there is one, is exactly `chunked`. hyper accepts anything that ends with it: it
@@ -116,6 +96,21 @@ pub(crate) fn check_content(head: &Parts) -> Result<(), Refusal> {
         return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
     }
     Ok(())
+}
+
+/// Check 6, for a body whose length is declared.
+pub(crate) fn check_length(head: &Parts, max: usize) -> Result<(), Refusal> {
+    let declared = head.headers.get(header::CONTENT_LENGTH);
+    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    match declared {
+        Some(length) if length > max as u64 => Err(body_too_large(max)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn body_too_large(max: usize) -> Refusal {
+    let detail = format!("This server takes bodies of up to {max} bytes.");
+    Refusal::new(ProblemType::BODY_TOO_LARGE, detail)
 }
 
 /// Whether there is exactly one Content-Type, and it is `application/json` in any case, with or without parameters.

@@ -51,13 +51,16 @@ pub(crate) fn create_agent(store: &Store, input: &Input<'_>) -> Result<Success, 
 
 /// Makes check 10, then returns the deal.
 pub(crate) fn retrieve_deal(store: &Store, input: &Input<'_>) -> Result<Success, Refusal> {
-    let deal = store.deal(input.id).ok_or_else(|| {
-        Refusal::new(
-            ProblemType::UNKNOWN_DEAL,
-            "This server has no deal with the id in the path. Add it with `--deals` or `PUT /__sandbox/deals/{id}`.",
-        )
-    })?;
+    let deal = store.deal(input.id).ok_or_else(unknown_deal)?;
     Ok((StatusCode::OK, deal))
+}
+
+/// The refusal when check 10 has failed.
+pub(crate) fn unknown_deal() -> Refusal {
+    Refusal::new(
+        ProblemType::UNKNOWN_DEAL,
+        "This server has no deal with the id in the path. Add it with `--deals` or `PUT /__sandbox/deals/{id}`.",
+    )
 }
 
 /// The refusal when check 11 has failed.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dealkit::{Problem, Violation, wire};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::contract::{request_id::RequestId, response::response};
+use crate::contract::response::response;
 
 /// A type of problem: what all errors of it have in common.
 #[derive(Debug)]
@@ -32,7 +32,6 @@ macro_rules! problem_types {
 // Every reason for which the server refuses a request, in the order of its checks.
 problem_types! {
     MALFORMED_REQUEST BAD_REQUEST "malformed-request" "The request is malformed";
-    HEAD_TOO_LARGE REQUEST_HEADER_FIELDS_TOO_LARGE "head-too-large" "The request line and the headers are too large";
     UNKNOWN_PATH NOT_FOUND "unknown-path" "There is no such path";
     METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method-not-allowed" "The path does not allow this method";
     SERVICE_KEY UNAUTHORIZED "service-key" "The service key is missing or unknown";
@@ -95,7 +94,7 @@ impl Refusal {
     }
 
     /// The response, still without its request id header.
-    pub(crate) fn into_response(self, request_id: &RequestId) -> Response<Bytes> {
+    pub(crate) fn into_response(self, request_id: &HeaderValue) -> Response<Bytes> {
         let mut problem = Problem::new(
             self.problem_type.status.as_u16(),
             self.problem_type.title,
@@ -115,7 +114,7 @@ impl Refusal {
 }
 
 /// An error that a fault makes up.
-pub(crate) fn made_up(status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
+pub(crate) fn made_up(status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or("Error");
     let detail = "The sandbox was asked for this fault.";
     let mut problem = Problem::new(status.as_u16(), title, detail);
@@ -123,8 +122,8 @@ pub(crate) fn made_up(status: StatusCode, request_id: &RequestId) -> Response<By
     written(problem, status, request_id)
 }
 
-fn written(mut problem: Problem, status: StatusCode, request_id: &RequestId) -> Response<Bytes> {
-    problem.request_id = Some(request_id.to_string());
+fn written(mut problem: Problem, status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
+    problem.request_id = request_id.to_str().ok().map(str::to_owned);
     // A problem is strings and a number, which always serialize to JSON.
     let body = serde_json::to_vec(&problem).unwrap_or_default();
     response(status, wire::PROBLEM_JSON, body)

@@ -1,7 +1,7 @@
-//! The id that every response carries in `x-request-id`.
+//! The id that every response carries in `x-request-id`. It names one request: in the response's header, in an error's body
+//! and in the access log.
 
 use std::{
-    fmt,
     hash::{BuildHasher, RandomState},
     sync::{
         LazyLock,
@@ -18,48 +18,26 @@ pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::REQUEST_ID_
 /// The longest id that is accepted from a caller.
 const MAX_LEN: usize = 128;
 
-/// Names one request: in the response's header, in an error's body and in the access log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestId(HeaderValue);
-
-impl RequestId {
-    /// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters; otherwise a fresh one.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let mut sent = headers.get_all(&HEADER).iter();
-        match (sent.next(), sent.next()) {
-            (Some(id), None) if is_sane(id.as_bytes()) => Self(id.clone()),
-            _ => Self::fresh(),
+/// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters; otherwise a fresh one.
+pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
+    let mut sent = headers.get_all(&HEADER).iter();
+    match (sent.next(), sent.next()) {
+        (Some(id), None)
+            if (1..=MAX_LEN).contains(&id.len())
+                && id.as_bytes().iter().all(u8::is_ascii_graphic) =>
+        {
+            id.clone()
         }
-    }
-
-    /// An id that this process has not used, and that two processes share only by great coincidence.
-    fn fresh() -> Self {
-        static PROCESS: LazyLock<String> = LazyLock::new(|| {
-            let random = RandomState::new().hash_one("request");
-            format!("req_{random:016x}_")
-        });
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let id = PROCESS.clone() + &number.to_string();
-        // Letters, digits and underscores always make a valid header value.
-        Self(HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("req_0")))
-    }
-
-    pub(crate) fn header(&self) -> HeaderValue {
-        self.0.clone()
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        _ => fresh(),
     }
 }
 
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-fn is_sane(id: &[u8]) -> bool {
-    (1..=MAX_LEN).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+/// An id that this process has not used, and that two processes share only by great coincidence.
+fn fresh() -> HeaderValue {
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("request"));
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let id = format!("req_{:016x}_{number}", *PROCESS);
+    // Letters, digits and underscores always make a valid header value.
+    HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("req_0"))
 }

@@ -1,4 +1,4 @@
-//! The access log: one line on standard error for each response, without ids, keys or bodies.
+//! The access log: one line on standard error for each response of /v1, without ids, keys or bodies.
 //!
 //! A dedicated thread writes it: if nobody reads standard error, lines are lost, but requests are not delayed.
 
@@ -13,7 +13,7 @@ use http::{Method, StatusCode, request::Parts};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::{config::LogFormat, contract::route, sandbox::admin};
+use crate::{config::LogFormat, contract::route};
 
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 4096;
@@ -71,10 +71,9 @@ impl AccessLog {
         took: Duration,
     ) {
         let Some(lines) = &self.lines else { return };
-        let path = head.uri.path();
         let line = Line {
             method: method(&head.method),
-            path: admin::template(path).unwrap_or_else(|| route::template(path)),
+            path: route::template(head.uri.path()),
             status: status.map(|status| status.as_u16()),
             ms: (took.as_secs_f64() * 1e5).round() / 1e2,
             request_id,

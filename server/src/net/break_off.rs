@@ -10,7 +10,7 @@ use std::{io, time::Duration};
 use bytes::Bytes;
 use http::{Response, Version, header};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncWriteExt, copy, sink},
     time::{sleep, timeout},
 };
 
@@ -28,12 +28,6 @@ const GARBAGE: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
 /// How long sent bytes have to arrive before a reset, which would overtake what the system still holds.
 pub(crate) const ARRIVAL: Duration = Duration::from_millis(20);
 
-/// How long the caller has to read what was sent before the end, and to close as well.
-const CLOSING: Duration = Duration::from_secs(1);
-
-/// How long a connection on which nothing more comes stays open. Most callers give up long before.
-const LONGEST_STALL: Duration = Duration::from_secs(3_600);
-
 /// What becomes of a request that a fault happens to.
 #[derive(Debug)]
 pub(crate) enum Fate {
@@ -47,7 +41,11 @@ pub(crate) enum Fate {
 
 impl Fate {
     /// Makes the fault happen to a request that has arrived as a whole, and records what its caller gets to see.
-    pub(crate) fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
+    pub(crate) async fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
+        if !fault.delay.is_zero() {
+            seen.announce();
+            sleep(fault.delay).await;
+        }
         let service = seen.service;
         let answer = |seen: &Reporter<'_>| service.answer(&seen.caller, &seen.head, &seen.body);
         let (lost, bytes, how) = match fault.effect {
@@ -124,9 +122,10 @@ impl BreakOff {
         how: How::Eof,
     };
 
-    /// A connection of HTTP/1.1 that ends after so many bytes of a body, whose length has been declared.
-    pub(crate) fn within(response: &Response<Bytes>, bytes: u64, how: How) -> Self {
-        let mut sent = status_line(response).into_bytes();
+    /// A connection of HTTP/1.1 that ends after so many bytes of a body, of which the head says how long it is.
+    pub(crate) fn within(mut response: Response<Bytes>, bytes: u64, how: How) -> Self {
+        declare_length(&mut response);
+        let mut sent = status_line(&response).into_bytes();
         for (name, value) in response.headers() {
             sent.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
         }
@@ -152,25 +151,13 @@ impl BreakOff {
                     sleep(ARRIVAL).await;
                 }
                 // Closing the socket then resets the connection.
-                stream::below(&socket).reset_when_dropped();
+                let _ = stream::below(&socket).set_zero_linger();
             }
-            How::Eof => {
-                let _ = timeout(CLOSING, async {
-                    socket.shutdown().await?;
-                    discard(&mut socket).await
-                })
-                .await;
-            }
-            How::Stall => {
-                let _ = timeout(LONGEST_STALL, discard(&mut socket)).await;
-            }
+            How::Eof => stream::lingering_close(socket, None).await,
+            // Until the caller closes.
+            How::Stall => drop(copy(&mut socket, &mut sink()).await),
         }
     }
-}
-
-/// Reads until the caller closes.
-async fn discard(socket: &mut Socket) -> io::Result<u64> {
-    tokio::io::copy(&mut socket.take(u64::MAX), &mut tokio::io::sink()).await
 }
 
 /// A response that does not come. Told so, hyper resets the stream over HTTP/2, and ends the connection over HTTP/1.1.

@@ -9,13 +9,12 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tokio::time::sleep;
 
 use crate::{
     contract::checks,
     net::{
         access_log::AccessLog,
-        body::{BoxError, SandboxBody},
+        body::{self, BoxError, SandboxBody},
         break_off::{BreakOff, Fate, broken},
         reporter::Reporter,
     },
@@ -68,22 +67,16 @@ async fn respond(
     seen.body = body;
     let fate = match seen.fault.clone() {
         None => Fate::Response(service.answer(&seen.caller, &seen.head, &seen.body)),
-        Some(fault) => {
-            if !fault.delay.is_zero() {
-                seen.announce();
-                sleep(fault.delay).await;
-            }
-            Fate::of(&fault, &mut seen)
-        }
+        Some(fault) => Fate::of(&fault, &mut seen).await,
     };
     match fate {
         Fate::Cut(response, bytes, how) if bytes < response.body().len() as u64 => {
             let how = if how == How::Stall { how } else { How::Reset };
-            Ok(SandboxBody::cut(response, bytes, how, Arc::default()))
+            Ok(body::cut(response, bytes, how, Arc::default()))
         }
         Fate::Response(mut response) | Fate::Cut(mut response, ..) => {
             seen.responded(&mut response);
-            Ok(SandboxBody::of(response))
+            Ok(body::of(response))
         }
         Fate::Lost(BreakOff {
             how: How::Stall, ..

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
 use tokio::time::Instant;
 
 use crate::{
@@ -76,17 +76,13 @@ impl<'s> Reporter<'s> {
     }
 
     fn record(&mut self, status: Option<StatusCode>, request_id: Option<&HeaderValue>) {
-        if std::mem::replace(&mut self.is_done, true) {
+        // The sandbox's page looks at it all the time: what programs do would be buried in the log.
+        if std::mem::replace(&mut self.is_done, true) || service::is_admin(&self.head) {
             return;
         }
         let request_id = text(request_id.or(self.head.headers.get(&request_id::HEADER)));
         let duration = self.began.elapsed();
-        if !self.is_look(status) {
-            self.log.record(&self.head, status, &request_id, duration);
-        }
-        if service::is_admin(&self.head) {
-            return;
-        }
+        self.log.record(&self.head, status, &request_id, duration);
         let finish = |request: &mut RecordedRequest| {
             request.is_done = true;
             request.status = status;
@@ -112,14 +108,6 @@ impl<'s> Reporter<'s> {
             RecordedRequest::new(at, &self.head.method, &self.head.uri, headers, &self.body);
         request.fault = self.fault.as_ref().map(|fault| fault.shown.clone());
         request
-    }
-
-    /// Whether somebody merely looked at the sandbox: its page does so all the time, and what programs do would be
-    /// buried in the log.
-    fn is_look(&self, status: Option<StatusCode>) -> bool {
-        service::is_admin(&self.head)
-            && matches!(self.head.method, Method::GET | Method::HEAD)
-            && status == Some(StatusCode::OK)
     }
 }
 

@@ -1,197 +1,87 @@
 //! A connection as hyper is given it: one that ends when its caller stops reading, and that can be looked at meanwhile.
 
-use std::{
-    fmt, io,
-    pin::{Pin, pin},
-    sync::{Arc, Weak},
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{io, pin::Pin, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest},
     net::TcpStream,
-    time::{Sleep, sleep},
+    time::{Instant, sleep, timeout_at},
 };
+use tokio_io_timeout::TimeoutWriter;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-/// How often to look again for the rest of a preface, or whether a caller that sends ahead has gone.
+/// How often to look again for the rest of a preface.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What a caller speaks, told from its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spoken {
-    Http1,
-    /// HTTP/2 with prior knowledge (RFC 9113, section 3.4).
-    Http2,
-    Tls,
-}
+/// How much of an unwanted body is read, so that its sender gets to read the response.
+pub(crate) const DISCARD_BYTES: usize = 8 * 1024 * 1024;
 
-/// What the caller speaks. Its first bytes stay unread. `None` when it ended before that.
-///
-/// hyper-util can do this too, but none of hyper's timeouts runs while it waits for these bytes. Here the waiting is a
-/// future that can be given one.
-pub(crate) async fn spoken(stream: &TcpStream) -> io::Result<Option<Spoken>> {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    /// The type of the record that a handshake begins with (RFC 8446, section 5.1).
-    const HANDSHAKE: u8 = 22;
-    let mut first = [0; PREFACE.len()];
-    loop {
-        // Asked first, so that everything that came before the end is seen.
-        let has_ended = stream.ready(Interest::READABLE).await?.is_read_closed();
-        let length = stream.peek(&mut first).await?;
-        match first.get(..length).unwrap_or_default() {
-            PREFACE => return Ok(Some(Spoken::Http2)),
-            [HANDSHAKE, ..] => return Ok(Some(Spoken::Tls)),
-            seen if !PREFACE.starts_with(seen) => return Ok(Some(Spoken::Http1)),
-            seen if has_ended || seen.is_empty() => return Ok(None),
-            // What is there already would be seen at once.
-            _ => sleep(LOOK_AGAIN).await,
-        }
-    }
-}
+/// The least time that a caller gets to read a response that ends the connection, even when the body timeout is over.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+/// A connection whose writes fail once the caller has made no room for a while: hyper has no timeout for that.
+pub(crate) type Stream = Pin<Box<TimeoutWriter<TcpStream>>>;
 
 /// A connection, encrypted or not.
 pub(crate) type Socket = Either<Stream, Box<TlsStream<Stream>>>;
 
+pub(crate) fn with_write_timeout(tcp: TcpStream, limit: Duration) -> Stream {
+    let mut stream = TimeoutWriter::new(tcp);
+    stream.set_timeout(Some(limit));
+    Box::pin(stream)
+}
+
 /// The connection below.
-pub(crate) fn below(socket: &Socket) -> &Stream {
+pub(crate) fn below(socket: &Socket) -> &TcpStream {
     match socket {
-        Either::Left(stream) => stream,
-        Either::Right(encrypted) => encrypted.get_ref().0,
+        Either::Left(stream) => stream.get_ref(),
+        Either::Right(encrypted) => encrypted.get_ref().0.get_ref(),
     }
 }
 
-/// A connection whose writes fail once the caller has made no room for a while: hyper has no timeout for that.
-pub(crate) struct Stream {
-    tcp: Arc<Mutex<TcpStream>>,
-    write_timeout: Duration,
-    /// Runs while a write waits.
-    stuck: Option<Pin<Box<Sleep>>>,
-}
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Stream").field(&self.tcp).finish()
-    }
-}
-
-impl Stream {
-    pub(crate) fn new(tcp: TcpStream, write_timeout: Duration) -> Self {
-        Self {
-            tcp: Arc::new(Mutex::new(tcp)),
-            write_timeout,
-            stuck: None,
+/// Whether the caller begins with these bytes, which stay unread.
+///
+/// hyper-util can tell what a caller speaks, too, but none of hyper's timeouts runs while it waits for the first bytes.
+/// Here the waiting is a future that can be given one.
+pub(crate) async fn begins_with(tcp: &TcpStream, expected: &[u8]) -> io::Result<bool> {
+    let mut first = vec![0; expected.len()];
+    loop {
+        // Asked first, so that everything that came before the end is seen.
+        let has_ended = tcp.ready(Interest::READABLE).await?.is_read_closed();
+        let length = tcp.peek(&mut first).await?;
+        let seen = first.get(..length).unwrap_or_default();
+        if seen == expected || has_ended || !expected.starts_with(seen) {
+            return Ok(seen == expected);
         }
-    }
-
-    /// Something that tells when the caller has gone.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller(Arc::downgrade(&self.tcp))
-    }
-
-    /// Whether the system holds bytes from the caller that nobody has read. Known on Unix only.
-    pub(crate) fn has_unread(&self) -> bool {
-        #[cfg(unix)]
-        {
-            rustix::io::ioctl_fionread(&*self.tcp.lock()).is_ok_and(|length| length > 0)
-        }
-        #[cfg(not(unix))]
-        false
-    }
-
-    /// From now on, the connection is reset when it is dropped.
-    pub(crate) fn reset_when_dropped(&self) {
-        let _ = self.tcp.lock().set_zero_linger();
-    }
-
-    fn poll_in_time<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if let Poll::Ready(done) = poll(Pin::new(&mut *self.tcp.lock()), cx) {
-            self.stuck = None;
-            return Poll::Ready(done);
-        }
-        let limit = self.write_timeout;
-        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(stuck.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        // What is there already would be seen at once.
+        sleep(LOOK_AGAIN).await;
     }
 }
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.tcp.lock()).poll_read(cx, buf)
+/// Whether the system holds bytes from the caller that nobody has read. Known on Unix only.
+pub(crate) fn has_unread(socket: &Socket) -> bool {
+    #[cfg(unix)]
+    {
+        rustix::io::ioctl_fionread(below(socket)).is_ok_and(|length| length > 0)
     }
+    #[cfg(not(unix))]
+    false
 }
 
-impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_in_time(cx, |tcp, cx| tcp.poll_write(cx, buf))
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_in_time(cx, |tcp, cx| tcp.poll_write_vectored(cx, bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.tcp.lock()).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.tcp.lock()).poll_shutdown(cx)
-    }
-}
-
-/// The other side of an HTTP/1.1 connection.
-#[derive(Debug)]
-pub(crate) struct Caller(Weak<Mutex<TcpStream>>);
-
-impl Caller {
-    /// Resolves when the caller has closed its side, or the connection is broken. Only for whoever runs within the task
-    /// that serves the connection, while hyper waits for a response.
-    ///
-    /// hyper answers callers that have closed only their half, so it does not look; whoever is made to wait on purpose
-    /// has to stay.
-    pub(crate) async fn gone(&self) {
-        let mut next = [0];
-        loop {
-            let look = std::future::poll_fn(|cx| {
-                let Some(tcp) = self.0.upgrade() else {
-                    return Poll::Ready(true);
-                };
-                let tcp = tcp.lock();
-                let seen = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut next)));
-                // What it sent last, such as a farewell of TLS, stays unread.
-                let state = pin!(tcp.ready(Interest::READABLE)).poll(cx);
-                let has_ended = matches!(state, Poll::Ready(Ok(state)) if state.is_read_closed());
-                Poll::Ready(has_ended || !matches!(seen, Ok(1..)))
-            });
-            if look.await {
-                return;
-            }
-            // It sends the next request already.
-            sleep(LOOK_AGAIN).await;
-        }
-    }
+/// Ends a connection whose caller may still be sending: closing at once would make the system answer the
+/// rest with a reset, which destroys a response that the caller has not read yet. A caller with nothing to send
+/// closes when it sees the end, and so ends the waiting.
+pub(crate) async fn lingering_close(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    deadline: Option<Instant>,
+) {
+    let ending = async {
+        stream.shutdown().await?;
+        let mut rest = stream.take(DISCARD_BYTES as u64);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    let grace = Instant::now() + CLOSE_GRACE;
+    let deadline = deadline.map_or(grace, |deadline| deadline.max(grace));
+    let _ = timeout_at(deadline, ending).await;
 }

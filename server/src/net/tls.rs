@@ -53,19 +53,22 @@ impl TlsError {
 }
 
 /// A certificate with those that lead to its issuer, its private key, and the issuer's certificate if it was made here.
-struct Identity {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    issuer: Option<String>,
-}
+type Identity = (
+    Vec<CertificateDer<'static>>,
+    PrivateKeyDer<'static>,
+    Option<String>,
+);
 
 /// How a server at this address speaks TLS, if it does, and the issuer's certificate, in PEM, if it was made here.
 pub(crate) fn configure(
     tls: &Tls,
     address: IpAddr,
 ) -> Result<(Option<Arc<ServerConfig>>, Option<String>), TlsError> {
-    let files = match &tls.files[..] {
-        [] if tls.names.is_empty() && tls.ca_out.is_none() && tls.client_ca.is_none() => {
+    let files = match &tls.tls[..] {
+        [] if tls.tls_name.is_empty()
+            && tls.tls_ca_out.is_none()
+            && tls.tls_client_ca.is_none() =>
+        {
             return Ok((None, None));
         }
         [] => {
@@ -77,26 +80,25 @@ pub(crate) fn configure(
         [only] if *only == *"self-signed" => None,
         [certificate, rest @ ..] => Some((certificate, rest.first().unwrap_or(certificate))),
     };
-    let Identity { chain, key, issuer } = match files {
-        None => self_signed(&tls.names, address)?,
-        Some((certificate, _)) if !tls.names.is_empty() || tls.ca_out.is_some() => {
+    let (chain, key, issuer) = match files {
+        None => self_signed(&tls.tls_name, address)?,
+        Some((certificate, _)) if !tls.tls_name.is_empty() || tls.tls_ca_out.is_some() => {
             let reason = "has its names and its issuer: more names, and a file for the issuer's certificate, are for one \
                           that is self-signed";
             return Err(TlsError::of(certificate, reason));
         }
-        Some((certificate, key)) => Identity {
-            chain: certificates(certificate)?,
-            key: PrivateKeyDer::from_pem_slice(&read(key)?)
-                .map_err(|_| TlsError::of(key, NO_KEY))?,
-            issuer: None,
-        },
+        Some((certificate, key)) => {
+            let read = PrivateKeyDer::from_pem_slice(&read(key)?);
+            let read = read.map_err(|_| TlsError::of(key, NO_KEY))?;
+            (certificates(certificate)?, read, None)
+        }
     };
     // Named, because a program can link more than one, and none of them is then the default.
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::unmade)?;
-    let builder = match &tls.client_ca {
+    let builder = match &tls.tls_client_ca {
         None => builder.with_no_client_auth(),
         Some(file) => {
             let invalid = || TlsError::of(file, NO_CERTIFICATE);
@@ -120,7 +122,7 @@ pub(crate) fn configure(
         None => TlsError::unmade(error),
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    if let (Some(file), Some(pem)) = (&tls.ca_out, &issuer) {
+    if let (Some(file), Some(pem)) = (&tls.tls_ca_out, &issuer) {
         let unwritten = |error| TlsError::of(file, format!("cannot be written: {error}"));
         fs::write(file, pem).map_err(unwritten)?;
     }
@@ -168,11 +170,8 @@ fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
     leaf.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let leaf = leaf.signed_by(&key, &Issuer::new(issuer, issuer_key))?;
-    Ok(Identity {
-        chain: vec![leaf.into()],
-        key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        issuer: Some(pem),
-    })
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((vec![leaf.into()], key.into(), Some(pem)))
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

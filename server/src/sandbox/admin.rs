@@ -1,6 +1,8 @@
 //! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
 
-use std::{borrow::Cow, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow, fmt::Display, ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration,
+};
 
 use bytes::Bytes;
 use dealkit::{Agent, wire};
@@ -22,16 +24,13 @@ use crate::sandbox::{
 use crate::{
     contract::{
         auth,
-        operations::no_room,
+        operations::{no_room, unknown_deal},
         problem::{ProblemType, Refusal},
         response::{empty, response},
         route::{MatchedPath, Route},
     },
     json,
-    state::{
-        agent::{CreatedAgent, agent_id},
-        seed::SeedDeal,
-    },
+    state::{agent::CreatedAgent, seed::SeedDeal},
 };
 
 /// What every path of the interface begins with.
@@ -51,29 +50,25 @@ const MAX_PAGE_BYTES: usize = 1024 * 1024;
 const REQUESTS: &str = "/__sandbox/requests";
 const MAX_WAIT: f64 = 300.0;
 
-/// An operation, and who may use it.
-#[derive(Clone, Copy, Debug)]
-struct AdminOperation {
-    run: Run,
-    open_to: OpenTo,
-}
-
-type Run = fn(&AdminCall<'_>, &[u8]) -> Replied;
+/// What carries an operation out, and who may use it.
+type Operation = (fn(&AdminCall<'_>, &[u8]) -> Replied, OpenTo);
 
 type Replied = Result<Response<Bytes>, Refusal>;
 
 macro_rules! routes {
     ($( $method:ident $path:literal $open_to:ident $run:expr; )+) => {
-        static ROUTES: &[Route<AdminOperation>] = &[$( Route {
+        static ROUTES: &[Route<Operation>] = &[$( Route {
             method: Method::$method,
             path: $path,
-            operation: AdminOperation { run: $run, open_to: OpenTo::$open_to },
+            operation: ($run, OpenTo::$open_to),
         } ),+];
     };
 }
 
 routes! {
-    GET "/__sandbox/health" Everybody |_, _| Ok(json(&json!({"status": "ok"})));
+    GET "/__sandbox/health" Everybody |_, _| {
+        Ok(response(StatusCode::OK, wire::JSON, r#"{"status":"ok"}"#))
+    };
     GET "/__sandbox/openapi.json" Everybody |_, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
@@ -107,16 +102,10 @@ routes! {
     DELETE "/__sandbox/world" Callers end_world;
 }
 
-/// The path as a log shows it: its template, never an id in it.
-pub(crate) fn template(path: &str) -> Option<&'static str> {
-    let path = MatchedPath::parse(ROUTES, path).ok();
-    path.map(|path| path.template)
-}
-
 /// A call of an operation, by somebody who may use it.
 #[derive(Debug)]
 pub(crate) struct AdminCall<'r> {
-    operation: AdminOperation,
+    run: fn(&Self, &[u8]) -> Replied,
     template: &'static str,
     worlds: &'r Worlds,
     /// The world that the call names.
@@ -137,11 +126,12 @@ impl<'r> AdminCall<'r> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
         let found = path.and_then(|path| Ok((path.route(&head.method)?, path)));
         // A caller who is not let in must not learn what else there is.
-        let open_to = |found: &(&Route<AdminOperation>, _)| found.0.operation.open_to;
+        let open_to = |found: &(&Route<Operation>, _)| found.0.operation.1;
         access.check(found.as_ref().map_or(OpenTo::Callers, open_to), head)?;
         let (route, path) = found?;
         let query = head.uri.query().unwrap_or_default();
-        let world = match route.operation.open_to {
+        let (run, open_to) = route.operation;
+        let world = match open_to {
             OpenTo::Callers => {
                 let mut pairs = form_urlencoded::parse(query.as_bytes());
                 let named = pairs.find(|(name, _)| name == WORLD);
@@ -154,7 +144,7 @@ impl<'r> AdminCall<'r> {
             OpenTo::Everybody | OpenTo::Browsers => Arc::clone(&worlds.first),
         };
         Ok(Self {
-            operation: route.operation,
+            run,
             template: path.template,
             worlds,
             world,
@@ -183,22 +173,21 @@ impl<'r> AdminCall<'r> {
             "method", "path", "status", "after", "limit", "wait", "count",
         ];
         let query = Query::parse(self.query, &KNOWN)?;
-        let expected = format!("a number of seconds, at most {MAX_WAIT}");
-        let seconds = query.parsed("wait", &expected, |n| (0.0..=MAX_WAIT).contains(n))?;
+        let seconds = query.number("wait", 0.0..=MAX_WAIT)?;
         let wanted = Wanted {
             method: query.get("method").map(str::to_owned),
             path: query.get("path").map(str::to_owned),
-            status: query.number("status")?,
-            after: query.number("after")?.unwrap_or_default(),
-            count: query.number_of("count", 1)?,
+            status: query.number("status", 100..=999)?,
+            after: query.after()?,
+            count: query.count("count", 1)?,
         };
         let within = seconds.map(Duration::from_secs_f64);
-        Ok((wanted, within, query.number_of("limit", PAGE)?))
+        Ok((wanted, within, query.count("limit", PAGE)?))
     }
 
     /// Runs the operation. The response has no request id yet.
     pub(crate) fn run(&self, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
-        let mut response = (self.operation.run)(self, body)?;
+        let mut response = (self.run)(self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         let nosniff = HeaderValue::from_static("nosniff");
@@ -243,14 +232,14 @@ fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 
 fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
-    let after = query.number("after")?.unwrap_or_default();
+    let after = query.after()?;
     let faults = call.world.faults.pending();
     let later = faults.iter().filter(|fault| fault.id > after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
     Ok(page(
         "faults",
-        query.number_of("limit", MAX_PAGE)?,
+        query.count("limit", MAX_PAGE)?,
         entries,
         None,
     ))
@@ -330,20 +319,14 @@ fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> Replied {
 
 fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
-    let after = match query.get("after") {
-        None => 0,
-        Some(after) => after
-            .strip_prefix("a_")
-            .and_then(|number| number.parse().ok())
-            .ok_or_else(|| invalid_query("after: expected the id of an agent, such as a_100"))?,
-    };
+    let after = query.after()?;
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
         /// As it was sent, byte for byte.
         sent: &'p RawValue,
     }
-    let limit = query.number_of("limit", PAGE)?;
+    let limit = query.count("limit", PAGE)?;
     // One more, to know whether there are more.
     let agents = call.world.store.agents_after(after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
@@ -351,14 +334,14 @@ fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
             agent: CreatedAgent::read(*number, sent)?.agent,
             sent: serde_json::from_slice(sent).ok()?,
         };
-        Some((agent_id(*number), created))
+        Some((*number, created))
     });
     Ok(page("agents", limit, entries, None))
 }
 
 fn deals(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let query = Query::parse(call.query, &["after", "limit"])?;
-    let limit = query.number_of("limit", PAGE)?;
+    let limit = query.count("limit", PAGE)?;
     let deals = call.world.store.deals_after(query.get("after"), limit + 1);
     // Byte for byte as they are stored.
     let entries = deals.iter().filter_map(|(id, text)| {
@@ -394,10 +377,6 @@ fn remove_deal(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     } else {
         Err(unknown_deal())
     }
-}
-
-fn json(value: &impl Serialize) -> Response<Bytes> {
-    response(StatusCode::OK, wire::JSON, written(value))
 }
 
 /// The response where there is nothing to say.
@@ -436,13 +415,6 @@ fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn unknown_deal() -> Refusal {
-    Refusal::new(
-        ProblemType::UNKNOWN_DEAL,
-        "This server has no deal with the id in the path. GET /__sandbox/deals lists all deals.",
-    )
-}
-
 /// A request, and the command that repeats it.
 #[derive(Serialize)]
 struct Described<'r> {
@@ -478,29 +450,29 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    fn parsed<T: FromStr>(
+    /// The number of this name, which has to be in this range.
+    fn number<T: FromStr + PartialOrd + Display>(
         &self,
         name: &str,
-        expected: &str,
-        is_valid: impl FnOnce(&T) -> bool,
+        range: RangeInclusive<T>,
     ) -> Result<Option<T>, Refusal> {
-        let Some(text) = self.get(name) else {
-            return Ok(None);
-        };
-        let value = text.parse().ok().filter(is_valid);
-        let value = value.ok_or_else(|| invalid_query(format!("{name}: expected {expected}")));
-        value.map(Some)
-    }
-
-    fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        self.parsed(name, "a whole number", |_| true)
+        let number = self.get(name).map(|text| {
+            let number = text.parse().ok().filter(|number| range.contains(number));
+            let (least, most) = (range.start(), range.end());
+            number.ok_or_else(|| {
+                invalid_query(format!("{name}: expected a number from {least} to {most}"))
+            })
+        });
+        number.transpose()
     }
 
     /// How many entries there are to be: as many as the query says, or `otherwise`.
-    fn number_of(&self, name: &str, otherwise: usize) -> Result<usize, Refusal> {
-        let expected = format!("a number from 1 to {MAX_PAGE}");
-        let number = self.parsed(name, &expected, |number| (1..=MAX_PAGE).contains(number))?;
-        Ok(number.unwrap_or(otherwise))
+    fn count(&self, name: &str, otherwise: usize) -> Result<usize, Refusal> {
+        Ok(self.number(name, 1..=MAX_PAGE)?.unwrap_or(otherwise))
+    }
+
+    fn after(&self) -> Result<u64, Refusal> {
+        Ok(self.number("after", 0..=u64::MAX)?.unwrap_or_default())
     }
 }
 

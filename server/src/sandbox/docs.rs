@@ -10,30 +10,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const SVG: &str = "image/svg+xml";
-
 macro_rules! files {
-    ($( $name:literal $media_type:ident; )+) => {
-        /// The files that the page is made of: name, media type and text.
-        const FILES: &[(&str, &str, &str)] =
-            &[$( ($name, $media_type, include_str!(concat!("docs/", $name))) ),+];
+    ($( $name:literal )+) => {
+        /// The files that the page is made of: name and text.
+        const FILES: &[(&str, &str)] = &[$( ($name, include_str!(concat!("docs/", $name))) ),+];
     };
 }
 
 files! {
-    "style.css" CSS;
-    "icon.svg" SVG;
-    "main.js" SCRIPT;
-    "journal.js" SCRIPT;
-    "faults.js" SCRIPT;
-    "json.js" SCRIPT;
-    "sandbox.js" SCRIPT;
-    "send.js" SCRIPT;
-    "store.js" SCRIPT;
-    "element.js" SCRIPT;
+    "style.css" "icon.svg" "main.js" "journal.js" "faults.js" "json.js" "sandbox.js" "send.js" "store.js" "element.js"
 }
 
 /// The page. It contains the service key only if that is the one that everybody knows.
@@ -44,16 +29,18 @@ pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
         ""
     };
     let page = include_str!("docs/index.html").replace("{{service_key}}", key);
-    for_browsers(HTML, page.into())
+    for_browsers("text/html; charset=utf-8", page.into())
 }
 
 /// One of the files that the page is made of.
 pub(super) fn file(name: &str) -> Option<Response<Bytes>> {
-    let (_, media_type, text) = FILES.iter().find(|(found, ..)| *found == name)?;
-    Some(for_browsers(
-        media_type,
-        Bytes::from_static(text.as_bytes()),
-    ))
+    let (_, text) = FILES.iter().find(|(found, _)| *found == name)?;
+    let media_type = match name.rsplit_once('.')?.1 {
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => "text/javascript; charset=utf-8",
+    };
+    Some(for_browsers(media_type, text.as_bytes().into()))
 }
 
 fn for_browsers(media_type: &'static str, text: Bytes) -> Response<Bytes> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
-use dealkit::{Json, wire};
+use dealkit::Json;
 use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -311,8 +311,8 @@ impl Fault {
         })?;
         let body = self.read("body", |json: Json| {
             match json.as_str().as_bytes().first() {
-                Some(b'"') => Some((json.deserialize::<String>().ok()?.into(), false)),
-                Some(b'{' | b'[') => Some((json.as_str().to_owned().into(), true)),
+                Some(b'"') => Some(FaultBody::Text(json.deserialize::<String>().ok()?.into())),
+                Some(b'{' | b'[') => Some(FaultBody::Json(json.as_str().to_owned().into())),
                 _ => None,
             }
         })?;
@@ -442,11 +442,17 @@ pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
     pub(crate) effect: Effect,
-    retry_after: Option<HeaderValue>,
-    /// With whether it is JSON.
-    body: Option<(Bytes, bool)>,
+    pub(crate) retry_after: Option<HeaderValue>,
+    pub(crate) body: Option<FaultBody>,
     /// What the journal says: the header that makes it happen.
     pub(crate) shown: String,
+}
+
+/// The body of a response that is made up.
+#[derive(Clone, Debug)]
+pub(crate) enum FaultBody {
+    Text(Bytes),
+    Json(Bytes),
 }
 
 /// What happens instead of the response, or to it.
@@ -491,21 +497,6 @@ impl Play {
             fault.set(name, json.unwrap_or_else(|| Json::string(value)));
         }
         fault.check().map(|(play, _)| play)
-    }
-
-    /// The body of the response that is made up, and its media type; `None` where the fault names none.
-    pub(crate) fn body(&self, status: StatusCode) -> Option<(Bytes, &'static str)> {
-        let (body, is_json) = self.body.clone()?;
-        let media_type = match is_json {
-            false => "text/plain; charset=utf-8",
-            true if status.as_u16() >= 400 => wire::PROBLEM_JSON,
-            true => wire::JSON,
-        };
-        Some((body, media_type))
-    }
-
-    pub(crate) fn retry_after(&self) -> Option<HeaderValue> {
-        self.retry_after.clone()
     }
 }
 

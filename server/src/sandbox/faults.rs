@@ -26,8 +26,7 @@ pub(crate) struct Faults(Mutex<List>);
 #[derive(Debug)]
 struct List {
     added: u64,
-    /// What the server was started with, `--rate-limit`: it is always the first, and nobody can remove it.
-    standing: Option<Entry>,
+    /// The first, with the number 0, is what the server was started with, `--rate-limit`. Nobody sees or removes it.
     entries: Vec<Entry>,
     /// For their texts, bodies above all.
     room: Room,
@@ -127,11 +126,9 @@ impl List {
 impl Faults {
     pub(crate) fn new(limit: Option<RateLimit>, room: &Room) -> Self {
         let always = |limit| Entry::new(0, Fault::rate_limit(limit), &Room::new(u64::MAX)).ok();
-        let standing = limit.and_then(always);
         Self(Mutex::new(List {
             added: 0,
-            standing,
-            entries: Vec::new(),
+            entries: limit.and_then(always).into_iter().collect(),
             room: room.clone(),
         }))
     }
@@ -161,10 +158,7 @@ impl Faults {
         quota: &mut Option<Quota>,
     ) -> Option<Play> {
         let mut list = self.lock();
-        let List {
-            standing, entries, ..
-        } = &mut *list;
-        let mut all = standing.iter_mut().chain(entries);
+        let mut all = list.entries.iter_mut();
         let entry = all.find_map(|entry| {
             let happens = entry.happens_to(method, path, key, quota);
             happens.then_some(entry)
@@ -180,19 +174,19 @@ impl Faults {
     pub(crate) fn pending(&self) -> Vec<PendingFault> {
         let list = self.lock();
         let pending = list.entries.iter().map(|entry| entry.pending.clone());
-        pending.collect()
+        pending.filter(|pending| pending.id > 0).collect()
     }
 
     /// Removes the fault with this number; false when there is none.
     pub(crate) fn remove(&self, id: u64) -> bool {
-        self.lock().retain(|entry| entry.pending.id != id)
+        id > 0 && self.lock().retain(|entry| entry.pending.id != id)
     }
 
     /// Removes all.
     pub(crate) fn clear(&self) {
         let mut list = self.lock();
-        list.retain(|_| false);
-        if let Some(limit) = &mut list.standing {
+        list.retain(|entry| entry.pending.id == 0);
+        for limit in &mut list.entries {
             limit.buckets = Buckets::default();
         }
     }

@@ -96,13 +96,6 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
 }
 
-impl RecordedRequest {
-    /// The path with placeholders, such as `/v1/deals/{id}`, which names nobody. `(unknown)` where there is nothing.
-    pub fn path_template(&self) -> &'static str {
-        route::template(&self.path)
-    }
-}
-
 impl fmt::Debug for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordedRequest")
@@ -117,6 +110,11 @@ impl fmt::Debug for RecordedRequest {
 }
 
 impl RecordedRequest {
+    /// The path with placeholders, such as `/v1/deals/{id}`, which names nobody. `(unknown)` where there is nothing.
+    pub fn path_template(&self) -> &'static str {
+        route::template(&self.path)
+    }
+
     /// A request that arrived at `at`. It has no number yet, and no response.
     ///
     /// The headers go on sharing the memory that hyper read them into: copying them would cost each request more than

@@ -37,15 +37,15 @@ impl FromStr for RateLimit {
 
     fn from_str(text: &str) -> Result<Self, InvalidRateLimit> {
         let (requests, unit) = text.split_once('/').ok_or(InvalidRateLimit)?;
-        let requests = requests.parse().ok();
-        let requests = requests.filter(|requests| (1..=100_000).contains(requests));
         let seconds = match unit {
             "s" => 1,
             "m" => 60,
             _ => return Err(InvalidRateLimit),
         };
-        let requests = requests.ok_or(InvalidRateLimit)?;
-        Ok(Self { requests, seconds })
+        match requests.parse() {
+            Ok(requests @ 1..=100_000) => Ok(Self { requests, seconds }),
+            _ => Err(InvalidRateLimit),
+        }
     }
 }
 
@@ -80,14 +80,9 @@ impl Buckets {
         let missing = found
             .as_ref()
             .map_or(Duration::ZERO, |(_, full)| *full - now);
-        let wait = (missing + each)
-            .checked_sub(all)
-            .filter(|wait| !wait.is_zero());
-        let full_in = if wait.is_some() {
-            missing
-        } else {
-            missing + each
-        };
+        let wait = (missing + each).saturating_sub(all);
+        let wait = Some(wait).filter(|wait| !wait.is_zero());
+        let full_in = wait.map_or(missing + each, |_| missing);
         match found {
             Some((_, full)) => *full = now + full_in,
             // Only keys that are accepted come here, and those are text.

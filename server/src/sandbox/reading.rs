@@ -2,85 +2,80 @@
 
 use std::{fmt, str::FromStr};
 
+use clap::ValueEnum;
+
 /// The header that selects another reading for one request.
 pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
 
-macro_rules! readings {
-    ($( $(#[$about:meta])* $reading:ident $name:literal; )+) => {
-        /// How the server reads the specification where it leaves something open: statuses, what may be missing or null, how
-        /// numbers and times are written, what an error's body looks like. A client should accept all of it.
-        ///
-        /// A reading changes how a response is written, and not what is created or stored.
-        ///
-        /// ```
-        /// use dealkit_server::{Reading, Sandbox};
-        ///
-        /// let sandbox = Sandbox::builder().reading(Reading::Sparse).reading(Reading::Chunked).start()?;
-        /// assert_eq!("errors-html".parse(), Ok(Reading::ErrorsHtml));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Reading {
-            $( $(#[$about])* $reading, )+
-        }
-
-        impl Reading {
-            /// Every reading.
-            pub const ALL: &'static [Self] = &[$(Self::$reading),+];
-
-            /// Its name, as `--reading` and the header `x-sandbox-reading` accept it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$reading => $name,)+
-                }
-            }
-
-            /// The readings in a list, such as `sparse,errors-html`.
-            ///
-            /// # Errors
-            /// When a name is not that of a reading.
-            pub fn list(names: &str) -> Result<Vec<Self>, UnknownReading> {
-                names.split(',').map(|name| name.trim().parse()).collect()
-            }
-        }
-    };
-}
-
-readings! {
+/// How the server reads the specification where it leaves something open: statuses, what may be missing or null, how
+/// numbers and times are written, what an error's body looks like. A client should accept all of it.
+///
+/// A reading changes how a response is written, and not what is created or stored.
+///
+/// ```
+/// use dealkit_server::{Reading, Sandbox};
+///
+/// let sandbox = Sandbox::builder().reading(Reading::Sparse).reading(Reading::Chunked).start()?;
+/// assert_eq!("errors-html".parse(), Ok(Reading::ErrorsHtml));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[non_exhaustive]
+pub enum Reading {
     /// What the contract says about this server.
     #[default]
-    Reference "reference";
+    Reference,
     /// Creating an agent returns 200 instead of 201.
-    Ok "ok";
+    Ok,
     /// A missing or unknown service key is refused with 403 instead of 401.
-    Forbidden "forbidden";
+    Forbidden,
     /// An agent that breaks the rules is refused with 400 instead of 422.
-    BadRequest "bad-request";
+    BadRequest,
     /// Every optional field is missing.
-    Sparse "sparse";
+    Sparse,
     /// Every optional field is null, at every depth: objects and lists stay, so that there is a depth. Missing fields
     /// are null, too.
-    Nulls "nulls";
+    Nulls,
     /// Every object has undocumented fields, in errors too, and every string of an open set (statuses, phases, sides,
     /// types, roles) has an undocumented value.
-    Extra "extra";
+    Extra,
     /// Numbers in unusual forms, in turn: decimals with exponents or 28 digits, and integers as `450000.0`, as `45e4`,
     /// or past 2^53. The decimals keep their values; an integer past 2^53 is a different number.
-    Numbers "numbers";
+    Numbers,
     /// Timestamps with offsets, with 0 to 9 digits in the fraction of the second, or without an offset, in turn: the
     /// same moments.
-    Times "times";
+    Times,
     /// The body comes in chunks with odd boundaries, without a length.
-    Chunked "chunked";
+    Chunked,
     /// Errors are plain text.
-    ErrorsText "errors-text";
+    ErrorsText,
     /// Errors are a web page.
-    ErrorsHtml "errors-html";
+    ErrorsHtml,
     /// Errors have no body.
-    ErrorsEmpty "errors-empty";
+    ErrorsEmpty,
     /// Errors are JSON of another kind: `{"error": {"code": …, "message": …}}`.
-    ErrorsForeign "errors-foreign";
+    ErrorsForeign,
+}
+
+impl Reading {
+    /// Every reading.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// Its name, as `--reading` and the header `x-sandbox-reading` accept it.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The readings in a list, such as `sparse,errors-html`.
+    ///
+    /// # Errors
+    /// When a name is not that of a reading.
+    pub fn list(names: &str) -> Result<Vec<Self>, UnknownReading> {
+        names.split(',').map(|name| name.trim().parse()).collect()
+    }
 }
 
 /// Marks a response whose body the connection is to send in chunks with odd boundaries.
@@ -89,12 +84,12 @@ pub(crate) struct InChunks;
 
 /// The name is not that of a reading. The message lists those that are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of {}", Reading::ALL.iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", "))]
+#[error("expected one of {}", Reading::all().iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownReading;
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -102,8 +97,6 @@ impl FromStr for Reading {
     type Err = UnknownReading;
 
     fn from_str(name: &str) -> Result<Self, UnknownReading> {
-        let mut all = Self::ALL.iter().copied();
-        all.find(|reading| reading.name() == name)
-            .ok_or(UnknownReading)
+        ValueEnum::from_str(name, false).map_err(|_| UnknownReading)
     }
 }

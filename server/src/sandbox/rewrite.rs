@@ -31,42 +31,25 @@ pub(crate) fn response(
     mut response: Response<Bytes>,
     model: Option<&Model>,
 ) -> Response<Bytes> {
-    if reading == Reading::Chunked {
-        response.extensions_mut().insert(InChunks);
-        return response;
-    }
     let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        return error(reading, response);
-    }
-    let Some(model) = model.filter(|_| status.is_success()) else {
-        return response;
-    };
-    match reading {
-        Reading::Ok => *response.status_mut() = StatusCode::OK,
-        Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers | Reading::Times => {
-            return response.map(|body| rewritten(body, model, reading));
+    let is_error = status.is_client_error() || status.is_server_error();
+    let model = model.filter(|_| status.is_success());
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let (media_type, body) = match (reading, model) {
+        (Reading::Chunked, _) => {
+            response.extensions_mut().insert(InChunks);
+            return response;
         }
-        _ => {}
-    }
-    response
-}
-
-fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
-    let status = response.status();
-    match (reading, status) {
-        (Reading::Forbidden, StatusCode::UNAUTHORIZED) => {
+        (Reading::Forbidden, _) if status == StatusCode::UNAUTHORIZED => {
             return refused_with(StatusCode::FORBIDDEN, response);
         }
-        (Reading::BadRequest, StatusCode::UNPROCESSABLE_ENTITY) => {
+        (Reading::BadRequest, _) if status == StatusCode::UNPROCESSABLE_ENTITY => {
             return refused_with(StatusCode::BAD_REQUEST, response);
         }
-        _ => {}
-    }
-    let reason = status.canonical_reason().unwrap_or("Error");
-    let (media_type, body) = match reading {
-        Reading::ErrorsText => ("text/plain; charset=utf-8", format!("{reason}\n")),
-        Reading::ErrorsHtml => (
+        (Reading::ErrorsText, _) if is_error => {
+            ("text/plain; charset=utf-8", format!("{reason}\n"))
+        }
+        (Reading::ErrorsHtml, _) if is_error => (
             "text/html; charset=utf-8",
             format!(
                 "<!DOCTYPE html>\n<html><head><title>{code} {reason}</title></head>\n\
@@ -74,25 +57,33 @@ fn error(reading: Reading, response: Response<Bytes>) -> Response<Bytes> {
                 code = status.as_u16()
             ),
         ),
-        Reading::ErrorsEmpty => {
-            let mut response = response.map(|_| Bytes::new());
+        (Reading::ErrorsEmpty, _) if is_error => {
             response.headers_mut().remove(header::CONTENT_TYPE);
-            return response;
+            return response.map(|_| Bytes::new());
         }
-        Reading::ErrorsForeign => {
+        (Reading::ErrorsForeign, _) if is_error => {
             let code = reason.to_ascii_lowercase().replace([' ', '-'], "_");
             let body = serde_json::json!({"error": {"code": code, "message": reason}});
             (wire::JSON, body.to_string())
         }
-        Reading::Extra => return response.map(|body| rewritten(body, PROBLEM, reading)),
+        (Reading::Ok, Some(_)) => {
+            *response.status_mut() = StatusCode::OK;
+            return response;
+        }
+        (Reading::Extra, _) if is_error => {
+            return response.map(|body| rewritten(body, PROBLEM, reading));
+        }
+        (
+            Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers | Reading::Times,
+            Some(model),
+        ) => return response.map(|body| rewritten(body, model, reading)),
         _ => return response,
     };
-    let mut response = response.map(|_| Bytes::from(body));
     let media_type = HeaderValue::from_static(media_type);
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, media_type);
-    response
+    response.map(|_| body.into())
 }
 
 /// The same refusal with another status.

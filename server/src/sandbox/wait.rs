@@ -16,7 +16,7 @@ use crate::{
 pub struct Wanted {
     pub(super) method: Option<String>,
     pub(super) path: Option<String>,
-    pub(super) status: Option<u64>,
+    pub(super) status: Option<u16>,
     /// Only requests with a higher number.
     pub(super) after: u64,
     pub(super) count: usize,
@@ -53,12 +53,12 @@ impl Wanted {
 
     /// Only those that got this status.
     pub fn status(mut self, status: u16) -> Self {
-        self.status = Some(status.into());
+        self.status = Some(status);
         self
     }
 
     pub(super) fn selects(&self, request: &RecordedRequest) -> bool {
-        let status = request.status.map(|status| u64::from(status.as_u16()));
+        let status = request.status.map(|status| status.as_u16());
         let method = request.method.as_str();
         request.number > self.after
             && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))

@@ -70,7 +70,7 @@ pub(crate) struct Beginning {
 }
 
 impl World {
-    fn new(key: ServiceKey, beginning: &Beginning) -> Self {
+    pub(crate) fn new(key: ServiceKey, beginning: &Beginning) -> Self {
         Self {
             accepted: Mutex::new(vec![key.clone()]),
             key,
@@ -117,10 +117,10 @@ impl World {
 pub(crate) struct Worlds {
     /// That of the server's own keys, and of requests whose key nobody knows. It lasts as long as the server.
     pub(crate) first: Arc<World>,
-    keys: WorldKeys,
-    max: usize,
-    beginning: Beginning,
-    others: RwLock<HashMap<Box<str>, Arc<World>>>,
+    pub(crate) keys: WorldKeys,
+    pub(crate) max: usize,
+    pub(crate) beginning: Beginning,
+    pub(crate) others: RwLock<HashMap<Box<str>, Arc<World>>>,
 }
 
 /// Why a key has no world.
@@ -131,21 +131,6 @@ pub(crate) enum NoWorld {
 }
 
 impl Worlds {
-    pub(crate) fn new(
-        first: ServiceKey,
-        keys: WorldKeys,
-        max: usize,
-        beginning: Beginning,
-    ) -> Self {
-        Self {
-            first: Arc::new(World::new(first, &beginning)),
-            keys,
-            max,
-            beginning,
-            others: RwLock::default(),
-        }
-    }
-
     /// The world that a request with this key is in. It begins with its first request.
     pub(crate) fn of(&self, key: &[u8]) -> Result<Arc<World>, NoWorld> {
         if self.first.accepts(key) {
@@ -157,11 +142,7 @@ impl Worlds {
             return Ok(Arc::clone(world));
         }
         let key = self.keys.find(key).ok_or(NoWorld::UnknownKey)?;
-        // Its own key, which it does not accept at the moment.
-        if self.first.key.matches(key.reveal().as_bytes()) {
-            return Err(NoWorld::UnknownKey);
-        }
-        self.begin(|_| Some(key))
+        self.begin(key)
     }
 
     /// The world that a call of the interface names by its key: in the query, or else in the header of requests to /v1, which
@@ -180,21 +161,14 @@ impl Worlds {
 
     /// A world whose key nobody has used.
     pub(crate) fn begin_own(&self) -> Result<Arc<World>, NoWorld> {
-        if self.keys.is_empty() {
-            return Err(NoWorld::UnknownKey);
-        }
-        self.begin(|others| self.keys.free(|key| others.contains_key(key)))
+        self.begin(self.keys.made_up().ok_or(NoWorld::UnknownKey)?)
     }
 
-    fn begin(
-        &self,
-        key: impl FnOnce(&HashMap<Box<str>, Arc<World>>) -> Option<ServiceKey>,
-    ) -> Result<Arc<World>, NoWorld> {
+    fn begin(&self, key: ServiceKey) -> Result<Arc<World>, NoWorld> {
         let mut others = self.others.write();
         // A test that was killed has left its world behind.
         others
             .retain(|_, world| Arc::strong_count(world) > 1 || world.used.lock().elapsed() < IDLE);
-        let key = key(&others).ok_or(NoWorld::Full)?;
         if others.len() >= self.max && !others.contains_key(key.reveal()) {
             return Err(NoWorld::Full);
         }
@@ -218,8 +192,7 @@ impl From<NoWorld> for Refusal {
             ),
             NoWorld::Full => Self::new(
                 ProblemType::WORLDS_FULL,
-                "End a world with DELETE /__sandbox/world, or start the server with more keys in --worlds or a higher \
-                 --max-worlds.",
+                "End a world with DELETE /__sandbox/world, or start the server with a higher --max-worlds.",
             ),
         }
     }

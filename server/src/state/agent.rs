@@ -64,7 +64,7 @@ impl CreatedAgent {
 }
 
 /// The id of the `number`th agent.
-pub(crate) fn agent_id(number: u64) -> String {
+fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }
 

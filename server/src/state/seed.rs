@@ -143,13 +143,14 @@ fn not_json(place: &str, error: &json::JsonError) -> SeedError {
 pub(crate) struct Seeds(HashMap<Box<str>, Bytes>);
 
 impl Seeds {
-    /// Deals of the embedding program.
-    pub(crate) fn add_all(
+    /// Deals of an array; what their places in errors begin with.
+    pub(crate) fn add_all<D: Into<SeedDeal>>(
         &mut self,
-        deals: impl IntoIterator<Item = SeedDeal>,
+        place: &str,
+        deals: impl IntoIterator<Item = D>,
     ) -> Result<(), SeedError> {
         let mut deals = deals.into_iter().enumerate();
-        deals.try_for_each(|(index, deal)| self.add(deal, format!("index {index}")))
+        deals.try_for_each(|(index, deal)| self.add(deal.into(), format!("{place}index {index}")))
     }
 
     /// The deals of a file: a JSON array, or one deal per line. `-` is standard input.
@@ -173,10 +174,7 @@ impl Seeds {
             )),
             (Some(b'['), Ok(text)) => {
                 let deals: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-                let mut deals = deals.into_iter().enumerate();
-                deals.try_for_each(|(index, deal)| {
-                    self.add(deal.get().into(), format!("{path}: index {index}"))
-                })
+                self.add_all(&format!("{path}: "), deals.iter().map(|deal| deal.get()))
             }
             (Some(b'['), Err(error)) => Err(not_json(&path, &error)),
             // A single deal may have several lines.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
 ROOT = Path(__file__).parents[3]
 SERVER = os.environ.get("DEALKIT_SERVER", str(ROOT / "target/debug/dealkit-server"))
@@ -58,9 +58,10 @@ class Visit:
         self.sandbox = sandbox
         self.complaints: list[str] = []
         self.elsewhere: list[str] = []
+        self.confirms = False
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
-        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("dialog", self._on_dialog)
         page.on("request", self._on_request)
         page.goto(f"{sandbox.url}/__sandbox/docs{query}")
 
@@ -71,6 +72,11 @@ class Visit:
         )
         if message.type in ("error", "warning") and not provoked:
             self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        if not dialog.message.startswith("Drop agents, requests and faults"):
+            self.complaints.append(f"dialog: {dialog.message}")
+        (dialog.accept if self.confirms else dialog.dismiss)()
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith(self.sandbox.url):
@@ -146,11 +152,6 @@ def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Calla
 @pytest.fixture
 def visit(open_page: Callable[..., Visit], sandbox: Sandbox) -> Visit:
     return open_page(sandbox)
-
-
-@pytest.fixture
-def page(visit: Visit) -> Page:
-    return visit.page
 
 
 @pytest.fixture(scope="session")

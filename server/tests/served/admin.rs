@@ -125,17 +125,11 @@ fn the_journal_is_read_filtered_and_cleared() {
             "colour=red",
             "This path takes the parameters method, path, status, after, limit, wait, count.",
         ),
-        ("status=ok", "status: expected a whole number"),
+        ("status=ok", "status: expected a number from 100 to 999"),
         ("limit=0", "limit: expected a number from 1 to 1000"),
         ("count=1001", "count: expected a number from 1 to 1000"),
-        (
-            "wait=NaN",
-            "wait: expected a number of seconds, at most 300",
-        ),
-        (
-            "wait=301",
-            "wait: expected a number of seconds, at most 300",
-        ),
+        ("wait=NaN", "wait: expected a number from 0 to 300"),
+        ("wait=301", "wait: expected a number from 0 to 300"),
     ] {
         let refused = ask(&sandbox, "GET", &format!("requests?{query}"), "", "");
         assert_says(&refused, 400, detail);
@@ -192,8 +186,11 @@ fn requests_are_waited_for() {
 fn a_server_that_stops_waits_for_no_requests() {
     let sandbox = start();
     let mut stream = support::connect(sandbox.address());
-    let request = b"GET /__sandbox/requests?wait=300&count=7 HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    stream.write_all(request).unwrap();
+    // Together, so that the second has arrived when the first is answered.
+    let waiting = "GET /__sandbox/requests?after=1&wait=300 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let requests = get_deal("d_1") + waiting;
+    stream.write_all(requests.as_bytes()).unwrap();
+    support::read_response(&mut stream, false);
     sandbox.shutdown();
     let page = support::read_response(&mut stream, false).json();
     assert_eq!(
@@ -295,14 +292,22 @@ fn faults_are_added_listed_and_removed() {
     let fault = r#"{"status": 503, "retry_after": 1, "times": null, "path": "/v1/deals/{id}"}"#;
     let added = write(&sandbox, "POST", "faults", fault);
     assert_eq!((added.status, &added.body[..]), (201, &br#"{"id":1}"#[..]));
-    write(&sandbox, "POST", "faults", r#"{"act_then_reset": true}"#);
+    // Digit for digit, whatever the numbers.
+    let body = r#""body":{"a":1.10e400}"#;
+    write(
+        &sandbox,
+        "POST",
+        "faults",
+        &format!("{{\"status\": 500, {body}}}"),
+    );
     assert_eq!(deal(&sandbox, "d_1").status, 503);
-    let faults = get(&sandbox, "faults");
+    let faults = get(&sandbox, "faults?limit=1");
     assert_eq!(
         faults["faults"][0],
         json!({"id": 1, "status": 503, "retry_after": "1", "times": null, "path": "/v1/deals/{id}", "matched": 1, "played": 1})
     );
-    assert_eq!(faults["faults"].as_array().unwrap().len(), 2);
+    let listed = ask(&sandbox, "GET", "faults", "", "").body;
+    assert!(String::from_utf8_lossy(&listed).contains(body));
     let removed = ["faults/1", "faults/1", "faults/x", "faults"].map(|path| delete(&sandbox, path));
     assert_eq!(removed, [204, 404, 404, 204]);
     assert_eq!(get(&sandbox, "faults"), json!({"faults": [], "next": null}));
@@ -333,15 +338,14 @@ fn agents_show_what_was_sent() {
     let text = std::str::from_utf8(&page).unwrap();
     assert!(text.contains(&format!(r#""sent":{sent}"#)), "{text}");
     for (query, last, next) in [
-        ("limit=2", "a_2", json!("a_2")),
-        ("after=a_2", "a_3", Value::Null),
+        ("limit=2", "a_2", json!(2)),
+        ("after=2", "a_3", Value::Null),
     ] {
         let page = get(&sandbox, &format!("agents?{query}"));
         let agents = page["agents"].as_array().unwrap();
         assert_eq!(agents.last().unwrap()["agent"]["id"], last);
         assert_eq!(page["next"], next);
     }
-    assert_eq!(ask(&sandbox, "GET", "agents?after=3", "", "").status, 400);
     let agent = &sandbox.agents()[0];
     assert_eq!(agent.sent.phone(), Some("+15555550100"));
     assert_eq!(agent.sent.image_url(), Some("https://e.com/a.png"));
@@ -406,17 +410,10 @@ fn a_reset_needs_no_body() {
         assert_eq!(response.status, 204);
         assert!(sandbox.agents().is_empty());
     }
-    // But not from another site's page, and never with a body that could be anything.
+    // But never with a body that could be anything.
     create(&sandbox, AGENT);
-    for (headers, status) in [
-        ("origin: https://evil.example\r\n", 403),
-        ("sec-fetch-site: cross-site\r\n", 403),
-        ("host: evil.example\r\n", 403),
-        ("content-type: application/x-www-form-urlencoded\r\n", 415),
-    ] {
-        let response = ask(&sandbox, "POST", "reset", headers, "");
-        assert_eq!(response.status, status, "{headers}");
-    }
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    assert_eq!(ask(&sandbox, "POST", "reset", form, "").status, 415);
     let chunked = "POST /__sandbox/reset HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(send(sandbox.address(), chunked.as_bytes()).status, 415);
     assert!(!sandbox.agents().is_empty());
@@ -484,6 +481,10 @@ fn pages_of_others_are_refused() {
     ] {
         assert_refused(&sandbox, headers, 403);
     }
+    // There is no CORS: a preflight reveals nothing useful.
+    let preflight = "origin: https://evil.example\r\naccess-control-request-method: DELETE\r\n";
+    let response = ask(&sandbox, "OPTIONS", "requests", preflight, "");
+    assert_eq!(response.status, 403);
     // None of that has done anything.
     assert!(!sandbox.agents().is_empty() && !sandbox.requests().is_empty());
     assert_eq!(deal(&sandbox, "d_1").status, 200);
@@ -524,21 +525,6 @@ fn a_write_is_json() {
         }
     }
     assert_eq!(deal(&sandbox, "d_1").status, 200);
-}
-
-/// There is no CORS: a preflight reveals nothing useful.
-#[test]
-fn a_preflight_is_refused() {
-    let sandbox = start();
-    let preflight = "origin: https://evil.example\r\naccess-control-request-method: DELETE\r\n\
-                     access-control-request-headers: x-sandbox-fault\r\n";
-    for path in ["requests", "faults", "health"] {
-        let response = ask(&sandbox, "OPTIONS", path, preflight, "");
-        assert_eq!(response.status, 403, "{path}");
-    }
-    let options = format!("OPTIONS /v1/deals/d_1 HTTP/1.1\r\nhost: h\r\n{preflight}\r\n");
-    let response = send(sandbox.address(), options.as_bytes());
-    assert!(!response.headers.contains_key("access-control-allow-origin"));
 }
 
 fn with_key(builder: SandboxBuilder) -> Sandbox {
@@ -594,11 +580,6 @@ fn a_token_is_asked_for() {
 fn it_can_be_turned_off() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
     assert_refused(&sandbox, "", 404);
-    let server = support::process::Running::quiet(&["--no-admin"]);
-    let request = b"GET /__sandbox/requests HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    assert_eq!(send(server.address, request).status, 404);
-    let server = support::process::Running::quiet(&["--admin-token", "t"]);
-    assert_eq!(send(server.address, request).status, 401);
 }
 
 /// Large entries make short pages; nobody waits for a page of gigabytes.
@@ -669,17 +650,8 @@ fn other_keys_are_accepted_until_a_reset() {
 }
 
 #[test]
-fn unknown_paths_and_methods_say_what_there_is() {
-    let sandbox = start();
-    let unknown = ask(&sandbox, "GET", "nowhere", "", "");
-    unknown.check_invariants("unknown", false);
-    assert!(
-        unknown.json()["detail"]
-            .as_str()
-            .unwrap()
-            .starts_with("This server has GET /__sandbox/health, GET ")
-    );
-    let method = ask(&sandbox, "PUT", "requests", JSON, "");
+fn unknown_methods_say_what_there_is() {
+    let method = ask(&start(), "PUT", "requests", JSON, "");
     assert_eq!(
         (method.status, method.header("allow")),
         (405, Some("GET, HEAD, DELETE, OPTIONS"))

@@ -3,7 +3,7 @@
 use crate::support::{KEY, get_deal, send, service};
 use bytes::Bytes;
 use dealkit_server::{Fault, Sandbox, Service};
-use http::{Method, Request};
+use http::Request;
 use serde_json::Value;
 
 #[test]
@@ -159,28 +159,6 @@ fn a_segment_in_braces_is_any_one() {
 }
 
 #[test]
-fn pending_faults_are_listed_with_how_often_they_happened() {
-    let sandbox = Sandbox::builder().start().unwrap();
-    let (first, second) = (
-        Fault::status(418).after(1).times(2),
-        Fault::garbage().method("POST"),
-    );
-    sandbox.fail_next(first.clone()).unwrap();
-    sandbox.fail_next(second.clone()).unwrap();
-    for _ in 0..2 {
-        send(sandbox.address(), get_deal("d_1").as_bytes());
-    }
-    let faults = sandbox.faults();
-    let seen: Vec<_> = faults
-        .iter()
-        .map(|fault| (fault.id, &fault.fault, fault.matched, fault.played))
-        .collect();
-    assert_eq!(seen, [(1, &first, 2, 1), (2, &second, 0, 0)]);
-    send(sandbox.address(), get_deal("d_1").as_bytes());
-    assert_eq!(sandbox.faults(), [faults[1].clone()]);
-}
-
-#[test]
 fn faults_are_bounded_in_number_and_in_bytes() {
     let sandbox = Sandbox::builder().start().unwrap();
     let refused = |fault: Fault| {
@@ -203,16 +181,6 @@ fn faults_are_bounded_in_number_and_in_bytes() {
 
 // ---- any fault ---------------------------------------------------------------------------------------------
 
-fn ask(service: &Service, method: Method, body: String) -> Bytes {
-    let request = Request::builder()
-        .method(method)
-        .uri("/__sandbox/faults")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .body(Bytes::from(body));
-    service.handle(request.unwrap()).into_body()
-}
-
 fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
     let request = Request::get("/v1/deals/d_1")
         .header("host", "localhost")
@@ -222,15 +190,4 @@ fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
     let response = service.handle(request.unwrap());
     let body = serde_json::from_slice(response.body()).unwrap();
     (response.status().as_u16(), body)
-}
-
-/// Digit for digit, whatever the numbers.
-#[test]
-fn a_body_of_json_is_listed_as_it_was_given() {
-    let service = service(|builder| builder);
-    let fault = r#"{"status":500,"body":{"a":1.10e400}}"#;
-    ask(&service, Method::POST, fault.to_owned());
-    let listed = ask(&service, Method::GET, String::new());
-    let listed = std::str::from_utf8(&listed).unwrap();
-    assert!(listed.contains(r#""body":{"a":1.10e400}"#), "{listed}");
 }

@@ -1,9 +1,9 @@
 //! HTTP/2 as its callers see it: limits, timeouts, and how a connection ends. The rules of the frames are h2's.
 
-use std::{io::Write, net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, thread, time::Duration};
 
 use crate::support::{
-    AGENT, assert_closed, connect, get_deal,
+    AGENT, connect, get_deal,
     http2::{Came, Http2, request},
     process::Running,
     send,
@@ -52,20 +52,6 @@ async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
     trailers.insert("x-service-key", HeaderValue::from_static("other"));
     body.send_trailers(trailers).unwrap();
     assert_eq!(response.await.unwrap().status(), 201);
-}
-
-/// What is no HTTP/2 after its preface ends the connection, and disturbs nobody else.
-#[test]
-fn broken_frames_end_the_connection() {
-    let sandbox = Sandbox::builder().start().unwrap();
-    let mut stream = connect(sandbox.address());
-    stream
-        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        .unwrap();
-    let _ = stream.write_all(&[0xff; 100_000]);
-    let _ = std::io::copy(&mut stream, &mut std::io::sink());
-    assert_closed(&mut stream);
-    served(sandbox.address());
 }
 
 /// Requests that are given up at once make the server end the connection, instead of working for nobody.

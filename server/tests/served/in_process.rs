@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{AGENT, KEY, service};
-use dealkit::{Client, ClientBuilder, ErrorKind, Json, Outcome, blocking};
+use dealkit::{Client, ClientBuilder, ErrorKind, Json, Outcome};
 use dealkit_server::{Cut, Fault, How, Reading, Service};
 
 fn builder(service: &Service) -> ClientBuilder {
@@ -35,16 +35,6 @@ async fn a_client_needs_no_socket() {
     let wrong = builder(&service).service_key("wrong").build().unwrap();
     let error = wrong.deals().retrieve("d_1").await.unwrap_err();
     assert!(error.is_authentication() && error.request_id().is_some());
-}
-
-#[test]
-fn the_blocking_client_needs_none_either() {
-    let client = blocking::Client::builder().base_url("http://localhost");
-    let client = client
-        .service_key(KEY)
-        .transport(service(|builder| builder));
-    let deal = client.build().unwrap().deals().retrieve("d_1").send();
-    assert_eq!(deal.unwrap().id, "d_1");
 }
 
 #[tokio::test]

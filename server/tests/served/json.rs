@@ -1,5 +1,9 @@
 //! Strict JSON: what is refused and where, and that everything else is read as serde_json reads it.
 
+use std::sync::LazyLock;
+
+use crate::support::agent_cases;
+use bytes::Bytes;
 use dealkit_server::json;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -88,43 +92,16 @@ fn agrees(text: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn any_json() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        Just("null".to_owned()),
-        Just("true".to_owned()),
-        Just("false".to_owned()),
-        "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,4})?",
-        any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
-        Just(r#""\ud83d\ude00\u0041\/""#.to_owned()),
-    ];
-    leaf.prop_recursive(6, 48, 6, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6)
-                .prop_map(|all| format!("[{}]", all.join(" ,\n"))),
-            prop::collection::vec(("[a-z]{1,3}", inner), 0..6).prop_map(|all| {
-                let all: Vec<String> = all
-                    .iter()
-                    .map(|(key, value)| format!("\t\"{key}\" : {value}"))
-                    .collect();
-                format!("{{{}}}", all.join(","))
-            }),
-        ]
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn agrees_on_json(text in any_json()) {
-        agrees(text.as_bytes())?;
-    }
-
-    #[test]
-    fn agrees_on_damaged_json(text in any_json(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-        let mut bytes = text.into_bytes();
-        let at = at.index(bytes.len());
-        if cut { bytes.truncate(at) } else { bytes[at] = byte }
+    fn agrees_on_damaged_json(case in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+        static BODIES: LazyLock<Vec<Bytes>> = LazyLock::new(|| agent_cases().iter().map(|case| case.bytes()).collect());
+        let mut bytes = BODIES[case.index(BODIES.len())].to_vec();
+        agrees(&bytes)?;
+        let at = at.index(bytes.len().max(1));
+        if cut { bytes.truncate(at) } else if let Some(damaged) = bytes.get_mut(at) { *damaged = byte }
         agrees(&bytes)?;
     }
 

@@ -8,7 +8,6 @@ use crate::support::{
     send, service,
 };
 use bytes::Bytes;
-use dealkit::{Client, RetryPolicy};
 use dealkit_server::{Fault, Reading, SandboxBody, Service};
 use http::{Request, Response};
 use tokio::time::{Instant, advance};
@@ -127,44 +126,6 @@ async fn a_running_sandbox_begins_to_limit_for_a_time() {
     assert_eq!(told(&service, KEY).await.0, 503);
     advance(SECOND).await;
     assert_eq!(told(&service, KEY).await.0, 200);
-}
-
-/// The rate of the client, how many calls it makes, how many are refused, and how long all of them take at least and at most.
-#[tokio::test(start_paused = true)]
-async fn clients_keep_to_the_limit() {
-    for (limit, rate, calls, refused, least, most) in [
-        // One that paces itself is never refused.
-        ("50/s", Some(50.0), 200, 0..=0, 3.0, 4.1),
-        // One that does not is told what is left, and slows down; if it has begun with more, it is told to wait, and waits.
-        ("50/s", None, 60, 0..=20, 0.5, 5.0),
-        ("2/s", None, 40, 1..=40, 15.0, 40.0),
-    ] {
-        let service = limited(limit);
-        let client = Client::builder()
-            .base_url("http://localhost")
-            .service_key(KEY);
-        let client = client
-            .transport(service.clone())
-            .retry(RetryPolicy::new().max_retries(10));
-        let client = rate
-            .into_iter()
-            .fold(client, dealkit::ClientBuilder::rate_limit)
-            .build()
-            .unwrap();
-        let began = Instant::now();
-        let mut deals = client.deals().retrieve_many(vec!["d_1"; calls]).stream();
-        while let Some(deal) = deals.next().await {
-            deal.result.unwrap();
-        }
-        let took = began.elapsed().as_secs_f64();
-        let found = service
-            .requests()
-            .into_iter()
-            .filter(|request| request.status.unwrap() == 429)
-            .count();
-        assert!(refused.contains(&found), "{limit}: {found} were refused");
-        assert!((least..=most).contains(&took), "{limit}: {took} s");
-    }
 }
 
 /// A refusal is read as the service would write it.

@@ -247,16 +247,7 @@ fn made_up_deals_come_beside_a_file() {
         error,
         "generated deal 1: /id: another deal already has this id"
     );
-}
-
-#[test]
-fn more_deals_than_a_server_can_hold_are_refused_at_once() {
-    let error = Sandbox::builder()
-        .generate(usize::MAX, 0)
-        .start()
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "generate: expected at most 1000000 deals"
-    );
+    let error = Sandbox::builder().generate(usize::MAX, 0).start();
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, "generate: expected at most 1000000 deals");
 }

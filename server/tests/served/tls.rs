@@ -217,16 +217,6 @@ fn waiting_ends_when_the_caller_has_gone() {
     assert_eq!(read_response(&mut *next, false).status, 200);
 }
 
-#[tokio::test]
-async fn an_agent_may_have_been_created_when_the_connection_is_reset() {
-    let sandbox = start(Tls::self_signed());
-    let client = client(&sandbox, sandbox.ca_pem().unwrap()).build().unwrap();
-    sandbox.fail_next(Fault::act_then_reset()).unwrap();
-    let error = client.agents().create(ada()).await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Unknown);
-    assert_eq!(sandbox.agents().len(), 1);
-}
-
 /// What it says names the file, and shows nothing that is in it.
 #[test]
 fn files_that_cannot_be_used_are_refused() {

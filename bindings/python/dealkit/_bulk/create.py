@@ -150,18 +150,18 @@ class _Creations(Window[Creation[T]]):
         return creation
 
     def stop(self) -> None:
-        """Takes no further rows. Those in flight still finish: go on iterating. A signal handler may call it."""
+        """Takes no further rows. Those in flight still finish, so continue to iterate. A signal handler may call it."""
         self._source = None
 
     @sealed
     def cancel(self) -> list[Creation[T]]:
-        """Gives up the rows in flight, ends the iterator, and returns the rows taken but not handed over, by index.
+        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
-        If the response had arrived, the result has the agent, or the error of the service. Otherwise ``outcome`` says
-        how far the create had got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if the
-        service may have made one: find out before you send it again.
+        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
+        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
+        one: find out before you send it again.
 
-        It can be called again, even after ``close``, and returns the same.
+        You can call it again, even after ``close``, with the same result.
         """
         with self._lock:
             many = self._many
@@ -272,10 +272,10 @@ class _Creations(Window[Creation[T]]):
 class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception ends the sending: the first error with ``on_error="raise"``, Ctrl-C, or one of the iterable's own.
-    The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel`` gives them up and
-    returns what is known of them. ``close`` and leaving a ``with`` block give them up too; ``cancel`` then returns
-    what is known. An iterator that is merely dropped also gives them up, and reports nothing.
+    An exception stops the sending: the first error with ``on_error="raise"``, Ctrl-C, or one from the iterable. The
+    rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon them and get
+    what is known about them. ``close`` and leaving a ``with`` block abandon them too; ``cancel`` then returns what is
+    known. Merely dropping the iterator also abandons them, and reports nothing.
     """
 
     __slots__ = ()
@@ -295,10 +295,10 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
 class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception ends the sending: the first error with ``on_error="raise"``, the cancellation of the task, or one of
-    the iterable's own. The rows then in flight are not lost: continuing to iterate waits for them, and ``cancel``
-    gives them up and returns what is known of them. ``aclose`` and leaving an ``async with`` block give them up too;
-    ``cancel`` then returns what is known. An iterator that is merely dropped also gives them up, and reports nothing.
+    An exception stops the sending: the first error with ``on_error="raise"``, cancellation of the task, or one from the
+    iterable. The rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon
+    them and get what is known about them. ``aclose`` and leaving an ``async with`` block abandon them too; ``cancel``
+    then returns what is known. Merely dropping the iterator also abandons them, and reports nothing.
     """
 
     __slots__ = ()
@@ -351,7 +351,7 @@ def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait
     return file_path("ledger", ledger)
 
 
-def _call(row: Any, validate: bool) -> _native.Call[Any] | DealkitError:
+def _call(row: Any, validate: bool) -> _native.Call | DealkitError:
     """The call that creates the agent of a row, or why the row cannot be sent."""
     # The same condition as for `create(**row)`.
     if not hasattr(type(row), "keys"):

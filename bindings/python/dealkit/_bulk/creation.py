@@ -17,10 +17,10 @@ _PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_erro
 
 
 class Creation(Generic[T]):
-    """What became of one row of ``client.agents.create_many``, or of the key of ``create_once``.
+    """The result of one row of ``client.agents.create_many``, or of ``create_once``.
 
-    Its repr shows nothing personal. For tests, construct one by hand: ``Creation(index=0, agent=agent)``,
-    ``Creation(index=1, error=APITimeoutError())``.
+    Its repr shows nothing personal. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
+    error=APITimeoutError())``.
 
     >>> match creation.result:
     ...     case "created":
@@ -72,8 +72,8 @@ class Creation(Generic[T]):
 
     @property
     def result(self) -> Literal["created", "created_before", "failed"]:
-        """Whether this run created the agent, an earlier one did, or there is an ``error``, whose ``outcome`` says whether
-        there may be an agent all the same."""
+        """Whether this run created the agent, an earlier one did, or there is an ``error``, whose ``outcome`` says
+        whether there may be an agent anyway."""
         if self.error is not None:
             return "failed"
         return "created_before" if self.recorded else "created"

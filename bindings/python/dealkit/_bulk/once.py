@@ -33,7 +33,7 @@ async def _awaited(call: Coroutine[Any, Any, Any]) -> Creation[Any]:
     return _creation(await call)
 
 
-def _keyed(given: dict[str, Any]) -> tuple[_native.Call[Any], CallOptions]:
+def _keyed(given: dict[str, Any]) -> tuple[_native.Call, CallOptions]:
     """The call, and its options."""
     options: Any = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
     key, keys, ledger = given.pop("key"), given.pop("keys"), given.pop("ledger")

@@ -81,14 +81,14 @@ class _Deals(Window[T], Generic[T, A]):
         scale: int = 10,
         batch_size: int | None = None,
     ) -> A:
-        """The deals as a table, for every library that reads Apache Arrow.
+        """The deals as a table, for any library that reads Apache Arrow.
 
         >>> ids = ["d_1", "d_2"]
         >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
         >>> pyarrow.table(client.deals.retrieve_many(ids).to_arrow())
         >>> pandas.DataFrame.from_arrow(client.deals.retrieve_many(ids).to_arrow())
 
-        With an async client, the table is awaited, or taken in batches:
+        With an async client, await the table, or take it in batches:
 
         >>> polars.DataFrame(await client.deals.retrieve_many(ids).to_arrow())
         >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
@@ -98,11 +98,11 @@ class _Deals(Window[T], Generic[T, A]):
         when the deals are retrieved.
 
         Args:
-            decimals: How decimal numbers are kept: as ``decimal128(38, scale)``, or as strings with the digits that
-                came. No number is rounded: a deal with a number that does not fit is an error.
+            decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings with the digits as
+                received. Numbers are never rounded: a deal with a number that does not fit is an error.
             scale: How many digits there are after the point, 0 to 38.
-            batch_size: How many deals make up a batch, for more deals than fit into memory. The deals are then
-                retrieved while the batches are taken; otherwise all at once.
+            batch_size: How many deals make up a batch, if they do not all fit into memory. The deals are then retrieved
+                as you take the batches; otherwise all at once.
         """
         return self._table(self, decimals, scale, batch_size)  # type: ignore[no-any-return]
 

@@ -10,13 +10,10 @@ from dealkit._calls.key_provider import KeyProvider
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
 from dealkit._core.private import sealed
-from dealkit._native import Waiting
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-
-    from dealkit._observe import trace
 
 
 class Service:
@@ -52,20 +49,20 @@ class Service:
             self.source[0].note_loop()
         return self.engine
 
-    def send(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Any:
+    def send(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Any:
         """Makes a call and waits for its end. Returns its value, or the whole response."""
         settings = native_options(options)
         with watch.begin(self.describe, call) as watched:
             outcome = self.open().send(call, settings, raw, watched.native)
-            if isinstance(outcome, Waiting):
+            if isinstance(outcome, _native.Waiting):
                 outcome = _wait(outcome, watched.flush)
             return unwrap(outcome, call)
 
-    def send_async(self, call: _native.Call[Any], options: CallOptions, raw: bool = False) -> Coroutine[Any, Any, Any]:
+    def send_async(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Coroutine[Any, Any, Any]:
         """The same, awaited. Cancelling it aborts the request."""
         return self._send_async(call, native_options(options), raw)
 
-    async def _send_async(self, call: _native.Call[Any], settings: _native.Options | None, raw: bool) -> Any:
+    async def _send_async(self, call: _native.Call, settings: _native.Options | None, raw: bool) -> Any:
         # Not above: asyncio takes long to import.
         from dealkit._calls.event_loop import news
 
@@ -78,7 +75,7 @@ class Service:
                 pending.abort()
             return unwrap(pending.take(), call)
 
-    def describe(self, call: _native.Call[Any]) -> trace.Description | _native.Failure:
+    def describe(self, call: _native.Call) -> Any:
         """The description of a call: its method, template, host and port."""
         return self.open().describe(call)
 
@@ -134,7 +131,7 @@ def native_options(options: CallOptions) -> _native.Options | None:
     return unwrap(_native.call_options(call_settings(options))) if options else None
 
 
-def _wait(waiting: _native.Waiting, flush: Callable[[], None] | None) -> Any:
+def _wait(waiting: Any, flush: Callable[[], None] | None) -> Any:
     """Waits for a call. Python checks for signals between two steps, and their handlers may raise."""
     try:
         while True:

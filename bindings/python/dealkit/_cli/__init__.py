@@ -8,54 +8,42 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
+from importlib import import_module
+from typing import Any
 
-# For type checkers only: what is imported here can be interrupted before `main` looks after that.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-    from typing import Any
-
-    from dealkit._cli.exits import Failed
-    from dealkit._cli.signals import Signals
+from dealkit import DealkitError
+from dealkit._cli.advice import failure_of
+from dealkit._cli.arguments import parse
+from dealkit._cli.exits import UNWRITABLE, Failed
+from dealkit._cli.screen import safe, tell, write_json
+from dealkit._cli.signals import Signals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with these arguments, or those of the command line. Returns the exit code."""
-    try:
-        from dealkit._cli.signals import Signals
-
-        for stream in (sys.stdout, sys.stderr):
-            # What cannot show a character shows a replacement, rather than nothing at all.
-            if stream is not None:
-                stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-        with Signals() as signals:
-            try:
-                code = _run(sys.argv[1:] if arguments is None else arguments, signals)
-            except BrokenPipeError:
-                # The reader of the output has closed it.
-                code = 128 + 13
-            except KeyboardInterrupt:
-                from dealkit._cli.screen import tell
-
-                tell("stopped")
-                code = 130
-            finally:
-                _let_go_of_output()
-            # A terminal that is gone takes no output, which is then no failure of its own.
-            return signals.code or code
-    except KeyboardInterrupt:
-        return 130
+    for stream in (sys.stdout, sys.stderr):
+        # What cannot show a character shows a replacement, rather than nothing at all.
+        if stream is not None:
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    with Signals() as signals:
+        try:
+            code = _run(sys.argv[1:] if arguments is None else arguments, signals)
+        except BrokenPipeError:
+            # The reader of the output has closed it.
+            code = 128 + 13
+        except KeyboardInterrupt:
+            tell("stopped")
+            code = 130
+        finally:
+            _let_go_of_output()
+        # A terminal that is gone takes no output, which is then no failure of its own.
+        return signals.code or code
 
 
 def _run(arguments: Sequence[str], signals: Signals) -> int:
-    from contextlib import nullcontext, redirect_stdout
-
-    from dealkit._cli.arguments import parse
-    from dealkit._cli.exits import UNWRITABLE, Failed
-    from dealkit._cli.screen import safe, tell, write_json
-    from dealkit.exceptions import DealkitError
-
     if sys.stdout is None:
         tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE
@@ -75,8 +63,6 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
             result = options.result
             out.flush()
         except DealkitError as error:
-            from dealkit._cli.advice import failure_of
-
             failed = failure_of(error)
         except Failed as error:
             failed = error
@@ -96,8 +82,6 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
 
 
 def _call(options: Namespace) -> int:
-    from importlib import import_module
-
     module, function = options.run.split(".")
     code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
     return code

@@ -39,13 +39,13 @@ _SETTINGS = {
 
 # What to do, beyond what the error itself says.
 _HINTS: dict[type[DealkitError], str] = {
-    PermissionDeniedError: "The service knows the key, but the key does not allow this. Ask whoever issued it for permission.",
-    NotFoundError: "The service has no such deal. Are the id and the address of the service right?",
-    RateLimitError: "The service asks for fewer requests. Try again later; imports and exports take --rate-limit.",
-    ThrottledError: "The service asks to wait, or --rate-limit is lower than what is to be sent within --timeout.",
-    InternalServerError: "The service has failed. Try again later; the service's support can find the request by its id.",
-    APITimeoutError: "The service took too long. Try again, perhaps with a larger --timeout; is there a firewall in between?",
-    DecodeError: "This is not what the service should send. Is the base URL right? Is there a login page in between?",
+    PermissionDeniedError: "The service knows the key, but does not allow it to do this. Ask whoever issued the key.",
+    NotFoundError: "The service has no such deal. Are the id and the service's URL right?",
+    RateLimitError: "The service asks for fewer requests. Try again later, or set --rate-limit for a job.",
+    ThrottledError: "The service asked for a pause, or --rate-limit is too low for --timeout.",
+    InternalServerError: "The service failed. Try again later; its support can find the request by its id.",
+    APITimeoutError: "The service took too long. Try again, perhaps with a longer --timeout. Is a firewall in the way?",
+    DecodeError: "The service should not send this. Is the base URL right? Is a login page in the way?",
 }
 
 
@@ -72,15 +72,15 @@ def _hint(error: DealkitError) -> str | None:
             is_text = "DEALKIT_SERVICE_KEY" in environ
             where = "DEALKIT_SERVICE_KEY" if is_text else "the file that DEALKIT_SERVICE_KEY_FILE names"
             return (
-                f"The service does not accept the key in {where}. Is it the key for this service, and is it "
-                "complete? Whoever issued it can say whether it is still valid."
+                f"The service rejects the key in {where}. Is it the key for this service, and is it complete? "
+                "Whoever issued it can tell you whether it is still valid."
             )
         case APIStatusError(status_code=407):
-            return "The proxy requires a user name and a password: put them into HTTPS_PROXY, as in http://user:password@proxy:3128."
+            return "The proxy requires a user name and password in HTTPS_PROXY: http://user:password@proxy:3128."
         case LedgerError(reason="other_keys"):
-            return "--key says which column holds the keys. If it is still the same column, give it its old name."
+            return "--key selects the column with the keys. If it is still the same column, give it its old name."
         case LedgerError(reason="several"):
-            return "--base-url and --key say which one."
+            return "Select one with --base-url and --key."
     return _HINTS.get(type(error))
 
 

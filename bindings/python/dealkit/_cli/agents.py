@@ -24,9 +24,7 @@ from dealkit._cli.service import NO_ADDRESS, address, connect, probe
 from dealkit._cli.tables import read_table
 from dealkit._cli.values import Values, proposed
 
-_RUNNING = (
-    "the import has not ended: the ledger records what became of the row, and the same command resumes the import"
-)
+_RUNNING = "the import has not finished: the ledger has the row's outcome, and the same command resumes the import"
 # The reasons of a LedgerError after which the ledger does not know what was sent.
 _LOST = ("broken", "moved", "not_a_ledger")
 
@@ -63,7 +61,7 @@ def run(options: Namespace) -> int:
     say()
     if columns.missing:
         raise Failed(
-            f"{named(path)}: no column holds {' or '.join(columns.missing)}, which every agent needs. Say which does: "
+            f"{named(path)}: no column holds {' or '.join(columns.missing)}, which every agent needs. Name the column: "
             f"{columns.options_for_missing()}"
         )
     fit = number - invalid
@@ -79,21 +77,21 @@ def run(options: Namespace) -> int:
         verb = "is" if known.total() == 1 else "are"
         say(f"{masked(own)} already has {known.total():,} of them, which {verb} not sent again: {outcomes(known)}")
     if to_send and isinstance(own, Path) and not own.exists():
-        say(f"{safe(str(own))} will be a new ledger, without records: all of these rows are sent.")
+        say(f"{safe(str(own))} will be a new, empty ledger: all of these rows will be sent.")
     others = elsewhere(own, rows, options)
     # Without a service, no ledger has been asked.
     lost = rows.lost() if own is not None else 0
     if lost:
         say(
-            f"{named(report.path)}, the report of an earlier import, calls {lost:,} of these rows created, and the "
-            "ledger does not know them."
+            f"{named(report.path)}, the report of an earlier import, says that {lost:,} of these rows were "
+            "created, but the ledger does not know them."
         )
     result["counts"]["to_send"] = to_send
     if options.dry_run:
         if options.report:
             report.write(rows.results())
             result["files"]["report"] = str(report.path)
-        say("Nothing was sent: this was a dry run.")
+        say("This was a dry run: nothing was sent.")
     if options.dry_run or not fit:
         return INCOMPLETE if invalid else DONE
     with connect(options) as client:
@@ -153,7 +151,7 @@ def _propose(rows: Rows, number: int, wrong: dict[str, Counter[str]], columns: C
         columns = _columns(columns.header, with_more)
         fit = sum(not row.problems for row, _ in checked(rows.cells(), columns, Rows(columns, with_more.key)))
         say()
-        say(f"With these options, {fit:,} of {counted(number, 'row')} could be sent. Are they right?")
+        say(f"With these options, {fit:,} of {counted(number, 'row')} could be sent. Are they correct?")
         say(f"  {shlex.join(more)}")
         options.result["proposed"] = {"options": more, "sendable": fit}
     for remark in remarks:
@@ -164,19 +162,19 @@ def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
     """Refuses to send rows that another ledger or a report has, unless somebody is asked."""
     if others:
         say(
-            "If it is the ledger of this service, perhaps under an old address, use it: add --ledger "
-            f"{shlex.quote(str(others[0]))}. If it is of another service, such as a sandbox, these rows are new here."
+            "If it belongs to this service, perhaps under an old URL, use it: add --ledger "
+            f"{shlex.quote(str(others[0]))}. If it belongs to another service, such as a sandbox, these rows are new here."
         )
     elif lost:
         say(
-            "If the ledger was lost, or replaced by an older copy, these agents would be created a second time: put the ledger "
-            "back, or leave these rows out of the table. If they were created at another service, such as a sandbox, they are "
-            "new here."
+            "If the ledger was lost, or replaced with an older copy, these agents would be created a second "
+            "time: put the ledger back, or remove these rows from the table. If they were created at another "
+            "service, such as a sandbox, they are new here."
         )
     if options.yes and (lost or others):
         raise Failed(
-            "nothing was sent: with --yes, nobody is asked whether these rows are new at this service. If you are sure that "
-            "they are, leave out --yes"
+            "nothing was sent: with --yes, nobody can confirm that these rows are new at this service. If you "
+            "are sure that they are, leave out --yes"
         )
 
 
@@ -188,8 +186,8 @@ def _earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Counter
             raise
         move = command_line(["ledger", "move", str(path), address(options)])
         raise Failed(
-            f"{explanation(error)}\nIf it is another service, leave out --ledger: each service has its own. If it is the same "
-            f"service, with the same agents, record that with:\n  {move}"
+            f"{explanation(error)}\nIf this is a different service, leave out --ledger: each service has its own. "
+            f"If it is the same service, with the same agents, record its new URL:\n  {move}"
         ) from None
 
 
@@ -213,7 +211,7 @@ def _finish(rows: Rows, creates: Creates, path: str | Path, report: Report, opti
     again = f"  {command_line(options.arguments)}"
     if can_go_on:
         options.result["files"]["ledger"] = masked(path)
-        say(f"{masked(path)} records it: the same command creates no agent twice.")
+        say(f"{masked(path)} records this: repeating the command creates no agent twice.")
         found = {outcome for outcome, _ in rows.counts()}
         if found & {"unknown", "rejected"}:
             say()
@@ -238,8 +236,7 @@ def _how_to_settle(ledger: str | Path, written: Path, outcomes: set[str]) -> str
     if "unknown" in outcomes:
         parts.append(
             "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the "
-            "agent's id, or none if there is no agent an hour after the import: a request that was held up on its way may "
-            "still arrive."
+            "agent's id, or none if there is no agent an hour after the import: a request that was held up may still arrive."
         )
     if "rejected" in outcomes:
         parts.append("Once a rejected row is corrected, enter none for it.")

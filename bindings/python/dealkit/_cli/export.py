@@ -13,7 +13,7 @@ from dealkit._cli.advice import OF_THE_SERVICE, failure_of, in_words
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import STANDARD, is_there, named, refuse_inputs
 from dealkit._cli.formats import format_of
-from dealkit._cli.ids import exported_ids, is_missing, read_ids
+from dealkit._cli.ids import Ids, exported_ids, is_missing, read_ids
 from dealkit._cli.part import Part, failed_of, part_of
 from dealkit._cli.screen import Progress, command_line, counted, painted, safe, say, tell, write_json
 from dealkit._cli.service import address, connect
@@ -44,15 +44,15 @@ def run(options: Namespace) -> int:
     out = Path(options.out)
     form = format_of(out, options.on_unreadable)
     if options.out == STANDARD and options.json:
-        raise Failed("--out - and --json both write to standard output; leave out one of them")
+        raise Failed("--out - and --json both write to standard output: use only one")
     if options.out != STANDARD:
         if is_there(out) and not options.overwrite:
-            raise Failed(f"{named(out)} exists; choose another name, or replace it with --overwrite")
+            raise Failed(f"{named(out)} exists: choose another name, or replace it with --overwrite")
         read = [options.ids, *options.skip_known, options.ca_file, options.client_cert]
         refuse_inputs([out, part_of(out), failed_of(out)], read)
     ids = _ids(options)
     if not ids:
-        say("there are no other ids, so nothing was retrieved")
+        say("there are no ids left, so nothing was retrieved")
         return DONE
     with connect(options) as client:
         deals = client.with_raw_response.deals if form.is_raw else client.deals
@@ -78,23 +78,21 @@ def run(options: Namespace) -> int:
     return _sum_up(out, options, len(ids), failures)
 
 
-def _ids(options: Namespace) -> list[str]:
+def _ids(options: Namespace) -> Ids:
     """The ids to be exported, each once."""
-    found, column = read_ids(options.ids)
+    ids, column = read_ids(options.ids)
     if column not in (None, "id"):
         tell(f"reading the ids from the column {safe(column or '')}")
-    ids = dict.fromkeys(found)
-    if len(ids) < len(found):
-        tell(f"{counted(len(found) - len(ids), 'repeated id')} skipped: each deal is retrieved once")
+    if ids.repeated:
+        tell(f"{counted(ids.repeated, 'repeated id')} skipped: each deal is retrieved once")
     for source in options.skip_known:
-        known = ids.keys() & exported_ids(source)
-        tell(f"{counted(len(known), 'id')} skipped: {named(source)} has the deals")
-        for id in known:
-            del ids[id]
-    return [*ids]
+        left = ids.without(exported_ids(source))
+        tell(f"{counted(len(ids) - len(left), 'id')} skipped: {named(source)} has the deals")
+        ids = left
+    return ids
 
 
-def _retrieve(calls: Any, ids: list[str], part: Part | _Stream, concurrency: int) -> None:
+def _retrieve(calls: Any, ids: Ids, part: Part | _Stream, concurrency: int) -> None:
     """Retrieves the deals that have not come yet, in order, so that a single number records the progress."""
     progress = Progress("deal", len(ids), part.done, part.failed)
     # Consecutive failures that no single deal is to blame for. They are recorded once anything else comes.
@@ -109,8 +107,7 @@ def _retrieve(calls: Any, ids: list[str], part: Part | _Stream, concurrency: int
         come.clear()
 
     try:
-        left = ids[part.done :]
-        with calls.retrieve_many(left, concurrency=concurrency, on_error="return") as deals:
+        with calls.retrieve_many(ids.since(part.done), concurrency=concurrency, on_error="return") as deals:
             for deal in deals:
                 if not isinstance(deal, DealkitError):
                     has_service = True
@@ -145,15 +142,15 @@ def _sum_up(out: Path, options: Namespace, total: int, failures: list[dict[str, 
         return DONE
     say(f"{total - failed:,} of {counted(total, 'deal')} in {named(out)}")
     if missing:
-        do, them, their, ids = ("does", "it", "its", "id") if missing == 1 else ("do", "them", "their", "ids")
+        do, their, ids = ("does", "its", "id") if missing == 1 else ("do", "their", "ids")
         none = painted(f"{missing:,} {do} not exist", "red")
-        say(f"{none}, says the service, so no other run finds {them}; {named(failed_of(out))} has {their} {ids}")
+        say(f"{none}, according to the service: {named(failed_of(out))} has {their} {ids}")
     if missing < failed:
         others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
         again = next(other for other in others if not other.exists())
         say(
-            f"{painted(f'{failed - missing:,} could not be retrieved', 'red')}; {named(failed_of(out))} says why. Once that "
-            "is fixed, this retrieves them into another file:"
+            f"{painted(f'{failed - missing:,} could not be retrieved', 'red')}; {named(failed_of(out))} says why. When "
+            "that is fixed, retrieve them into another file:"
         )
         say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
     return INCOMPLETE

@@ -3,7 +3,6 @@ deals in order, in groups as the file will have them, and the cells of the list 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -15,7 +14,7 @@ from typing import Any
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.formats import Format
-from dealkit._cli.ids import FAILED_COLUMNS
+from dealkit._cli.ids import FAILED_COLUMNS, Ids
 from dealkit._cli.tables import csv_line, harmless, header_line
 
 # What tells the file from other databases, and its version.
@@ -38,9 +37,7 @@ def failed_of(out: Path) -> Path:
 class Part:
     """The unfinished export of some ids into a file."""
 
-    def __init__(
-        self, out: Path, form: Format, ids: list[str], service: str, *, restart: bool, overwrite: bool
-    ) -> None:
+    def __init__(self, out: Path, form: Format, ids: Ids, service: str, *, restart: bool, overwrite: bool) -> None:
         self._out, self._form, self._ids, self._path = out, form, ids, part_of(out)
         self.saved = 0
         """How many ids are done on disk, counted from the first."""
@@ -48,7 +45,7 @@ class Part:
         self._deals: dict[int, bytes] = {}
         self._failures: dict[int, list[str]] = {}
         self._size = 0
-        job = f"{hashlib.sha256(json.dumps(ids).encode()).hexdigest()} {service}"
+        job = f"{ids.digest()} {service}"
         was_there = is_there(self._path) and self._path.stat().st_size > 0
         # SQLite writes this one, too.
         is_there(self._path.with_name(self._path.name + "-journal"))

@@ -26,7 +26,7 @@ OUTCOMES = {
     "created": ("green", ""),
     "rejected": ("red", "refused by the service"),
     "unknown": ("yellow", "may or may not have become agents"),
-    IN_PROGRESS: ("yellow", "another import is sending them: run the command again once it has ended"),
+    IN_PROGRESS: ("yellow", "another import is sending them: run the command again when it has finished"),
     "not sent": ("yellow", "run the command again to send them"),
     "invalid": ("red", "correct them, and run the command again"),
 }
@@ -34,7 +34,7 @@ OUTCOMES = {
 
 _WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
 
-_APART = "must tell the rows apart"
+_APART = "must identify the row"
 
 
 def word_of(outcome: str, *, in_flight: bool) -> str:
@@ -117,7 +117,7 @@ class Rows:
         try:
             return self._database.execute(statement, values)
         except sqlite3.Error as error:
-            raise Failed(f"the rows cannot be kept in a temporary file: {error}", UNWRITABLE) from None
+            raise Failed(f"cannot keep the rows in a temporary file: {error}", UNWRITABLE) from None
 
     @cached_property
     def at(self) -> int:
@@ -253,7 +253,7 @@ def checked(found: Iterable[Cells], columns: Columns, rows: Rows) -> Iterator[tu
         for number, cells in found:
             row = Row(number, cells[at] if at < len(cells) else "", columns.agent(cells))
             if any(cells[len(columns.header) :]):
-                text = "has more cells than there are columns; are quotation marks missing around a cell?"
+                text = "has more cells than there are columns; are quotation marks missing?"
                 row.problems.append(Problem("", "", "too_many_cells", text))
             for violation in client.agents.validate(**row.agent):
                 column, of = columns.at(violation.pointer)
@@ -269,10 +269,10 @@ def checked(found: Iterable[Cells], columns: Columns, rows: Rows) -> Iterator[tu
             email = str(row.agent.get("email", "")).casefold()
             of_email = rows.first("email", email, number)
             if row.key and of_key != number:
-                text = f"is the same as in row {of_key}, but {_APART}: keep one of the two"
+                text = f"is the same as in row {of_key}, but {_APART}: remove one"
                 row.problems.append(Problem(key_column, "", "same_key", text))
             elif email and of_email != number and not row.problems:
-                text = f"is the same as in row {of_email}: keep one of the two, unless they are two agents"
+                text = f"is the same as in row {of_email}: remove one, unless they are two agents"
                 row.doubts.append(Problem(columns.at("/email")[0], "", "same_email", text))
             yield row, cells
 

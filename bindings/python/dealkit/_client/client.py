@@ -47,8 +47,8 @@ class _Requests(Generic[Requested]):
     ) -> Requested:
         """Calls an undocumented operation with the same key, limits and errors.
 
-        The segments follow ``/v1`` and are escaped as identifiers are:
-        ``client.request("PATCH", "agents", agent.id, json={"first_name": "Ada"}).json()``.
+        The segments follow ``/v1`` and are escaped like identifiers: ``client.request("PATCH", "agents", agent.id,
+        json={"first_name": "Ada"}).json()``.
         """
         body = None if json is OMITTED else (plain(json),)
         named = pairs("query", query), pairs("headers", headers)
@@ -84,44 +84,40 @@ class BaseClient:
         user_agent: str | None = None,
         on_unreadable: Literal["raise", "none"] | None = None,
     ) -> None:
-        """Sets up the client, and checks its options; None is the default of each.
+        """Creates the client, and checks its options. None means the default.
 
         Args:
-            base_url: The service's address, without ``/v1``. Default: the environment variable
-                ``DEALKIT_BASE_URL``.
-            service_key: The key issued to the caller, or a function that returns it, such as one that asks a vault: it is
-                called when a key is needed, and its answer is kept until the service responds with a 401, or for the
-                seconds that it told by returning ``(key, seconds)``. It runs in a thread of its own; a coroutine function,
-                which only ``AsyncClient`` takes, runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
-            service_key_file: A file with the key, such as a mounted secret. It is read again once it has changed.
-                Default: ``DEALKIT_SERVICE_KEY_FILE``.
-            timeout: The time limit of a call in seconds, all attempts included (60), or a ``Timeout``.
-            max_retries: How many times a request is retried after the first attempt (2).
-            retry: What is retried, and when: a ``Retry``. If there is a ``max_retries`` too, that is the number.
-            rate_limit: The maximum number of requests per second, over all calls of the client and all their attempts;
-                0.5 is one every two seconds (no limit). Calls wait for their turn, first come, first served; a call whose
-                turn would come too late raises ``ThrottledError`` at once.
-            headers: Headers to send on every request.
-            proxy: A proxy to use, such as ``http://proxy.example.com:3128``, instead of the one that the environment
-                names. A service on a loopback address is always called directly.
-            ca_file: A file of certificates (PEM) whose issuers are trusted, in addition to those that the system
-                trusts.
-            client_cert: The certificate to present to a service that asks for one (mutual TLS): a file that holds it
-                and its private key (PEM, without a password), or the two files ``(certificate, key)``, read again for a
-                new connection.
-            http2: Whether HTTP/2 is spoken over TLS with a service that does so (True).
-            max_idle_connections: The maximum number of idle connections that are kept for the next call (no limit: as many
-                as were in use at the same time within the last seconds).
-            max_response_bytes: The largest response body that is read, in bytes (16 MiB).
-            allow_http: Allows plain ``http`` to a host other than this machine. Anyone on the network path can then
-                read the service key.
+            base_url: The service's URL, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``.
+            service_key: Your key, or a function that returns it, such as one that asks a vault. It is called when a key
+                is needed, and its result is kept until the service responds with a 401, or, if it returns ``(key,
+                seconds)``, for that long. It runs in a thread of its own; a coroutine function, for an ``AsyncClient``,
+                runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
+            service_key_file: A file with the key, such as a mounted secret. It is reread when it changes. Default:
+                ``DEALKIT_SERVICE_KEY_FILE``.
+            timeout: The timeout of a call in seconds, including all attempts (60), or a ``Timeout``.
+            max_retries: How often a request is retried after the first attempt (2).
+            retry: What is retried, and when: a ``Retry``. ``max_retries`` takes precedence for the number.
+            rate_limit: The maximum number of requests per second, over all of the client's calls and their attempts;
+                0.5 is one every two seconds (no limit). Calls wait for their turn, first come, first served; a call
+                whose turn would come too late raises ``ThrottledError`` at once.
+            headers: Headers to send with every request.
+            proxy: A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service
+                on a loopback address is always called directly.
+            ca_file: A file of CA certificates (PEM) to trust in addition to those the system trusts.
+            client_cert: The certificate to present to a service that requires one (mutual TLS): a file with it and its
+                private key (PEM, unencrypted), or the two files ``(certificate, key)``, reread for new connections.
+            http2: Whether to speak HTTP/2 over TLS if the service does (True).
+            max_idle_connections: The maximum number of idle connections to keep for the next calls (no limit: as many
+                as were in use at the same time in the last seconds).
+            max_response_bytes: The largest response body to read, in bytes (16 MiB).
+            allow_http: Allows plain HTTP to other machines. Anyone along the way can then read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
-            on_unreadable: What becomes of an optional field of a response that cannot be read, such as a date in another
-                format: ``"raise"`` (the default) raises DecodeError, ``"none"`` reads it as None and lists it in the
+            on_unreadable: What to do about an unreadable optional field of a response, such as a date in another
+                format: ``"raise"`` (the default) raises DecodeError; ``"none"`` makes it None and lists it in the
                 model's ``unreadable``.
 
         Raises:
-            ConfigError: An option is missing or invalid; the text says which one, and what it accepts.
+            ConfigError: An option is missing or invalid; the message says which one, and what it accepts.
         """
         given = {name: value for name, value in locals().items() if value is not None and name != "self"}
         self._service = open_service(given, None, self._awaits)
@@ -129,18 +125,18 @@ class BaseClient:
     @classmethod
     @sealed
     def shared(cls, **options: Unpack[ClientOptions]) -> Self:
-        """The one client of this process with these options: made when it is first requested, and kept.
+        """This process's client with these options: created when first requested, and kept.
 
         For functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key then
-        comes from the environment of the worker and is never part of a task, and all tasks that a worker runs share
-        its connections and its rate limit:
+        comes from the worker's environment and is never part of a task, and all of a worker's tasks share its
+        connections and rate limit:
 
         >>> def statuses(ids: list[str]) -> list[str | None]:
         ...     client = Client.shared(rate_limit=10)
         ...     return [deal.status for deal in client.deals.retrieve_many(ids)]
 
-        It takes the same options as the constructor. Once the client is closed, or the environment names another
-        address or key, the next call makes a new client.
+        It takes the same options as the constructor. Once the client is closed, or the environment has another URL or
+        key, the next call creates a new client.
         """
         given: dict[str, Any] = {**options}
         if given.get("headers") is not None:
@@ -156,19 +152,19 @@ class BaseClient:
 
     @property
     def base_url(self) -> str:
-        """The service's address."""
+        """The service's URL."""
         base_url: str = self._service.given["base_url"]
         return base_url
 
     @property
     def timeout(self) -> float:
-        """The time limit of a call in seconds, all attempts included."""
-        return self._service.open().timeout
+        """The timeout of a call in seconds, including all attempts."""
+        return float(self._service.open().timeout)
 
     @property
     def max_retries(self) -> int:
-        """How many times a request is retried after the first attempt."""
-        return self._service.open().max_retries
+        """How often a request is retried after the first attempt."""
+        return int(self._service.open().max_retries)
 
     @property
     def is_closed(self) -> bool:
@@ -177,12 +173,12 @@ class BaseClient:
 
     @sealed
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
-        """Another client with the options of this one, except for those given here; None is the default.
+        """Another client with this one's options, except for those given here; None means the default.
 
-        It takes the same options as the constructor. The two clients share their connections unless an option that
-        concerns connections differs (``proxy``, ``ca_file``, ``client_cert``, ``http2``, ``max_idle_connections``, a ``Timeout``
-        with ``connect`` or ``attempt``, another host), so it is cheap to make:
-        ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit`` they
+        It takes the same options as the constructor. The two clients share connections unless an option about
+        connections differs (``proxy``, ``ca_file``, ``client_cert``, ``http2``, ``max_idle_connections``, a ``Timeout``
+        with ``connect`` or ``attempt``, another host), so it is cheap to create:
+        ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit``, they
         also share that limit, the pauses that the service asks for, and the retry quota.
         """
         service = self._service
@@ -217,8 +213,8 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = client.deals.retrieve("d_1")
 
-    Safe to share between threads, and to use after a fork. It can be pickled, key included, and so be sent to a
-    worker process; ``Client.shared`` is for worker processes that have the key in their environment.
+    It can be shared between threads and used after a fork. It can be pickled, key included, and so sent to a worker
+    process; ``Client.shared`` is for worker processes that have the key in their environment.
     """
 
     _awaits = False
@@ -240,7 +236,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
         return RawClient(RawAgents(self._service), RawDeals(self._service))
 
     def close(self) -> None:
-        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
+        """Closes the client, and its connections unless a client from ``with_options`` shares them."""
         self._service.engine = None
 
     def __enter__(self) -> Self:
@@ -257,8 +253,8 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     >>> async with AsyncClient(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = await client.deals.retrieve("d_1")
 
-    One client can be used in several event loops, one after the other or at the same time. Cancelling a call aborts
-    its request.
+    One client can be used in several event loops, one after another or at the same time. Cancelling a call aborts its
+    request.
     """
 
     _awaits = True
@@ -282,7 +278,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         return AsyncRawClient(AsyncRawAgents(self._service), AsyncRawDeals(self._service))
 
     async def aclose(self) -> None:
-        """Closes the client, and its connections unless a client made by ``with_options`` shares them."""
+        """Closes the client, and its connections unless a client from ``with_options`` shares them."""
         self._service.engine = None
 
     async def __aenter__(self) -> Self:

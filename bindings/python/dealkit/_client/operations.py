@@ -50,7 +50,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         validate: bool = ...,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:
-        """Creates an agent, unless that was done with the same key before; see ``Client.agents.create_once``."""
+        """Creates an agent, unless one was created with the same key before; see ``Client.agents.create_once``."""
         ...
 
 
@@ -63,17 +63,16 @@ class DealOperations(Protocol[Retrieved]):
 
 
 class Operations(Protocol):
-    """The operations of the interface, as a ``Client`` has them: ``agents.create``, ``agents.create_once`` and
-    ``deals.retrieve``.
+    """The API's operations, as a ``Client`` has them: ``agents.create``, ``agents.create_once`` and ``deals.retrieve``.
 
-    A function that takes it is tested without a service, with a ``dealkit.testing.Stub`` or anything else that has the
-    same methods.
+    To test a function that takes it without a service, use a ``dealkit.testing.Stub`` or anything else with the same
+    methods.
 
     >>> def is_won(client: Operations, id: str) -> bool:
     ...     return client.deals.retrieve(id).status == "CLOSED"
 
-    ``retrieve_many`` and ``create_many`` are not part of it: a stand-in would have to imitate their order, their concurrency
-    and the ledger. Test a function that uses them with a ``Client`` of a ``dealkit.testing.Sandbox``.
+    ``retrieve_many`` and ``create_many`` are not part of it: a stub would have to imitate their order, their
+    concurrency and the ledger. Test functions that use them with the ``Client`` of a ``dealkit.testing.Sandbox``.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The calls of each resource, stated once: what they take and send.
+"""The calls of each resource, defined once: what they take and send.
 
 What they return is a parameter of the class, since each call comes in four forms: plain, awaited, with the whole
 response, and both.
@@ -94,7 +94,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     ) -> Created:
         """Creates an agent.
 
-        The specification has no idempotency key, so sending a create again can make a second agent. When a call
+        The specification has no idempotency key, so sending a create again may create a second agent. When a call
         fails, the error's ``outcome`` says whether the agent may exist:
 
         =============  ================================================  ==================================
@@ -110,7 +110,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                        large, or broke off
         =============  ================================================  ==================================
 
-        Earlier attempts count too: if one of them may have made the service act, the outcome is never ``not_sent`` or
+        Earlier attempts count too: if the service may have acted on any of them, the outcome is never ``not_sent`` or
         ``rejected``.
 
         Args:
@@ -118,15 +118,15 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             first_name: First name, 1 to 255 characters.
             last_name: Last name, 1 to 255 characters.
             profile: The profile, with keys in snake_case; it may be empty. Undocumented fields go into ``extra``.
-            role: The role; the service assumes ``Role.AGENT`` if none is sent.
+            role: The role. If none is sent, the service assumes ``Role.AGENT``.
             phone: Phone number: a plus sign and digits.
             image_url: URL of a picture. None is sent as null; if omitted, it is not sent.
             date_of_birth: Date of birth: a date, or a string ``YYYY-MM-DD``.
             brokerage_id: The brokerage that the agent belongs to.
             office_id: The office that the agent belongs to.
             collective_id: The collective that the agent belongs to.
-            validate: Whether the rules are checked before anything is sent. A real service may accept more than the
-                rules allow.
+            validate: Whether to check the rules before sending anything. A real service may accept more than they
+                allow.
 
             options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
 
@@ -150,42 +150,42 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         validate: bool = True,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:
-        """Creates an agent, unless that was done with the same key before: for a web handler or the worker of a queue, which
+        """Creates an agent, unless one was created with the same key before. For web handlers and queue workers, which
         may run twice, in several processes.
 
         >>> creation = client.agents.create_once(key="crm-4711", ledger="agents.ledger", **agent)
         >>> print(creation.result, creation.agent_id)
         created a_1
 
-        The ledger has what became of each key, for all processes that use it, and jobs of ``create_many`` may share it. If
-        the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and ``agent_id``
-        and ``sent_at`` say which and when. Otherwise the key goes to the ledger before the request leaves, and the
-        outcome before you receive it, so no crash makes a second agent.
+        The ledger records what became of each key, for all processes that use it; ``create_many`` jobs may share it. If
+        the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
+        ``agent_id`` and ``sent_at`` say which and when. Otherwise the ledger gets the key before the request leaves,
+        and the outcome before you receive it, so no crash can lead to a second agent.
 
-        A ``RecordedError`` says that nothing was sent because nobody knows what became of the key (``outcome`` is
+        A ``RecordedError`` means that nothing was sent: because it is unknown what became of the key (``outcome`` is
         ``"unknown"``: find out, and ``dealkit.ledger.settle`` it), because another call or job is sending it
-        (``in_flight``: try again a little later), or because the service rejected it: send a corrected request with
-        another key.
+        (``in_flight``: try again shortly), or because the service rejected it (send a corrected request with another
+        key).
 
-        The client keeps the last 16 ledgers open until it is closed, so that no call has to open one; opening it keeps no
-        event loop waiting. If an outcome cannot be written, ``ledger_error`` says why: it is written as soon as that is
-        possible, and until then nobody sends the key.
+        The client keeps the last 16 ledgers open until it is closed; opening one never blocks an event loop. If an
+        outcome cannot be written, ``ledger_error`` says why: it is written as soon as possible, and until then nobody
+        sends the key.
 
         Args:
-            key: The key: any str that is the same whenever the agent is meant, and that no other agent has.
+            key: The key: any str that always stands for this agent, and for no other.
             ledger: The file of the ledger, an SQLite database of its own, for the processes of one machine; or the URL of a
                 PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
-            keys: What the keys are called, such as ``"email"``: a ledger whose keys have another name is refused, because
-                it would know none of them.
-            resend_unknown: Whether to send it even if nobody knows what became of the key. If the agent was created,
+            keys: The name of the keys, such as ``"email"``. A ledger whose keys have another name is rejected, because
+                it would recognise none of them.
+            resend_unknown: Whether to send it even if it is unknown what became of the key. If the agent was created,
                 there are then two.
-            wait_in_flight: Whether to wait while another call or job is sending it, for as long as this call may take.
+            wait_in_flight: Whether to wait while another call or job is sending it, for up to this call's timeout.
             validate: Whether the rules are checked before anything is sent.
-            arguments: The agent's, as ``create`` takes them, and the options of this call: ``extra_headers``, ``timeout``,
+            arguments: The agent's, as for ``create``, and options of this call: ``extra_headers``, ``timeout``,
                 ``max_retries``.
 
         Raises:
-            RecordedError: The ledger has the key, and it has no agent, or nobody knows.
+            RecordedError: The ledger has the key, with no agent or an unknown outcome.
             LedgerError: The ledger cannot be used; nothing was sent.
             DealkitError: Whatever ``create`` raises.
         """
@@ -210,72 +210,73 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         wait_in_flight: bool = False,
         **options: Unpack[CallOptions],
     ) -> Creations:
-        """Creates many agents, a bounded number at a time, as an iterator of ``Creation``.
+        """Creates many agents, a limited number at a time, as an iterator of ``Creation``.
 
-        Every row yields exactly one result, with its ``index``. Each create follows the rules of ``create``: it is
-        retried only if it is certain that the service did not act, and the error's ``outcome`` says whether the agent
-        may exist. A row that breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError``
-        with the outcome ``not_sent``. Rows are taken only as fast as results are taken, so ``rows`` may be endless.
+        Every row yields exactly one result, with its ``index``. Each create behaves like ``create``: it is retried only
+        if the service certainly did not act, and the error's ``outcome`` says whether the agent may exist. A row that
+        breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError`` with the outcome
+        ``not_sent``. Rows are consumed only as fast as you take results, so ``rows`` may be an infinite generator.
 
-        A 401 or 403 stops the job, as most likely every row would get the same: those in flight still come back, the next
-        one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Go on from there.
+        A 401 or 403 stops the job, because every row would most likely get the same: the rows in flight still come
+        back, the next one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Continue
+        from there.
 
         >>> for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
         To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
-        which gives up those in flight and returns what is known of each. Both still work after an exception, Ctrl-C
+        which abandons those in flight and returns what is known about each. Both still work after an exception, Ctrl-C
         included: keep the iterator in a variable.
 
-        With a ledger, a job survives a crash of its process or of the machine: run again over the same rows, it
-        sends those that are new or were not sent, and returns what the ledger says about the others.
+        With a ledger, a job survives a crash of its process or of the machine: run it again with the same rows, and it
+        sends those that are new or were not sent, and returns what the ledger knows about the others.
 
         >>> client.agents.create_many(rows, ledger="agents.ledger", key="email", on_error="return")
 
         A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
-        with its ``agent_id``, and a rejected row with a ``RecordedError``, unless the rejection was not due to the
-        content of the row (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect): then the row is sent again.
-        If it is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome
-        ``unknown``: find out and record the answer with ``dealkit.ledger.settle``, or have ``resolve`` do so. A row that breaks the
-        rules is not in the ledger, so it is sent once it is corrected; for a row that the service has rejected, use
-        ``settle`` to have it sent again.
+        with its ``agent_id``, and a rejected row with a ``RecordedError``. If the row was rejected for reasons
+        unrelated to its content (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect), it is sent again. If it
+        is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome ``unknown``:
+        find out and record the answer with ``dealkit.ledger.settle``, or have ``resolve`` do so. Rows that break the
+        rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``settle``.
 
-        That a row is about to be sent is on disk before it is sent, and its result before you receive it, so a crash
-        loses nothing: only the rows that were in flight are unknown. Several jobs on one machine may share a ledger: each
-        row is sent by one of them, and the others return it as ``in_flight``. The file holds salted hashes of the keys, so that nobody reads an e-mail address from it by chance;
-        anyone who has the file can still find out whether a key that they guess is in it.
+        The intent to send a row is on disk before it is sent, and its result before you receive it, so a crash loses
+        nothing: only the rows that were in flight are unknown. Several jobs on one machine may share a ledger: each row
+        is sent by one of them, and the others return it as ``in_flight``. The file contains salted hashes of the keys,
+        so nobody will come across an e-mail address in it by chance, but anyone who has the file can check whether a
+        key that they guess is in it.
 
         Args:
             rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
-                fields. Or a ``DataFrame`` of pandas or polars, whose columns are these fields, and ``profile.tier`` and so on
-                for those of the profile; a cell without a value is left out.
-            concurrency: How many creates are in flight at the same time: so many rows may be unknown after a crash.
-            ordered: Whether the results come in the order of the rows, rather than as they arrive.
+                fields. Or a pandas or polars ``DataFrame`` whose columns are these fields, with ``profile.tier`` and so
+                on for those of the profile; cells without a value are left out.
+            concurrency: How many creates are in flight at a time, and so how many rows may be unknown after a crash.
+            ordered: Whether results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
-                puts it in the ``Creation`` and goes on, except after a 401 or 403.
+                puts it in the ``Creation`` and continues, except after a 401 or 403.
             progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
                 called with the number of results so far and the total, if that is known.
-            validate: Whether the rules are checked before a row is sent.
+            validate: Whether to check the rules before sending a row.
             ledger: The file of the job's ledger, an SQLite database of its own, or, for jobs on many machines, the URL
                 of a PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
             key: How the ledger identifies a row: the field that holds its key, such as ``"email"`` or
                 ``"profile.external_id"``, or a function that returns the key of a row. A key is a str, the same in
-                every run, and different for each row. Name the field if you can, or give the function a name with
-                ``dealkit.ledger.KeyOf``: the ledger then refuses a job with other keys, none of whose rows it would
+                every run, and different for each row. Name the field if you can, or name the function with
+                ``dealkit.ledger.KeyOf``: the ledger then rejects a job with other keys, none of whose rows it would
                 recognise, so that every agent would be created again. Required with ``ledger``, and not allowed
                 without.
-            resend_unknown: Whether to send again, without asking anybody, the rows whose outcome is unknown in the
-                ledger. If an earlier run did create the agent, there are then two.
-            resolve: A function that is asked about each row whose outcome is unknown, before it is sent again: does its
-                agent exist? It takes a ``dealkit.ledger.RowInDoubt``, and returns the agent's id, which settles the row;
-                False if there is certainly no agent, and the row is sent; or None if it cannot tell, and the row stays
-                unknown. "Not found yet" is not "never created": return None until ``sent_at`` is longer ago than a
-                request can take, and than what you search may lag behind. With an ``AsyncClient`` it may be a coroutine
-                function, which is asked about several rows at a time. If it raises an ``Exception``, the row stays
-                unknown, and that is the ``__cause__`` of its error; anything else, such as ``KeyboardInterrupt``, leaves
-                the iterator, and the row is asked about again if you go on.
-            wait_in_flight: Whether to wait for a row that another job is sending until that job knows its outcome, for at
-                most ``timeout``, instead of returning it at once as ``in_flight``.
+            resend_unknown: Whether to send rows whose outcome is unknown in the ledger again, without looking them up.
+                If an earlier run did create the agent, there are then two.
+            resolve: A function that looks up whether the agent of a row whose outcome is unknown exists, before the row
+                is sent again. It takes a ``dealkit.ledger.RowInDoubt``, and returns the agent's id, which settles the
+                row; False if there is certainly no agent, so the row is sent; or None if it cannot tell, so the row
+                stays unknown. Not found yet does not mean never created: return None until ``sent_at`` is longer ago
+                than a request can take and than your search may lag behind. With an ``AsyncClient``, it may be a
+                coroutine function, which is called for several rows at a time. If it raises an ``Exception``, the row
+                stays unknown, with that as its error's ``__cause__``; anything else, such as ``KeyboardInterrupt``,
+                leaves the iterator, and the row is looked up again if you continue.
+            wait_in_flight: Whether to wait until another job that is sending a row knows its outcome, for at most
+                ``timeout``, instead of returning the row at once as ``in_flight``.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
         """
         return self._form.creations(  # type: ignore[no-any-return]
@@ -297,16 +298,16 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
     @sealed
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
-        """Every way in which an agent's arguments break the rules, without sending anything.
+        """Lists every way in which an agent's arguments break the rules, without sending anything.
 
-        It takes the agent's arguments as ``create`` does, and checks what ``create`` checks: an empty list means that
-        the request would be sent.
+        It takes the same arguments as ``create``, and makes the same checks: an empty list means that the request would
+        be sent.
 
         >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
         [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
 
         Args:
-            arguments: ``CreateAgentParams`` lists them all. Leaving out a required one is a violation too.
+            arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
         """
         return agent_violations({**arguments})
 
@@ -320,7 +321,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Retrieved:
         """Retrieves a deal by its identifier.
 
-        Any string is an identifier, except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
+        Any string is a valid identifier except the empty string, ``.`` and ``..``, which no HTTP client can send, and a
         string that makes the URL longer than 65,534 characters.
 
         Args:
@@ -328,7 +329,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
             options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
 
         Raises:
-            NotFoundError: The service knows no such deal.
+            NotFoundError: The service has no such deal.
             DealkitError: See its subclasses.
         """
         return self._form.send(self._service, unwrap(_native.retrieve_deal(id)), options, self._form.is_raw)  # type: ignore[no-any-return]
@@ -368,17 +369,16 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
         progress: Progress = False,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Retrieves many deals, a bounded number at a time, as an iterator.
+        """Retrieves many deals, a limited number at a time, as an iterator.
 
-        Identifiers are taken only as fast as deals are taken, so ``ids`` may be endless. Leaving the loop early
-        cancels the calls in flight.
+        Identifiers are consumed only as fast as you take deals. Leaving the loop early cancels the calls in flight.
 
         Args:
-            ids: The identifiers: any iterable, even an endless generator.
-            concurrency: How many retrievals are in flight at the same time.
-            ordered: Whether the deals come in the order of the identifiers, rather than as they arrive.
-            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's
-                place, with its ``id`` and ``index``, and goes on.
+            ids: The identifiers: any iterable, even an infinite generator.
+            concurrency: How many retrievals are in flight at a time.
+            ordered: Whether deals come in the order of the identifiers, rather than as they arrive.
+            on_error: ``"raise"`` ends with the first error; ``"return"`` puts the exception in the deal's place, with
+                its ``id`` and ``index``, and continues.
             progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
                 called with the number of deals so far and the total, if that is known.
             options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.

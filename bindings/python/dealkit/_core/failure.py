@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dealkit._native import Failure
 
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from dealkit._native import Call
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
-def unwrap(outcome: T | Failure, call: Call[Any] | None = None) -> T:
+def unwrap(outcome: T | Failure, call: Call | None = None) -> T:
     """Returns the value, or raises the failure, of this call, as an exception."""
     if isinstance(outcome, Failure):
         raise exception(outcome, None if call is None else call.id)

@@ -10,7 +10,7 @@ from dealkit._core.options import pairs
 class Headers(Mapping[str, str]):
     """The headers of a response: case-insensitive names, with one value each.
 
-    The values of a header that came more than once are joined with a comma; ``get_list`` keeps them separate.
+    The values of a repeated header are joined with commas; ``get_list`` keeps them separate.
     """
 
     _values: dict[str, list[str]]
@@ -35,7 +35,7 @@ class Headers(Mapping[str, str]):
         return isinstance(name, str) and name.lower() in self._values
 
     def get_list(self, name: str) -> list[str]:
-        """All values of a header, in the order in which they came."""
+        """All values of a header, in the order received."""
         return list(self._values.get(name.lower(), ()))
 
     def __repr__(self) -> str:

@@ -19,10 +19,10 @@ Key = str | tuple[str, float]
 
 
 class Timeout(NamedTuple):
-    """The time limits, in seconds. A limit that is not given keeps its default.
+    """Timeouts, in seconds. Those that are not given keep their defaults.
 
-    ``total`` bounds the whole call, all attempts included (60), ``attempt`` one attempt, connecting included (30), and
-    ``connect`` making a connection (5).
+    ``total`` limits the whole call, including all attempts (60), ``attempt`` one attempt, including connecting (30),
+    and ``connect`` making a connection (5).
     """
 
     total: float | None = None
@@ -31,11 +31,11 @@ class Timeout(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """What is retried, and when. ``max_retries=`` of a client or a call is short for one with that number.
+    """What is retried, and when. ``max_retries=`` of a client or call is short for one with that number.
 
-    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds; that bound then doubles with
-    each retry, up to ``max_backoff``. ``retry_non_idempotent=True`` retries every method as a GET is, even a request that the
-    service may have acted on: a create that is retried this way can make a second agent.
+    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds; the limit doubles with
+    each retry, up to ``max_backoff``. ``retry_non_idempotent=True`` retries all methods like GET, even if the service
+    may have acted on the request: retrying a create this way can create a second agent.
     """
 
     max_retries: int = 2
@@ -45,7 +45,7 @@ class Retry(NamedTuple):
 
 
 class ClientOptions(TypedDict, total=False):
-    """The options of a client, all keywords of its constructor, which says what they mean, and of ``with_options``."""
+    """A client's options: keywords of its constructor, which documents them, and of ``with_options``."""
 
     base_url: str | None
     service_key: str | Callable[[], Key | Awaitable[Key]] | None
@@ -67,19 +67,18 @@ class ClientOptions(TypedDict, total=False):
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of a call: keywords that every call takes, and that override the client's own. None keeps the
-    client's."""
+    """A call's options: keywords that every call takes, and that override the client's own. None keeps the client's."""
 
     extra_headers: Pairs | None
-    """Headers to send in addition to the client's; they replace those of the same name."""
+    """Headers to send in addition to the client's; they replace those with the same name."""
     timeout: float | None
-    """The time limit of the call in seconds, all attempts included."""
+    """The timeout of the call in seconds, including all attempts."""
     max_retries: int | None
-    """How many times the request is retried after the first attempt."""
+    """How often the request is retried after the first attempt."""
     on_unreadable: Literal["raise", "none"] | None
-    """What becomes of an optional field of the response that cannot be read."""
+    """What to do about an unreadable optional field of the response."""
     retry: Retry | None
-    """What is retried, and when. If there is a ``max_retries`` too, that is the number."""
+    """What is retried, and when. ``max_retries`` takes precedence for the number."""
 
 
 class Omitted:
@@ -115,7 +114,7 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     if "service_key_file" in settings:
         settings["service_key_file"] = file_path("service_key_file", settings["service_key_file"])
     if "ca_file" in settings:
-        settings["ca_file"] = [file_path("ca_file", settings["ca_file"])]
+        settings["ca_file"] = file_path("ca_file", settings["ca_file"])
     if "client_cert" in settings:
         given = settings["client_cert"]
         if isinstance(given, tuple | list) and len(given) == 2:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dealkit.exceptions import Violation
 
 
-def create_agent(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent]:
+def create_agent(given: dict[str, Any], validate: bool) -> _native.Call:
     """The call that creates an agent from the arguments of ``create``."""
     check_bools(validate=validate)
     outcome = agent_row(given, validate)
@@ -26,18 +26,18 @@ def create_agent(given: dict[str, Any], validate: bool) -> _native.Call[_native.
 
 def agent_violations(given: dict[str, Any]) -> list[Violation]:
     """Every way in which arguments of ``create`` break the rules."""
+    outcome = agent_row(given, True)
+    if isinstance(outcome, _native.Call):
+        return []
     from dealkit.exceptions import ValidationError
 
-    outcome = agent_row(given, True)
     error = exception(outcome) if isinstance(outcome, _native.Failure) else outcome
     if isinstance(error, ValidationError):
         return list(error.errors)
-    if isinstance(error, Exception):
-        raise error
-    return []
+    raise error
 
 
-def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Agent] | _native.Failure | Exception:
+def agent_row(given: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
     """The call that creates an agent from these arguments, or why there is none; also what their own code raises."""
     outcome = _native.create_agent(given, OMITTED, validate, False)
     if outcome is None:
@@ -46,7 +46,7 @@ def agent_row(given: dict[str, Any], validate: bool) -> _native.Call[_native.Age
         except Exception as error:
             return error
         outcome = _native.create_agent(given, OMITTED, validate, True)
-    return outcome  # type: ignore[return-value]
+    return outcome
 
 
 def _argument(value: Any) -> Any:

@@ -12,42 +12,22 @@ from typing import TYPE_CHECKING
 from dealkit import _native
 from dealkit._core.failure import unwrap
 from dealkit._core.private import sealed
-from dealkit._models.methods import ModelMethods, arguments
-from dealkit._models.types import NAMES, given_type
+from dealkit._models.methods import ModelMethods, made
 from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 MODELS: tuple[type[Any], ...] = tuple(_Model.__subclasses__())
 
-_BY_NAME = {model.__name__: model for model in MODELS}
+
+@sealed
+def _made(cls: Any, **given: Any) -> Any:
+    return made(cls, given)
 
 
-def _constructor(model: Any) -> Callable[..., Any]:
-    """A constructor with the model's fields as its arguments: required ones have no default."""
-
-    def build(given: dict[str, Any]) -> Any:
-        del given["cls"]
-        return unwrap(model._build(arguments(model, given)))
-
-    fields = [
-        f"{name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'}"
-        for name, _, kind, need, _, _ in model.__dealkit_fields__
-    ]
-    # As namedtuple does: there is no other way to make a function whose arguments are data.
-    source = (
-        f"def __new__(cls, *, {', '.join(fields)}, extra: Mapping[str, object] | None = None):\n"
-        f"    return build({{**locals()}})\n"
-    )
-    namespace: dict[str, Any] = {**_BY_NAME, **NAMES, "build": build, "__name__": "dealkit"}
-    # Not inherited, so that the annotations are types rather than strings.
-    exec(compile(source, "<dealkit>", "exec", dont_inherit=True), namespace)
-    constructor: Callable[..., Any] = namespace["__new__"]
-    constructor.__qualname__ = f"{model.__name__}.__new__"
-    return constructor
+_NEW: Any = staticmethod(_made)
 
 
 def _object(at: int, doc: str) -> property:
@@ -76,6 +56,10 @@ class _RawResponseMethods:
         """
         return unwrap(self._json())
 
+    def __repr__(self: Any) -> str:
+        shown = f"status_code={self.status_code}, request_id={self.request_id!r}, attempts={self.attempts}"
+        return f"RawResponse({shown}, body=<{len(self.body)} bytes>)"
+
 
 class _RawJsonMethods:
     """The methods of RawJson."""
@@ -103,7 +87,7 @@ def _complete_all() -> None:
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
         model.__match_args__ = tuple(name for name, *_ in model.__dealkit_fields__)  # type: ignore[misc]
-        model.__new__ = staticmethod(sealed(_constructor(model)))
+        model.__new__ = _NEW
         for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
             if kind == "object":
                 setattr(model, name, _object(at, doc))

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dealkit._models.classes import MODELS
-from dealkit._models.types import NAMES, read_type
+from dealkit.enums import Role
 
 __all__ = ["Field", "fields"]
+
+# The type that a field of each kind is read as.
+TYPES = {
+    "text": "str",
+    "role": "Role | str",
+    "boolean": "bool",
+    "integer": "int",
+    "decimal": "Decimal",
+    "date": "datetime.date",
+    "timestamp": "datetime.datetime",
+    "object": "Mapping[str, Any]",
+    "strings": "Mapping[str, str]",
+}
+
+# What the names in these types refer to.
+_NAMES = {
+    **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
+    **{model.__name__: model for model in MODELS},
+}
+
+
+def read_type(kind: str, need: str) -> str:
+    """The type of an attribute, as source text."""
+    if kind.startswith("["):
+        return f"tuple[{kind[1:-1]}, ...]"
+    of = TYPES.get(kind, kind)
+    return of if need == "required" or kind == "strings" else f"{of} | None"
 
 
 class Field(NamedTuple):
@@ -35,8 +65,7 @@ def fields(model: Any, /) -> tuple[Field, ...]:
     stated = getattr(model, "__dealkit_fields__", None)
     if stated is None:
         raise TypeError(f"fields() takes a model such as Deal, not {type(model).__name__}")
-    names = {**NAMES, **{of.__name__: of for of in MODELS}, "Any": Any}
     return tuple(
-        Field(name, wire, eval(read_type(kind, need), names), need == "required", show == "hidden", doc)
+        Field(name, wire, eval(read_type(kind, need), _NAMES), need == "required", show == "hidden", doc)
         for name, wire, kind, need, show, doc in stated
     )

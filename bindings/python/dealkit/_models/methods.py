@@ -4,6 +4,7 @@ it. Native code runs no Python code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -16,45 +17,103 @@ from dealkit._core.plain import plain
 from dealkit._core.private import sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, ClassVar, Literal, Self
 
     from dealkit._models.unreadable import UnreadableField
 
 
-def _argument(label: str, kind: str, value: Any) -> Any:
-    """An argument as the built-in type that the native half takes; anything else is refused there."""
-    if value is None:
-        return None
-    if kind.startswith("[") and hasattr(value, "__iter__"):
-        return tuple(value)
-    if kind in ("object", "strings", "extra"):
-        return plain(value)
-    if kind == "decimal" and isinstance(value, Decimal):
-        return Decimal(value)
-    if kind == "timestamp" and isinstance(value, datetime):
-        return _in_utc(label, value)
-    if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
-        return date(value.year, value.month, value.day)
-    return value
+# What an argument of each kind must be.
+_TAKEN: dict[str, tuple[Any, str]] = {
+    "text": (str, "a str"),
+    "role": (str, "a Role or a str"),
+    "boolean": (bool, "a bool"),
+    "integer": (int, "an int"),
+    "decimal": ((Decimal, int), "a Decimal or an int"),
+    "date": (date, "a date"),
+    "timestamp": (datetime, "a datetime"),
+    "object": (Mapping, "a mapping"),
+    "strings": (Mapping, "a mapping"),
+}
 
 
-def _in_utc(label: str, value: datetime) -> datetime:
-    if value.utcoffset() is None:
-        return value.replace(tzinfo=None)  # The native half refuses it.
-    try:
-        moment = value.astimezone(UTC)
-    except OverflowError:
-        raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return datetime(*moment.timetuple()[:6], moment.microsecond, UTC)
+def _json(label: str, kind: str, value: Any) -> Any:
+    """The JSON of an argument, in Python's built-in types."""
+    of = type(value)
+    found = of.__name__
+    if kind.startswith("["):
+        if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+            raise TypeError(f"{label} must be an iterable of {kind[1:-1]}, not {found}")
+        return [_json(f"{label}[{at}]", kind[1:-1], item) for at, item in enumerate(value)]
+    if kind[0].isupper():
+        of_class = getattr(_native, kind)
+        if isinstance(value, of_class):
+            return _native.raw_json(value._to_json())
+        if isinstance(value, Mapping):
+            return _document(of_class, value)
+        raise TypeError(f"{label} must be of type {kind}, not {found}")
+    taken, expected = _TAKEN[kind]
+    # A subclass that means something else.
+    is_other = issubclass(of, bool) and kind != "boolean" or issubclass(of, datetime) and kind == "date"
+    if is_other or not issubclass(of, taken):
+        raise TypeError(f"{label} must be {expected}, not {found}")
+    if kind == "date":
+        return value.isoformat()
+    if kind == "timestamp":
+        if value.utcoffset() is None:
+            raise ValueError(f"{label} must be an aware datetime; give it a tzinfo such as timezone.utc")
+        try:
+            return value.astimezone(UTC).isoformat()
+        except OverflowError:
+            raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
+    return _raw(label, value) if taken is Mapping else plain(value)
 
 
-def arguments(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a model as the native half takes them."""
-    kinds = {name: kind for name, _, kind, _, _, _ in model.__dealkit_fields__}
-    kinds["extra"] = "extra"
-    label = model.__name__
-    return {name: _argument(f"{label}.{name}", kinds.get(name, ""), value) for name, value in given.items()}
+def _text(label: str, value: Any) -> str:
+    text = _native.json_text(label, plain(value))
+    if isinstance(text, str):
+        return text
+    # The failure names what may be personal.
+    raise ValueError(f"{label} holds something that JSON cannot, such as a set, a NaN or an unpaired surrogate")
+
+
+def _raw(label: str, value: Any) -> Any:
+    return unwrap(_native.raw_json(_text(label, value)))
+
+
+def _document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON document of a model with these attributes, in which nested models may be mappings, too."""
+    label, fields = model.__name__, {name: (wire, kind) for name, wire, kind, *_ in model.__dealkit_fields__}
+    extra = given.get("extra") or {}
+    if not isinstance(extra, Mapping):
+        raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
+    found = {plain(wire): _raw(f"{label}.extra", value) for wire, value in extra.items()}
+    document: dict[str, Any] = dict(found)
+    for name, value in given.items():
+        if name == "extra" or value is None:
+            continue
+        if name not in fields:
+            raise TypeError(f"{label} has no attribute {name}")
+        wire, kind = fields[name]
+        if wire not in found:
+            document[wire] = _json(f"{label}.{name}", kind, value)
+        elif value not in ((), [], {}):
+            raise ValueError(f"{label}.extra must not hold {wire}, which is given as {name}")
+    return document
+
+
+def made(model: Any, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None, skips: bool = False) -> Any:
+    """A model with these attributes, and what is kept of another one's JSON. It is read as a response is."""
+    return unwrap(model._read(_text(model.__name__, {**(kept or {}), **_document(model, given)}), skips))
+
+
+def _replaced(model: Any, changes: dict[str, Any]) -> Any:
+    extra = model.extra.keys()
+    changed = {wire for name, wire, *_ in model.__dealkit_fields__ if name in changes}
+    if "extra" in changes:
+        changed |= extra
+    wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
+    kept = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
+    return made(type(model), changes, kept, bool(model.unreadable))
 
 
 class ModelMethods:
@@ -63,9 +122,6 @@ class ModelMethods:
     # What is native.
     __dealkit_fields__: ClassVar[tuple[tuple[str, str, str, str, str, str], ...]]
     _read: ClassVar[Any]
-    _read_list: ClassVar[Any]
-    _build: ClassVar[Any]
-    _replace: Any
     _unreadable: Any
     _to_json: Any
     _get: Any
@@ -97,7 +153,7 @@ class ModelMethods:
         Args:
             on_unreadable: As in ``from_json``.
         """
-        outcome = cls._read_list(document, skips(on_unreadable))
+        outcome = cls._read(document, skips(on_unreadable), True)
         del document
         return list(unwrap(outcome))
 
@@ -149,11 +205,11 @@ class ModelMethods:
         """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
 
         Args:
-            on_unreadable: What becomes of a documented field in ``extra`` that cannot be read, as in ``from_json``.
+            on_unreadable: What becomes of an optional field that cannot be read, as in ``from_json``.
         """
-        if not hasattr(attributes, "keys"):
+        if not isinstance(attributes, Mapping):
             raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
-        return _from_dict(dict(attributes), cls, skips(on_unreadable))  # type: ignore[no-any-return]
+        return made(cls, attributes, skips=skips(on_unreadable))  # type: ignore[no-any-return]
 
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
@@ -166,12 +222,18 @@ class ModelMethods:
 
     def replace(self, /, **changes: Any) -> Self:
         """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-        return unwrap(self._replace(arguments(type(self), changes)))  # type: ignore[no-any-return]
+        return _replaced(self, changes)  # type: ignore[no-any-return]
 
     if not TYPE_CHECKING:
         replace = sealed(replace)
 
     __replace__ = replace
+
+    def __copy__(self) -> Self:
+        return self  # It cannot change.
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def __repr__(self) -> str:
         from dealkit._models.show import line
@@ -221,19 +283,6 @@ def _frozen(model: Any, name: str, done: str) -> AttributeError:
     if name not in model.__match_args__:
         return AttributeError(f"{label} is frozen, and has no field {name!r}", name=name)
     return AttributeError(f"{label} is frozen: {name} cannot be {done}; use replace({name}=…)", name=name)
-
-
-def _from_dict(given: dict[str, Any], model: Any, skips: bool) -> Any:
-    for name, _, kind, *_ in model.__dealkit_fields__:
-        value = given.get(name)
-        if kind.startswith("[") and isinstance(value, list | tuple):
-            of_class = getattr(_native, kind[1:-1])
-            given[name] = [_from_dict({**item}, of_class, skips) if isinstance(item, dict) else item for item in value]
-        elif kind[0].isupper() and isinstance(value, dict):
-            given[name] = _from_dict({**value}, getattr(_native, kind), skips)
-    extra = given.pop("extra", None) if skips else None
-    made = model(**given)
-    return made if extra is None else unwrap(made._replace(arguments(model, {"extra": extra}), True))
 
 
 def _plain_value(kind: str, value: Any) -> Any:

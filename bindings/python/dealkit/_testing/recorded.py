@@ -24,7 +24,7 @@ class RecordedRequest:
     path_template: str
     """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` if there is no such path."""
     path: str = field(repr=False)
-    """The path as it was sent, such as ``/v1/deals/d_1``."""
+    """The path as sent, such as ``/v1/deals/d_1``."""
     query: str | None = field(repr=False)
     """The part after the question mark."""
     headers: Headers = field(repr=False, hash=False)
@@ -52,16 +52,16 @@ def recorded(fields: dict[str, Any]) -> RecordedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFault:
-    """A fault that is still to happen."""
+    """A pending fault."""
 
     id: int
     """Its number, from 1, in the order in which they were added."""
     arguments: Mapping[str, Any] = field(hash=False)
     """What ``Sandbox.fail_next`` was given, so that ``sandbox.fail_next(**fault.arguments)`` adds it once more."""
     matched: int
-    """How many requests it would have happened to but for its ``after`` and its ``probability``."""
+    """How many requests it would have affected but for its ``after`` and ``probability``."""
     played: int
-    """How many times it has happened."""
+    """How often it has happened."""
 
 
 def pending(fields: dict[str, Any]) -> PendingFault:
@@ -90,7 +90,7 @@ class CreatedAgent:
     agent: Agent
     """The agent, as the response showed it."""
     sent: Mapping[str, Any]
-    """What was sent, with the service's names; also what no response shows, such as ``phone`` and ``image_url``."""
+    """The request, with the service's names; including what no response shows, such as ``phone`` and ``image_url``."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "agent":  # Not there yet while it is unpickled.

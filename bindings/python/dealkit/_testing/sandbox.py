@@ -97,7 +97,7 @@ def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[Recorde
 
 
 class Sandbox:
-    """A running server that enforces every rule of the contract and stores everything in memory.
+    """A running server that enforces every rule of the contract and keeps everything in memory.
 
     It listens on a loopback address as soon as it is created, on a thread of its own, and stops when it is closed or
     when its ``with`` or ``async with`` block is left.
@@ -135,37 +135,37 @@ class Sandbox:
         """Starts the server.
 
         Args:
-            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Without this
-                and ``generate``, it serves three samples, ``d_1``, ``d_2`` and ``d_3``.
-            generate: How many generated deals to serve, ``g_0``, ``g_1`` and so on; at most a million.
-            seed: The seed for the generated deals; the same seed makes the same deals.
-            service_key: The key that requests must carry. Default: ``sandbox-key``.
+            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. By default, it
+                serves three samples, ``d_1``, ``d_2`` and ``d_3``.
+            generate: How many deals to generate, ``g_0``, ``g_1`` and so on; at most a million.
+            seed: The seed for generated deals: the same seed gives the same deals.
+            service_key: The key that requests must have. Default: ``sandbox-key``.
             strict: Whether undocumented fields are violations.
-            reading: How the specification is interpreted where it leaves something open: one of ``READINGS``, or several,
-                separated by commas, each of which changes what the one before has written.
-            rate_limit: How many requests of each service key are let in, such as ``"50/s"``, or ``"600/m"`` in a minute; those
-                beyond that get a 429 with ``Retry-After``.
-            max_agents: How many agents can be created. Default: 1,000,000. A create beyond the limit gets a 507.
-            max_store_bytes: How many bytes of JSON are kept for agents, and for deals other than those that it starts
-                with, and in worlds for faults and requests too. Default: 1 GiB. A create beyond the limit gets a 507.
-            worlds: The keys that have worlds of their own, which ``Sandbox.attach`` begins: keys, and prefixes that end in
+            reading: How to read the specification where it is open: one of ``READINGS``, or several separated by
+                commas, which apply one after another.
+            rate_limit: How many requests to accept from each service key, such as ``"50/s"``, or ``"600/m"`` per
+                minute; the rest get a 429 with ``Retry-After``.
+            max_agents: How many agents can be created. Default: 1,000,000. Beyond that, creates get a 507.
+            max_store_bytes: How many bytes of JSON to keep for agents, for deals beyond the initial ones, and in worlds
+                for faults and requests too. Default: 1 GiB. Beyond that, creates get a 507.
+            worlds: Keys that have worlds of their own, which ``Sandbox.attach`` creates: keys, and prefixes that end in
                 ``*``, separated by commas, such as ``test-*``.
-            max_worlds: How many of them there are at once. Default: 1,000.
+            max_worlds: How many of them there can be. Default: 1,000.
             max_body_bytes: How long the body of a request can be. Default: 1 MiB. A longer one gets a 413.
-            max_buffered_bytes: How much of all bodies together is kept at once. Default: 256 MiB. A request beyond the
-                limit gets a 503.
-            max_head_bytes: How long the head of a request can be, at least 8192 bytes. Default: 64 KiB. A longer one gets
-                a 431.
+            max_buffered_bytes: How much of all bodies together is kept at once. Default: 256 MiB. Beyond that, requests
+                get a 503.
+            max_head_bytes: How long the head of a request can be. Default: 64 KiB. A longer one gets a 431.
             max_connections: How many connections are served at once; others wait. Default: 1,024.
-            head_timeout: The seconds in which the head of a request has to arrive. Default: 10.
-            body_timeout: The seconds in which the body of a request has to arrive. Default: 10. A slower one gets a 408.
-            admin: Whether the interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
+            head_timeout: How many seconds the head of a request may take to arrive. Default: 10.
+            body_timeout: How many seconds the body of a request may take to arrive. Default: 10. A slower one gets a
+                408.
+            admin: Whether the control interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
                 ``x-sandbox-reading`` have an effect.
-            admin_token: The token that the interface requires in ``x-sandbox-token``.
-            tls: True speaks TLS with a certificate of the sandbox's own, which its clients trust through ``ca_file``; the files
-                ``(certificate, key)``, or one file with both (PEM, without a password), with yours.
-            tls_client_ca: A file (PEM) of the issuers of certificates that callers must then present.
-            port: The port to listen on; 0 asks for a free one.
+            admin_token: The token that the control interface requires in ``x-sandbox-token``.
+            tls: True speaks TLS with a self-signed certificate, which its clients trust through ``ca_file``. For your
+                own certificate, give the files ``(certificate, key)``, or one file with both (PEM, unencrypted).
+            tls_client_ca: A file (PEM) of CAs; clients must then present a certificate from one of them.
+            port: The port to listen on; 0 picks a free one.
 
         Raises:
             ConfigError: A deal or a setting is wrong, or the port is taken.
@@ -186,10 +186,10 @@ class Sandbox:
         reading: str | None = None,
         strict: bool | None = None,
     ) -> Self:
-        """A world of its own on a server that runs elsewhere, started with ``dealkit-server --worlds 'test-*'``.
+        """A separate world on a server that runs elsewhere, started with ``dealkit-server --worlds 'test-*'``.
 
-        It has the methods of a sandbox, and sees and changes nothing of what other tests do on that server at the same time.
-        It ends when it is closed or when its ``with`` block is left.
+        It has the methods of a sandbox, and neither sees nor affects what other tests do on that server. It ends when
+        it is closed or when its ``with`` block is left.
 
         >>> with Sandbox(worlds="test-*") as server:  # in place of: dealkit-server --worlds 'test-*'
         ...     with Sandbox.attach(server.url) as one, Sandbox.attach(server.url) as other:
@@ -200,16 +200,16 @@ class Sandbox:
 
         Args:
             url: The server, such as ``http://127.0.0.1:8080``.
-            ca_file: A file (PEM) of the certificates to trust, if it speaks TLS with one of its own: what it wrote to
+            ca_file: A file (PEM) of the certificates to trust, if it uses a self-signed one for TLS: what it wrote to
                 ``--tls-ca-out``.
-            admin_token: The server's ``--admin-token`` or, if it has none, the service key that was chosen for it.
-            service_key: The key of the world. Default: one that the server makes up.
-            reading: How the specification is interpreted in this world. Default: as the server does.
-            strict: Whether undocumented fields are violations in this world. Default: as the server does.
+            admin_token: The server's ``--admin-token`` or, if it has none, the service key you chose for it.
+            service_key: The world's key. Default: one that the server makes up.
+            reading: How this world reads the specification. Default: like the server.
+            strict: Whether undocumented fields are violations in this world. Default: as on the server.
 
         Raises:
-            ConfigError: The server cannot be reached, lets nobody in without the token, or has no such world or no room for
-                another one.
+            ConfigError: The server cannot be reached, requires the token, or has no such world or no room for another
+                one.
         """
         given = {**locals()}
         del given["cls"]
@@ -226,18 +226,18 @@ class Sandbox:
 
     @property
     def service_key(self) -> str:
-        """The key that requests must carry, unless ``accept_keys`` has replaced it."""
+        """The key that requests must have, unless ``accept_keys`` has replaced it."""
         return self._native.service_key
 
     @property
     def ca_file(self) -> str | None:
-        """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and for programs such as ``curl --cacert``,
-        which is there until the sandbox is closed; of a server that runs elsewhere, the one that ``attach`` was given."""
+        """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and programs such as ``curl
+        --cacert``, until the sandbox is closed; for a server that runs elsewhere, the file given to ``attach``."""
         return self._native.ca_file
 
     @sealed
     def client(self, **options: Unpack[ClientOptions]) -> Client:
-        """A client of this sandbox, which trusts its certificate; it takes the options of ``Client``.
+        """A client for this sandbox, which trusts its certificate; it takes the options of ``Client``.
 
         >>> with Sandbox(tls=True) as sandbox, sandbox.client(timeout=5) as client:
         ...     deal = client.deals.retrieve("d_1")
@@ -251,8 +251,8 @@ class Sandbox:
 
     @sealed
     def accept_keys(self, *keys: str) -> None:
-        """Accepts these service keys from now on, and no others, as a service does whose keys are rotated: first the old one
-        and the new one, and then only the new one.
+        """From now on, accepts only these service keys, like a service whose keys are rotated: first the old and the
+        new one, then only the new one.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.accept_keys("sandbox-key", "next-key")
@@ -262,14 +262,14 @@ class Sandbox:
 
     @property
     def agents(self) -> list[CreatedAgent]:
-        """The agents created so far, in the order of creation: as the response showed them, and what was ``sent``."""
+        """The agents created so far, in order: as the response showed them, and as ``sent``."""
         return [CreatedAgent(agent, sent) for agent, sent in unwrap(self._native.agents())]
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """The latest requests to /v1, in the order in which they were responded to: up to 1,000, and 16 MiB.
+        """The latest requests to /v1, in the order of their responses: up to 1,000, and 16 MiB.
 
-        A request is listed by the time its caller has the response. ``clear_requests`` forgets them.
+        A request is listed by the time its client has the response. ``clear_requests`` forgets them.
         """
         return [recorded(fields) for fields in unwrap(self._native.requests())]
 
@@ -283,8 +283,8 @@ class Sandbox:
         count: int = 1,
         timeout: float = 5.0,
     ) -> list[RecordedRequest]:
-        """Waits until the sandbox has responded to so many requests, and returns them: for tests of what works in the
-        background. Those that came before count, too.
+        """Waits until the sandbox has responded to this many requests, and returns them: for tests of background work.
+        Earlier requests count too.
 
         >>> from threading import Thread
         >>> from dealkit import Client
@@ -298,13 +298,13 @@ class Sandbox:
 
         Args:
             method: Only requests with this method, such as ``"POST"``.
-            path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
+            path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
             status: Only requests that got this status.
-            count: How many requests, at most 1,000. One whose connection a fault has broken off counts.
+            count: How many requests, at most 1,000. Those whose connection a fault broke count.
             timeout: The seconds to wait.
 
         Raises:
-            TimeoutError: There were fewer. The text says what came.
+            TimeoutError: There were fewer. The message says which.
         """
         given = {**locals()}
         del given["self"]
@@ -335,7 +335,7 @@ class Sandbox:
         probability: float | None = None,
         seed: int | None = None,
     ) -> None:
-        """Makes something go wrong with the next request to /v1, or with the requests that the arguments select.
+        """Makes the next request to /v1, or those that the arguments select, go wrong.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.fail_next(status=503, times=2, retry_after=1)
@@ -344,34 +344,34 @@ class Sandbox:
         ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
         ...     sandbox.fail_next(rate_limit="5/s", lasts=10)
 
-        If several faults apply to a request, the first one happens; a fault that has happened as often as it should
-        is removed.
+        If several faults match a request, the first one applies; a fault that has happened as often as it should is
+        removed.
 
         Args:
             status: Respond with this status (200 to 599) instead of the real response; the request is not acted on.
             retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
             body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
                 details.
-            delay: Delay the response by this many seconds, at most 3600; by itself, or with one of the others.
-            cut: Where the response breaks off: ``"before-head"`` (the request is not acted on), ``"in-head"``
-                (after the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
+            delay: Delay the response by this many seconds, at most 3600; alone or with one of the others.
+            cut: Where to break off the response: ``"before-head"`` (the request is not acted on), ``"in-head"`` (after
+                the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
             how: What happens to the connection at that point: ``"reset"`` (the default), ``"eof"`` (an orderly close)
-                or ``"stall"`` (nothing more comes).
-            garbage: Send bytes that are not HTTP and close the connection; the request is not acted on.
-            act_then_reset: Act on the request (the agent is created), and reset the connection without a response.
+                or ``"stall"`` (nothing more is sent).
+            garbage: Send an invalid HTTP response and close the connection; the request is not acted on.
+            act_then_reset: Act on the request (create the agent), then reset the connection without a response.
             method: Only requests with this method, such as ``"POST"``.
-            path: Only requests with this path; a segment in braces, as in ``/v1/deals/{id}``, stands for any segment.
-            after: Only after this many of those requests.
-            times: How often it happens; None for no limit. Default: once, or with ``lasts`` or ``rate_limit`` without limit.
-            lasts: For how many seconds it is there.
-            rate_limit: Only requests beyond this rate of their service key, such as ``"5/s"`` or ``"60/m"``; by itself, they get
-                a 429 with ``Retry-After``.
-            probability: How likely it is to happen, from 0 to 1. Default: it always happens.
+            path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
+            after: Only after this many matching requests.
+            times: How often it happens; None for ever. Default: once, but for ever with ``lasts`` or ``rate_limit``.
+            lasts: How many seconds the fault stays.
+            rate_limit: Only requests above this rate of their service key, such as ``"5/s"`` or ``"60/m"``; without
+                another effect, they get a 429 with ``Retry-After``.
+            probability: How likely it is, from 0 to 1. Default: always.
             seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
         Raises:
-            ValueError: The fault is invalid, or no request can have its method and path. The text says what is wrong,
-                and what is allowed.
+            ValueError: The fault is invalid, or no request can have its method and path. The message says what is
+                wrong, and what is allowed.
         """
         given = {**locals()}
         del given["self"]
@@ -382,7 +382,7 @@ class Sandbox:
 
     @property
     def faults(self) -> list[PendingFault]:
-        """The faults that are still to happen, in the order in which they were added.
+        """The pending faults, in the order in which they were added.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.fail_next(status=503, times=2)
@@ -392,24 +392,23 @@ class Sandbox:
         return [pending(fields) for fields in unwrap(self._native.faults())]
 
     def clear_faults(self) -> None:
-        """Removes every fault that has not happened as often as it should."""
+        """Removes all pending faults."""
         unwrap(self._native.clear_faults())
 
     @sealed
     def insert_deal(self, deal: DealLike) -> None:
-        """Adds a deal; one with the same id is replaced."""
+        """Adds a deal, or replaces the one with the same id."""
         unwrap(self._native.insert_deal(_text("deal", deal)))
 
     def reset(self) -> None:
-        """Drops all agents, faults and recorded requests, and all deals except those that the server started with, and accepts
-        the key that it started with.
+        """Restores the initial state: no agents, faults or recorded requests, the initial deals and key.
 
-        Ids begin at ``a_1`` again.
+        Ids start at ``a_1`` again.
         """
         unwrap(self._native.reset())
 
     def close(self) -> None:
-        """Stops the server at once, or ends the world that was attached to."""
+        """Stops the server at once, or ends the attached world."""
         self._native.close()
 
     def __enter__(self) -> Self:

@@ -28,8 +28,8 @@ class StubAgents:
         return _outcome("create", self._create, **agent)
 
     def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        """Returns or raises what the stub's function returns for these arguments, and for a key that it has created what
-        the ledger would."""
+        """Returns or raises what the stub's function returns for these arguments. A key used before gets what the
+        ledger would return."""
         if key in self._made:
             return Creation(index=0, key=key, agent_id=self._made[key], recorded=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
@@ -60,8 +60,8 @@ class AsyncStubAgents:
         return self._calls.create(**agent)
 
     async def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        """Returns or raises what the stub's function returns for these arguments, and for a key that it has created what
-        the ledger would."""
+        """Returns or raises what the stub's function returns for these arguments. A key used before gets what the
+        ledger would return."""
         return self._calls.create_once(key=key, ledger=ledger, **arguments)
 
 
@@ -92,11 +92,11 @@ class _Stub(Generic[Agents, Deals]):
         create: Callable[..., Agent | DealkitError] | None = None,
         retrieve: Callable[[str], Deal | DealkitError] | None = None,
     ) -> None:
-        """Sets up the stub. A call without a function raises ``ConfigError``.
+        """Creates the stub. A call without a function raises ``ConfigError``.
 
         Args:
-            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead. It also makes
-                the agents of ``agents.create_once``.
+            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
+                ``agents.create_once`` uses it too.
             retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
         """
         agents, deals = self._of
@@ -104,7 +104,7 @@ class _Stub(Generic[Agents, Deals]):
 
 
 class Stub(_Stub[StubAgents, StubDeals]):
-    """A stand-in for a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
+    """Replaces a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
 
     >>> from dealkit import Deal, Operations
     >>> def is_won(client: Operations, id: str) -> bool:
@@ -123,7 +123,7 @@ class Stub(_Stub[StubAgents, StubDeals]):
 
 
 class AsyncStub(_Stub[AsyncStubAgents, AsyncStubDeals]):
-    """A stand-in for an ``AsyncClient``, as ``Stub`` is for a ``Client``: for ``dealkit.AsyncOperations``."""
+    """Replaces an ``AsyncClient`` as ``Stub`` replaces a ``Client``: for ``dealkit.AsyncOperations``."""
 
     _of = (AsyncStubAgents, AsyncStubDeals)
 

@@ -1,7 +1,7 @@
 //! TLS: whose certificates are trusted, and which one the client presents.
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -27,7 +27,10 @@ use tokio::time::Instant;
 
 use crate::{
     http::connect::progress,
-    value::words::{Setting, Words, words},
+    value::{
+        opaque,
+        words::{Setting, Words, words},
+    },
 };
 
 /// The TLS settings of a client, as PEM; nothing is parsed before [`TlsSettings::config`].
@@ -174,11 +177,7 @@ impl Presented {
     }
 }
 
-impl fmt::Debug for Presented {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presented").finish_non_exhaustive()
-    }
-}
+opaque!(Presented);
 
 impl ResolvesClientCert for ClientCertificate {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {

@@ -47,7 +47,7 @@ impl Allowance {
     pub(crate) fn rate(&self) -> f64 {
         let all = f64::from(self.quota) / self.window.as_secs_f64();
         let used = f64::from(self.quota.saturating_sub(self.remaining));
-        (2.1 * all * f64::from(self.remaining) / used).max(all / 20.0)
+        (2.3 * all * f64::from(self.remaining) / used).max(all / 20.0)
     }
 }
 

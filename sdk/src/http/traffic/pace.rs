@@ -8,12 +8,15 @@ use crate::http::traffic::allowance::Allowance;
 /// header must not silence a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Refusals of calls that go out this soon after one without a `Retry-After` tell nothing new: a limit may count
-/// by the second of the clock, and refuse all until that is over.
+/// How long a client that is refused without a `Retry-After` sends nothing. It is twice as long each time until a call is
+/// accepted, and at most a second.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(30);
+
+/// How long after a refusal another one tells nothing new of the rate: a limit may count by the second of the clock, and
+/// refuse all until that is over.
 const SAME_REFUSAL: Duration = Duration::from_secs(1);
 
-/// When a service refuses a call for the first time, the client's rate is not held below this, in calls per second:
-/// a caller with few calls should not notice.
+/// The unit of first rates, in calls per second.
 const FIRST_RATE: f64 = 50.0;
 
 /// The lowest rate, in calls per second.
@@ -22,38 +25,37 @@ const LOWEST_RATE: f64 = 1.0;
 /// The rate at which a client sends: what the service says that it allows, or else what it has been seen to accept.
 ///
 /// A service that limits its callers refuses with 429, or with 503 and `Retry-After`. All calls of the client then
-/// wait as long as it asks, and go on evenly spaced, just below the rate at which it accepted calls until then. Close
-/// to that rate the client stays long; then it tries more, faster and faster, until the next refusal. So it stays
-/// near the limit, whatever that is, and still finds out when it is gone: the curve is a cubic function of time, as
-/// in TCP's CUBIC.
+/// wait as long as it asks, and go on evenly spaced at a lower rate, which grows until the next refusal. As in TCP, it is
+/// lowered by a fraction, but grows relatively faster where it is low, so that the clients of one service become alike.
 ///
-/// What a refusal costs determines how rarely more is tried. Without `Retry-After`, a refusal costs one call; with
-/// it, all calls of a second or longer.
+/// That takes them minutes, as few of their calls may be refused. So it helps if they begin alike: the first rate is
+/// rounded, and grows by a fraction of itself until the second refusal.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Calls that the service has accepted since `since`.
     accepted: f64,
     since: Duration,
-    /// What has been seen, if the service has refused any call.
-    seen: Option<Seen>,
+    /// What refusals have shown.
+    found: Option<Found>,
     /// What the service has said, by its response to the call that went out last.
     said: Option<Said>,
     /// When the pause is over.
     resumes: Duration,
     /// A refusal of a call that departed before this tells nothing new.
     heard: Duration,
+    /// The last pause after a refusal without `Retry-After`; none once a call has been accepted since.
+    pause: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// The rate that the service accepts, in calls per second.
+struct Found {
+    /// In calls per second.
     rate: f64,
-    /// The fraction of it that is left free at first.
-    margin: f64,
-    /// How many seconds later the client is back at the rate.
-    level: f64,
-    /// Whether nothing was accepted between two refusals: then a call a second is enough to see when that changes.
-    is_shut: bool,
+    /// Since when it has grown.
+    at: Duration,
+    is_first: bool,
+    /// The pause that the last refusal cost: the longer, the more slowly the rate grows.
+    cost: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,17 +67,19 @@ struct Said {
 }
 
 impl Pace {
-    /// Records that the service has accepted a call.
-    pub(crate) fn accepted(&mut self, now: Duration) {
+    /// Records that the service has accepted a call that went out at `departed`.
+    pub(crate) fn accepted(&mut self, now: Duration, departed: Duration) {
         let passed = now.saturating_sub(self.since).as_secs_f64();
-        if self.seen.is_none() && passed > 2.0 {
+        if self.found.is_none() && passed > 2.0 {
             // Before the first refusal, only about the last second counts.
             self.accepted /= passed;
             self.since = now.saturating_sub(Duration::from_secs(1));
         }
-        self.accepted += 1.0;
-        if let Some(seen) = &mut self.seen {
-            seen.is_shut = false;
+        if now >= self.since {
+            self.accepted += 1.0;
+        }
+        if departed >= self.heard {
+            self.pause = Duration::ZERO;
         }
     }
 
@@ -102,56 +106,65 @@ impl Pace {
         let pause = pause.min(LONGEST_PAUSE);
         let begins = self.resumes <= now && !pause.is_zero();
         if departed >= self.heard {
-            match &mut self.seen {
-                Some(seen) if self.accepted == 0.0 => seen.is_shut = true,
-                _ => {
-                    self.seen = Some(self.learn(now, pause, departed));
-                    self.accepted = 0.0;
-                    self.since = now;
-                }
+            match &mut self.found {
+                // It does not grow while nothing is accepted.
+                Some(found) if !self.pause.is_zero() => found.at = now,
+                _ => self.learn(now, pause, departed),
             }
-            self.heard = now.saturating_add(SAME_REFUSAL);
-            self.resumes = self.resumes.max(now);
+            self.pause = (2 * self.pause).clamp(SHORTEST_PAUSE, Duration::from_secs(1));
+            self.heard = now;
+            self.resumes = self.resumes.max(now.saturating_add(self.pause));
         }
         if !pause.is_zero() {
             self.resumes = self.resumes.max(now.saturating_add(pause));
             self.heard = self.resumes;
-            self.since = self.resumes;
         }
         begins.then_some(pause)
     }
 
-    /// What a refusal shows of the rate that the service accepts.
-    fn learn(&self, now: Duration, pause: Duration, departed: Duration) -> Seen {
+    /// Finds a rate, or a lower one, after a refusal.
+    fn learn(&mut self, now: Duration, pause: Duration, departed: Duration) {
+        // A rate that has grown so far was not the limit of late.
+        let is_valid = |found: &Found| found.rate(departed, self.resumes) < 8.0 * found.rate;
+        self.found = self.found.filter(is_valid);
         let passed = now.saturating_sub(self.since).as_secs_f64();
-        let Some(seen) = self.seen else {
-            return Seen {
-                rate: (self.accepted / passed.max(1.0)).max(FIRST_RATE),
-                margin: 0.1,
-                level: 1.0,
-                is_shut: false,
-            };
-        };
-        let (tried, said) = (seen.rate(departed, self.resumes), self.said(departed));
-        // Slightly more than was accepted, because that includes the time below the rate.
-        let average = 1.03 * self.accepted / passed;
-        let rate = if said < tried {
-            average.min(tried)
-        } else if tried > 1.5 * seen.rate {
-            // The rate was far too low, and grew too fast for an average to tell.
-            0.7 * tried
-        } else if tried < seen.rate && !pause.is_zero() {
-            // A pause before it was back at the rate, which so was too high.
-            average.clamp(0.5 * tried, 0.9 * tried)
+        let rate = if let Some(found) = self.found {
+            if passed < SAME_REFUSAL.as_secs_f64() {
+                return;
+            }
+            let (tried, average) = (found.rate(departed, self.resumes), self.accepted / passed);
+            // With pauses, each refusal costs much: few must be enough.
+            let is_far = !pause.is_zero() && (found.is_first || passed < 3.0);
+            let less = tried * if is_far { 0.8 } else { 0.94 };
+            if pause.is_zero() {
+                average.clamp(0.5 * tried, less)
+            } else {
+                average.clamp(less, tried)
+            }
         } else {
-            average.clamp(0.5 * tried, tried)
+            let accepted = self.accepted / passed.max(1.0);
+            let doublings = (accepted / FIRST_RATE).max(1.0).log2().floor();
+            FIRST_RATE * doublings.exp2()
         };
-        Seen {
+        let is_first = self.found.is_none();
+        self.found = Some(Found {
             rate: rate.max(LOWEST_RATE),
-            margin: 0.05,
-            level: (30.0 * pause.as_secs_f64()).clamp(3.0, 30.0),
-            is_shut: false,
+            at: now,
+            is_first,
+            cost: pause,
+        });
+        self.accepted = 0.0;
+        // By how much too much was sent until the first refusal is unknown: what is left of that second does not count.
+        self.since = now;
+        if is_first && pause.is_zero() {
+            self.since += SAME_REFUSAL;
         }
+    }
+
+    /// Whether the service has accepted nothing since it refused a call again: then few are sent, to see when that
+    /// changes.
+    fn is_shut(&self) -> bool {
+        self.pause > SHORTEST_PAUSE
     }
 
     /// When the pause is over.
@@ -159,28 +172,27 @@ impl Pace {
         self.resumes
     }
 
-    /// The rate that the service has said, at a given time, in calls per second.
-    fn said(&self, at: Duration) -> f64 {
-        let said = self.said.filter(|said| at < said.until);
-        said.map_or(f64::INFINITY, |said| said.rate)
-    }
-
     /// The interval between two calls, if one goes out at `at`.
     pub(crate) fn interval(&self, at: Duration) -> Duration {
-        let seen = self
-            .seen
-            .map_or(f64::INFINITY, |seen| seen.rate(at, self.resumes));
-        Duration::try_from_secs_f64(seen.min(self.said(at)).recip()).unwrap_or_default()
+        if self.is_shut() {
+            return self.pause;
+        }
+        let found = self.found.map(|found| found.rate(at, self.resumes));
+        let said = self.said.filter(|said| at < said.until);
+        let rates = found.into_iter().chain(said.map(|said| said.rate));
+        Duration::try_from_secs_f64(rates.fold(f64::INFINITY, f64::min).recip()).unwrap_or_default()
     }
 }
 
-impl Seen {
+impl Found {
     /// The rate at a given time, in calls per second.
     fn rate(&self, at: Duration, resumed: Duration) -> f64 {
-        if self.is_shut {
-            return LOWEST_RATE;
+        let grown = at.saturating_sub(self.at.max(resumed)).as_secs_f64();
+        if self.is_first {
+            return self.rate * (0.15 * grown).exp();
         }
-        let since = at.saturating_sub(resumed).as_secs_f64();
-        self.rate * (1.0 + self.margin * ((since - self.level) / self.level).powi(3))
+        let grown = grown / (1.0 + 4.0 * self.cost.as_secs_f64());
+        // Slowly at first, and faster and faster, to find out when the limit is gone.
+        self.rate + 0.12 * self.rate.sqrt() * grown * (1.0 + (grown / 5.0).powi(2))
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     /// When the limit allows the next call.
     opens: Duration,
     /// The interval between two calls that the client's rate limit requires.
-    interval: Duration,
+    pub(crate) interval: Duration,
     pub(crate) pace: Pace,
 }
 

@@ -27,8 +27,6 @@ use crate::value::words::{Setting, Words, words};
 #[derive(Debug)]
 pub(crate) struct Traffic {
     began: Instant,
-    /// The interval between two calls that the client's rate limit requires.
-    interval: Duration,
     queue: Mutex<Queue>,
     quota: Mutex<RetryQuota>,
     #[cfg(feature = "opentelemetry")]
@@ -38,7 +36,10 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// The traffic of a client with this rate limit, in calls per second.
     pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Words> {
-        let interval = rate_limit.map_or(Some(Duration::ZERO), interval);
+        let interval = rate_limit.map_or(Some(Duration::ZERO), |rate| {
+            let interval = Duration::try_from_secs_f64(rate.recip()).ok();
+            interval.filter(|_| rate > 0.0 && rate.is_finite())
+        });
         let interval = interval.ok_or_else(|| {
             words!(
                 "{} must be a number of calls a second, more than zero and finite",
@@ -47,7 +48,6 @@ impl Traffic {
         })?;
         Ok(Self {
             began: Instant::now(),
-            interval,
             queue: Mutex::new(Queue::new(interval)),
             quota: Mutex::default(),
             #[cfg(feature = "opentelemetry")]
@@ -57,7 +57,8 @@ impl Traffic {
 
     /// Whether the two have the same rate limit.
     pub(crate) fn is_limited_like(&self, other: &Self) -> bool {
-        self.interval == other.interval
+        let interval = self.queue().interval;
+        interval == other.queue().interval
     }
 
     /// The time since the client was made, by which its queue, its pace and its retry quota go.
@@ -110,7 +111,7 @@ impl Traffic {
             let pause = response.retry_after().unwrap_or_default();
             return queue.refused(now, pause, departed);
         }
-        queue.pace.accepted(now);
+        queue.pace.accepted(now, departed);
         None
     }
 
@@ -122,13 +123,6 @@ impl Traffic {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The time between two calls at this rate.
-fn interval(rate: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(rate.recip())
-        .ok()
-        .filter(|_| rate > 0.0 && rate.is_finite())
 }
 
 /// A call in the queue, which leaves it on drop.

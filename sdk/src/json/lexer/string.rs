@@ -36,27 +36,19 @@ impl<'a> Lexer<'a> {
         Some(plain)
     }
 
-    /// Reads a string with escapes.
+    /// Reads a string with escapes, as serde_json does.
     #[cold]
     fn escaped(&mut self) -> Lexed<Cow<'a, str>> {
-        self.expect(b'"')?;
-        let mut out = String::new();
-        let mut rest = self.text.get(self.at..).ok_or(Refused)?;
-        loop {
-            let special = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..' '));
-            let (plain, special) = rest
-                .split_at_checked(special.ok_or(Refused)?)
-                .ok_or(Refused)?;
-            out.push_str(plain);
-            if let Some(after) = special.strip_prefix('"') {
-                self.leave(after.as_bytes());
-                return Ok(Cow::Owned(out));
-            }
-            let escape = special.strip_prefix('\\').ok_or(Refused)?;
-            let (c, after) = unescape(escape).ok_or(Refused)?;
-            out.push(c);
-            rest = after;
+        if self.peek() != b'"' {
+            return Err(Refused);
         }
+        let start = self.at;
+        let text = serde_json::from_str(self.raw()?.get());
+        text.map(Cow::Owned).map_err(|_| {
+            // What is wrong is found where the string begins.
+            self.at = start;
+            Refused
+        })
     }
 
     /// Reads a string as bytes: UTF-8, but for halves of surrogate pairs, which JSON can hold and text cannot.
@@ -132,39 +124,4 @@ fn special_bytes(word: u64) -> u64 {
     let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
     // Bytes whose highest bit was set before are not ASCII.
     (quotes_and_controls | backslashes) & !word & (ONES * 0x80)
-}
-
-/// The character that the escape after a backslash stands for, and what follows it.
-fn unescape(escape: &str) -> Option<(char, &str)> {
-    let mut after = escape.chars();
-    let c = match after.next()? {
-        c @ ('"' | '\\' | '/') => c,
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'u' => return unescape_unicode(after.as_str()),
-        _ => return None,
-    };
-    Some((c, after.as_str()))
-}
-
-/// Four digits, or a pair of surrogates, but no unpaired one.
-fn unescape_unicode(digits: &str) -> Option<(char, &str)> {
-    let (first, after) = hex(digits)?;
-    if let Some(c) = char::from_u32(first) {
-        return Some((c, after));
-    }
-    let (second, after) = hex(after.strip_prefix("\\u")?)?;
-    let pair = [u16::try_from(first).ok()?, u16::try_from(second).ok()?];
-    let c = char::decode_utf16(pair).next()?.ok()?;
-    Some((c, after))
-}
-
-fn hex(text: &str) -> Option<(u32, &str)> {
-    let (digits, after) = text.split_at_checked(4)?;
-    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
-    Some((code, after))
 }

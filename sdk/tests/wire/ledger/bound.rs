@@ -61,7 +61,7 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
 }
 
 fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledger: Ledger) {
-    let service = Service::answering_blocking(201, AGENT);
+    let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, is_taken) in [
         (Some("email"), true),
@@ -86,7 +86,7 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
 }
 
 fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
-    let service = Service::answering_blocking(201, AGENT);
+    let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, expected) in [
         (&["ada@example.com"][..], &[(Succeeded, false)][..]),

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use dealkit::{
+    CallOptions,
     Outcome::{NotSent, Succeeded, Unknown},
     blocking,
 };
@@ -31,7 +32,9 @@ async fn given_up(ledger: Ledger, is_cancelled: bool) {
     let mut peer = Peer::by_hand();
     let limited = builder(&peer.url).rate_limit(0.001).build().unwrap();
     let job = limited.agents().create_many(rows(3)).ledger(&ledger, None);
-    let mut creations = job.timeout(Duration::from_secs(100_000)).stream();
+    let mut creations = job
+        .options(CallOptions::new().timeout(Duration::from_secs(100_000)))
+        .stream();
     let held = peer.next_of(creations.next()).await;
     let sent = number(&held);
     if is_cancelled {
@@ -97,7 +100,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let service = Service::answering_blocking(201, AGENT);
+    let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
     drop(job().open_ledger().unwrap());

@@ -169,7 +169,7 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
 #[test]
 fn a_blocking_job_asks_too() {
     let (_folder, ledger) = new_ledger();
-    let service = Service::answering_blocking(503, "");
+    let service = Service::answering(503, &[], "");
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many(rows(5)).ledger(&ledger, None);
     assert!(

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use dealkit::{Created, Outcome::Unknown, ledger::Resolution};
+use dealkit::{CallOptions, Created, Outcome::Unknown, ledger::Resolution};
 use futures_util::StreamExt as _;
 use tokio::time::sleep;
 
@@ -83,7 +83,9 @@ async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
     let others: Vec<_> = job().resend_unknown().stream().collect().await;
     assert_eq!(others.len(), 2);
     let waits = || job().resend_unknown().wait_in_flight();
-    let mut late = waits().timeout(Duration::from_millis(50)).stream();
+    let mut late = waits()
+        .options(CallOptions::new().timeout(Duration::from_millis(50)))
+        .stream();
     for creation in others.into_iter().chain(late.next().await) {
         assert!(creation.result.unwrap_err().is_in_flight());
     }

@@ -9,8 +9,6 @@ import { lists } from "./store.js";
 /** How long after a reading the next one begins, in milliseconds. */
 const INTERVAL = 2_000;
 
-const live = document.getElementById("live");
-const resetting = document.getElementById("resetting");
 const key = document.getElementById("service-key");
 /** There is room for the requests and the faults beside another panel. */
 const wide = matchMedia("(min-width: 64rem)");
@@ -35,7 +33,7 @@ async function refresh() {
   });
   clearTimeout(timer);
   // What the sandbox refuses once it refuses again.
-  if (!(error instanceof Refused) && live.checked && !document.hidden) timer = setTimeout(refresh, INTERVAL);
+  if (!(error instanceof Refused) && !document.hidden) timer = setTimeout(refresh, INTERVAL);
 }
 
 /** Shows the panel that the address names. */
@@ -50,20 +48,14 @@ function showPanel() {
 if (world !== null) key.value = world;
 startSending(refresh);
 document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
-document.getElementById("reset").addEventListener("click", () => resetting.showModal());
-resetting.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  resetting.close();
+document.getElementById("reset").addEventListener("click", async () => {
+  if (!confirm("Drop agents, requests and faults, and go back to the deals and keys that the sandbox started with?")) return;
   await inTurn(() => call("reset", { method: "POST" }));
   await refresh();
 });
-for (const close of document.querySelectorAll("dialog .close")) {
-  close.addEventListener("click", () => close.closest("dialog").close());
-}
 addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {
   if (key === "Enter" && (ctrlKey || metaKey)) target.form?.requestSubmit();
 });
-live.addEventListener("change", refresh);
 document.getElementById("token").addEventListener("change", refresh);
 document.addEventListener("visibilitychange", refresh);
 wide.addEventListener("change", showPanel);

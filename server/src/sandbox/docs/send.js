@@ -1,6 +1,6 @@
 // The forms that send requests, as a program would, and what comes back.
 
-import { copyButton, element, folded, statusClass } from "./element.js";
+import { element, folded, statusClass } from "./element.js";
 import { pairs, textBlock } from "./json.js";
 
 /** How long a response may take, in milliseconds: a fault can hold it back for an hour, and with it one of the browser's connections. */
@@ -36,7 +36,7 @@ async function exchange(path, request, status, parts) {
   try {
     response = await fetch(path, { ...request, signal: AbortSignal.timeout(PATIENCE), credentials: "omit", redirect: "manual" });
     const text = await response.text();
-    if (text) body = [textBlock("Body of the response", text), copyButton("Copy body", text)];
+    if (text) body = [textBlock("Body of the response", text)];
   } catch (error) {
     end = `. The browser says: ${error.message}. `;
   }
