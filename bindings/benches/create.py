@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import documents
+import models
 import msgspec
 import pydantic
 from msgspec import Meta, field
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 from rounds import Bench, Table, Turn, parser
 
 import dealkit
@@ -64,37 +64,13 @@ class CreateAgent(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unkno
     collective_id: str | None = None
 
 
-class PydanticProfile(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(alias_generator=to_camel)
-    tier: str | None = None
-    id: str | None = None
-    user_id: str | None = None
-    partner_uuid: str | None = Field(default=None, alias="partnerUUID")
-    partner_office_id: str | None = None
-    partner_mls_agent_id: str | None = None
-    partner_mls_id: str | None = None
-    partner_status: str | None = None
-    mls_id: str | None = None
-    onboarding_complete: bool | None = None
-    processor_connected_account_id: str | None = None
-    processor_onboarding_complete: bool | None = None
-    client_metadata: dict[str, Any] | None = None
-    external_id: str | None = None
-
-
-class PydanticCreateAgent(pydantic.BaseModel):
+class PydanticCreateAgent(models.for_pydantic(CreateAgent)):  # type: ignore[misc]
     model_config = pydantic.ConfigDict(extra="forbid")
     email: pydantic.EmailStr
     first_name: PydanticText
     last_name: PydanticText
-    profile: PydanticProfile
-    role: Role = "AGENT"
     phone: Annotated[str, Field(pattern=PHONE)] | None = None
     image_url: pydantic.AnyUrl | None = None
-    date_of_birth: datetime.date | None = None
-    brokerage_id: str | None = None
-    office_id: str | None = None
-    collective_id: str | None = None
 
 
 def with_msgspec() -> bytes:

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import msgspec
 import pydantic
-from pydantic.alias_generators import to_camel
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,16 +106,15 @@ class Deal(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
-def _pydantic(struct: type[msgspec.Struct]) -> type[pydantic.BaseModel]:
+def for_pydantic(struct: type[msgspec.Struct]) -> type[pydantic.BaseModel]:
     """The same model for pydantic."""
     if struct in _made:
         return _made[struct]
-    is_camel = struct in (Contact, ContactField)
-    config = pydantic.ConfigDict(frozen=True, alias_generator=to_camel if is_camel else None)
     fields = {
-        field.name: (_translated(field.type), ... if field.required else _default(field))
+        field.name: (_translated(field.type), pydantic.Field(_default(field), alias=field.encode_name))
         for field in msgspec.structs.fields(struct)
     }
+    config = pydantic.ConfigDict(frozen=True)
     _made[struct] = pydantic.create_model(struct.__name__, __config__=config, **fields)  # type: ignore[call-overload]
     return _made[struct]
 
@@ -125,6 +123,8 @@ _made: dict[type[msgspec.Struct], type[pydantic.BaseModel]] = {}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:
+    if field.required:
+        return ...
     return {} if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
@@ -134,13 +134,15 @@ def _translated(kind: object) -> object:
         case msgspec.inspect.UnionType(types=types):
             for one in types:
                 if isinstance(one, msgspec.inspect.StructType):
-                    return _pydantic(one.cls) | None
+                    return for_pydantic(one.cls) | None
+        case msgspec.inspect.StructType(cls=struct):
+            return for_pydantic(struct)
         case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.StructType(cls=struct)):
-            return tuple[_pydantic(struct), ...]  # type: ignore[misc]
+            return tuple[for_pydantic(struct), ...]  # type: ignore[misc]
         case _:
             pass
     return kind
 
 
 decode_msgspec = msgspec.json.Decoder(Deal).decode
-decode_pydantic = _pydantic(Deal).model_validate_json
+decode_pydantic = for_pydantic(Deal).model_validate_json

@@ -14,7 +14,6 @@ import gc
 import json
 import os
 import random
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TextIO
-
-from intermediaries import Certificates
 
 from dealkit import AsyncClient, Client, DealkitError, Timeout
 from dealkit.testing import Sandbox
@@ -45,7 +42,7 @@ DEALS = 200
 WAITING, AWAITING, BULK = 3, 12, 16
 
 
-# The service, in a process of its own: the sandbox, the TLS endpoint in front of it, and the network.
+# The service, in a process of its own: the sandbox, and the network in front of it.
 
 
 class Network:
@@ -108,41 +105,17 @@ class Network:
             to_service.close()
 
 
-async def serve(folder: Path) -> None:
-    certificates = Certificates(folder)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.service)
-    with Sandbox(generate=DEALS) as sandbox:
-        service = int(sandbox.url.rpartition(":")[2])
-
-        async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                from_service, to_service = await asyncio.open_connection("127.0.0.1", service)
-                ways = [copy(reader, to_service), copy(from_service, writer)]
-                await asyncio.gather(*ways)
-            except OSError:
-                pass
-            finally:
-                writer.close()
-
-        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    target.write(data)
-                    await target.drain()
-            finally:
-                target.close()
-
-        secure = await asyncio.start_server(hand_on, "127.0.0.1", 0, ssl=context, backlog=256)
-        network = Network(secure.sockets[0].getsockname()[1], random.Random(SEED))
+async def serve(agents: Path) -> None:
+    with Sandbox(generate=DEALS, tls=True) as sandbox:
+        network = Network(int(sandbox.url.rpartition(":")[2]), random.Random(SEED))
         outside = await asyncio.start_server(network.carry, "127.0.0.1", 0, backlog=256)
-        print(outside.sockets[0].getsockname()[1], flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-        with (folder / "agents").open("w") as file:
+        print(outside.sockets[0].getsockname()[1], sandbox.ca_file, flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        with agents.open("w") as file:
             json.dump([(agent.id, agent.last_name) for agent in sandbox.agents], file)
-        print(json.dumps(network.done), flush=True)
-        # Whatever is under way ends with the process.
-        os._exit(0)
+    print(json.dumps(network.done), flush=True)
+    # Whatever is under way ends with the process.
+    os._exit(0)
 
 
 # The client.
@@ -298,13 +271,16 @@ def check_agents(diary: Path, agents: Path) -> list[str]:
 
 def soak(folder: Path) -> list[str]:
     service = subprocess.Popen(
-        [sys.executable, __file__, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, str(folder / "agents")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert service.stdin is not None and service.stdout is not None
+    port, ca_file = service.stdout.readline().split()
     options = {
-        "base_url": f"https://localhost:{int(service.stdout.readline())}",
+        "base_url": f"https://localhost:{port}",
         "service_key": "sandbox-key",
-        "ca_file": folder / "ca.pem",
+        "ca_file": ca_file,
+        # Each call in flight has a connection, so that one that ends is the end of one call.
+        "http2": False,
         "timeout": Timeout(total=TIMEOUT, attempt=ATTEMPT, connect=ATTEMPT),
     }
     before = measures()
