@@ -8,18 +8,16 @@ import copy
 import itertools
 import json
 import signal
-import socket
-import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from commands import Import
-from processes import shut_down
+from processes import Peer
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._core.failure import unwrap
@@ -224,98 +222,6 @@ WAYS = {
 }
 
 
-class Peer:
-    """A server that answers every request with the same bytes, or as a function says.
-
-    With a certificate, it does so over TLS; with an issuer of its clients' certificates, it asks for one.
-    """
-
-    def __init__(
-        self,
-        answer: bytes | Callable[[bytes], bytes],
-        certificate: Path | None = None,
-        clients: Path | None = None,
-    ) -> None:
-        self._answer = answer
-        self._context = None if certificate is None else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        if self._context is not None and certificate is not None:
-            self._context.load_cert_chain(certificate)
-            if clients is not None:
-                self._context.verify_mode = ssl.CERT_REQUIRED
-                self._context.load_verify_locations(clients)
-        # Of each connection over TLS, whether it resumed a session.
-        self.resumed: list[bool] = []
-        self.requests: list[bytes] = []
-        self.closed = threading.Event()
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.connections: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
-
-    @property
-    def url(self) -> str:
-        address = "http://127.0.0.1" if self._context is None else "https://localhost"
-        return f"{address}:{self._socket.getsockname()[1]}"
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self.connections.append(connection)
-            thread = threading.Thread(target=self._serve, args=(len(self.connections) - 1,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _serve(self, number: int) -> None:
-        connection = self.connections[number]
-        if self._context is not None:
-            try:
-                secure = self._context.wrap_socket(connection, server_side=True)
-            except OSError:
-                connection.close()
-                return
-            self.connections[number] = connection = secure
-            self.resumed.append(bool(secure.session_reused))
-        with connection:
-            try:
-                while request := self._read(connection):
-                    self.requests.append(request)
-                    answer = self._answer(request) if callable(self._answer) else self._answer
-                    if answer:
-                        connection.sendall(answer)
-            except OSError:
-                pass
-        self.closed.set()
-
-    def _read(self, connection: socket.socket) -> bytes:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            chunk = connection.recv(65536)
-            if not chunk:
-                return b""
-            data += chunk
-        head, _, body = data.partition(b"\r\n\r\n")
-        length = 0
-        for line in head.split(b"\r\n"):
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        while len(body) < length:
-            body += connection.recv(65536)
-        return head + b"\r\n\r\n" + body
-
-    def close(self) -> None:
-        # The threads are woken and joined before anything is closed: otherwise one that is about to call accept would
-        # accept for whatever socket has reused the descriptor by then.
-        for one in (self._socket, *self.connections):
-            shut_down(one)
-        for thread in self._threads:
-            thread.join(5)
-        self._socket.close()
-
-
 def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:
     """The bytes of a response."""
     body = body.encode() if isinstance(body, str) else body
@@ -361,15 +267,8 @@ class Authority:
 @pytest.fixture
 def peer() -> Iterator[Callable[..., Peer]]:
     """Makes servers that answer as they are told."""
-    peers: list[Peer] = []
-
-    def make(*arguments: Any, **options: Any) -> Peer:
-        peers.append(Peer(*arguments, **options))
-        return peers[-1]
-
-    yield make
-    for one in peers:
-        one.close()
+    with ExitStack() as stack:
+        yield lambda *given, **options: stack.enter_context(Peer(*given, **options))
 
 
 @pytest.fixture

@@ -1,19 +1,22 @@
-"""Real processes and a server that never answers, for the tests that need them."""
+"""Real processes and a server that answers as it is told, for the tests that need them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import signal
 import socket
+import socketserver
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import pytest
 
@@ -61,83 +64,96 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
     return shown
 
 
-def shut_down(one: socket.socket) -> None:
-    """Ends what other threads are doing with a socket, which stays open."""
-    try:
-        one.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # It has ended, or was closed by the thread that serves it.
+class Peer(socketserver.ThreadingTCPServer):
+    """A server that answers every request with the same bytes, or as a function says; if those are none, it never answers.
 
-
-class Tarpit:
-    """A server that takes every request, never answers, and notices when a connection ends.
-
-    It does answer a request for one deal, if it was given the id of that deal.
+    With a certificate, it does so over TLS; with an issuer of its clients' certificates, it asks for one.
     """
 
-    def __init__(self, but: str | None = None) -> None:
-        self._but = None if but is None else f"GET /v1/deals/{but} ".encode()
-        body = f'{{"id": "{but}"}}'
-        self._answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-        self._changed = threading.Condition()
-        self._requests = 0
-        self._ended = 0
-        self._connections: list[socket.socket] = []
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+    request_queue_size = 256
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self._connections.append(connection)
-            threading.Thread(target=self._swallow, args=(connection,), daemon=True).start()
+    def __init__(
+        self,
+        answer: bytes | Callable[[bytes], bytes] = b"",
+        certificate: Path | None = None,
+        clients: Path | None = None,
+    ) -> None:
+        self.answer = answer
+        self.requests: list[bytes] = []
+        self.connections: list[socket.socket] = []
+        self.ended = 0
+        self.changed = threading.Condition()
+        self._context = None if certificate is None else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self._context is not None and certificate is not None:
+            self._context.load_cert_chain(certificate)
+            if clients is not None:
+                self._context.verify_mode = ssl.CERT_REQUIRED
+                self._context.load_verify_locations(clients)
+        super().__init__(("127.0.0.1", 0), _Connection)
+        address = "http://127.0.0.1" if certificate is None else "https://localhost"
+        self.url = f"{address}:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
-    def _swallow(self, connection: socket.socket) -> None:
-        data = b""
-        with connection:
-            try:
-                while chunk := connection.recv(65536):
-                    data += chunk
-                    if data.endswith((b"\r\n\r\n", b"}")):  # The body of a create ends with a brace.
-                        if self._but is not None and data.startswith(self._but):
-                            connection.sendall(self._answer)
-                        data = b""
-                        with self._changed:
-                            self._requests += 1
-                            self._changed.notify_all()
-            except OSError:
-                pass
-        with self._changed:
-            self._ended += 1
-            self._changed.notify_all()
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        if self._context is not None:
+            # The handshake is part of the first reading, in the connection's own thread.
+            connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        self.connections.append(connection)
+        return connection, address
+
+    def handle_error(self, *_: object) -> None:
+        # That a connection breaks off is no error of the test's.
+        if not isinstance(sys.exception(), OSError):
+            raise
 
     def wait_for_requests(self, count: int, seconds: float = 20) -> None:
         """Waits until this many requests have arrived."""
-        with self._changed:
-            came = self._changed.wait_for(lambda: self._requests >= count, seconds)
-        assert came, f"{self._requests} requests came, not {count}"
+        with self.changed:
+            came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert came, f"{len(self.requests)} requests came, not {count}"
 
     def wait_for_ends(self, count: int, seconds: float = 5) -> None:
-        """Waits until the client has closed this many connections."""
-        with self._changed:
-            came = self._changed.wait_for(lambda: self._ended >= count, seconds)
-        assert came, f"{self._ended} connections ended, not {count}"
-
-    def __enter__(self) -> Self:
-        return self
+        """Waits until this many connections have ended."""
+        with self.changed:
+            came = self.changed.wait_for(lambda: self.ended >= count, seconds)
+        assert came, f"{self.ended} connections ended, not {count}"
 
     def __exit__(self, *_: object) -> None:
-        # Woken, not closed: a thread that is about to call accept would otherwise accept for whatever socket has reused
-        # the descriptor by then. The threads and this object drop their sockets themselves.
-        for one in (self._socket, *self._connections):
-            shut_down(one)
-        self._accepting.join(5)
-        self._socket.close()
+        self.shutdown()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        # Waits for the connections' threads.
+        self.server_close()
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    server: Peer
+
+    def handle(self) -> None:
+        while request := self._read():
+            with self.server.changed:
+                self.server.requests.append(request)
+                self.server.changed.notify_all()
+            answer = self.server.answer
+            self.wfile.write(answer(request) if callable(answer) else answer)
+
+    def _read(self) -> bytes:
+        head = b""
+        while line := self.rfile.readline():
+            head += line
+            if line == b"\r\n":
+                length = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
+                return head + self.rfile.read(int(length[1]) if length else 0)
+        return b""
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError):
+            super().finish()
+        with self.server.changed:
+            self.server.ended += 1
+            self.server.changed.notify_all()
 
 
 def interrupt(process: subprocess.Popen[str]) -> float:

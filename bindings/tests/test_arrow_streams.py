@@ -11,7 +11,7 @@ import polars
 import pyarrow
 import pytest
 from conftest import answer, run, untyped
-from processes import Tarpit, ended, python
+from processes import Peer, ended, python
 
 from dealkit import AsyncClient, Client, DecodeError, NotFoundError
 from dealkit.arrow import Table
@@ -164,7 +164,7 @@ def test_awaited(async_client: AsyncClient) -> None:
 
 
 def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
-    async def main(url: str, tarpit: Tarpit) -> None:
+    async def main(url: str, tarpit: Peer) -> None:
         async with AsyncClient(base_url=url, service_key="k") as client:
             table = client.deals.retrieve_many(ids(3)).to_arrow()
             waiting = asyncio.ensure_future(table)
@@ -174,7 +174,7 @@ def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
                 await waiting
             await asyncio.to_thread(tarpit.wait_for_ends, 3, 30)
 
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         run(main(tarpit.url, tarpit))
 
 
@@ -196,7 +196,7 @@ except KeyboardInterrupt:
     [("", "polars.DataFrame(table)"), ("", "pyarrow.table(table)"), ("batch_size=1", "next(iter(table))")],
 )
 def test_ctrl_c(options: str, take: str) -> None:
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         process = python(INTERRUPTED % (options, take), url=tarpit.url, flags=())
         tarpit.wait_for_requests(2)
         process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from conftest import run
-from processes import Tarpit, ended, python
+from processes import Peer, ended, python
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -98,6 +98,6 @@ for n in range(12):
         before = count()
 assert count() <= before, (before, count())
 """
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         ended(python(code, url=tarpit.url))
         tarpit.wait_for_ends(12)

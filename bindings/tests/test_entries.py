@@ -14,14 +14,14 @@ from types import FrameType
 
 import entries
 import pytest
-from processes import Tarpit
+from processes import Peer
 
 from dealkit.testing import Sandbox
 
 
 @pytest.fixture(scope="module")
 def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
-    with Sandbox() as sandbox, Tarpit() as tarpit:
+    with Sandbox() as sandbox, Peer() as tarpit:
         yield {
             **entries.of_models(),
             **entries.of_values(),

@@ -8,7 +8,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from processes import Tarpit, ended, python
+from processes import Peer, ended, python
 
 from dealkit import AsyncClient
 from dealkit.testing import Sandbox
@@ -80,7 +80,7 @@ def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> Non
     async def send(message: dict[str, Any]) -> None:
         messages.append(message)
 
-    async def main(tarpit: Tarpit) -> None:
+    async def main(tarpit: Peer) -> None:
         async def receive() -> dict[str, Any]:
             await asyncio.to_thread(tarpit.wait_for_requests, 1)
             return {"type": "http.disconnect"}
@@ -90,7 +90,7 @@ def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> Non
         await app(scope, receive, send)
         await asyncio.to_thread(tarpit.wait_for_ends, 1)
 
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         asyncio.run(main(tarpit))
     assert messages[0]["status"] == 499
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import entries
 import pytest
-from processes import Tarpit, ended, python
+from processes import Peer, ended, python
 
 from dealkit.testing import Sandbox
 
@@ -106,7 +106,7 @@ GROUPS = sorted({name.partition(".")[0] for name in entries.names() - entries.AP
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_under_an_entry(group: str) -> None:
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         for _ in range(TRIES):
             ended(python(ENTRIES + END, TESTS, tarpit.url, group, flags=("-W", "error")))
 

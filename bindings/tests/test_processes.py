@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Tarpit, ended, interrupt, python
+from conftest import answer
+from processes import Peer, ended, interrupt, python
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -74,7 +75,7 @@ def wait():
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
 def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox) -> None:
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         process = python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
         assert process.stdout is not None
         took = []
@@ -174,7 +175,7 @@ time.sleep(0.5)
 end(*[fork(use) for _ in range(4)])
 use()
 """
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         ended(python(FORKED + code, tarpit.url, url=dealkit_sandbox.url))
         tarpit.wait_for_requests(3, 0)
 
@@ -308,7 +309,7 @@ def test_wait_for_ends_the_request() -> None:
                 async with asyncio.timeout(0.2):
                     await anext(client.deals.retrieve_many(["d_1", "d_2"]))
 
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         asyncio.run(main(tarpit.url))
         tarpit.wait_for_requests(3)
         tarpit.wait_for_ends(3)
@@ -323,7 +324,8 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
             tarpit.wait_for_requests(9)
             break
 
-    with Tarpit(but="d_1") as tarpit:
+    found = answer(200, '{"id": "d_1"}')
+    with Peer(lambda request: found if b" /v1/deals/d_1 " in request else b"") as tarpit:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
                 assert deal.id == "d_1"
@@ -365,7 +367,7 @@ del tasks, loop
 gc.collect()
 assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
 """
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         ended(python(code, tarpit.url, url=dealkit_sandbox.url))
         tarpit.wait_for_ends(5)
 
@@ -426,7 +428,7 @@ SECONDS = 0.3
 time.sleep(SECONDS)
 print(time.monotonic(), flush=True)
 """
-    with Tarpit() as tarpit:
+    with Peer() as tarpit:
         process = python(code, url=tarpit.url)
         shown = ended(process, 20)
         now = time.monotonic()

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import WAYS, Peer, answer
+from conftest import WAYS, answer
 from opentelemetry import trace
 from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from processes import ended, python
+from processes import Peer, ended, python
 
 from dealkit import Client, DealkitError
 from dealkit._observe.trace import start
