@@ -1,6 +1,6 @@
-"""Jobs that are killed (SIGKILL) at random moments, two at a time on one ledger, and run again, against a sandbox that loses
-responses, fails and delays, and with a database that fails meanwhile: in the end no agent exists twice, none is missing, and
-none is forgotten.
+"""Jobs of creates, many or one by one, that are killed (SIGKILL) at random moments, two at a time on one ledger, and run
+again, against a sandbox that loses responses, fails and delays, and with a database that fails meanwhile: in the end no agent
+exists twice, none is missing, and none is forgotten.
 
 `make soak-ledger KILLS=500` kills that often, in jobs of 2,000 rows; `make test` a few times.
 """
@@ -39,21 +39,37 @@ JOB = (
     ROWS % COUNT
     + """
 import os, sys
-from dealkit import Client, LedgerError
-ordered = sys.argv[1] == "ordered"
-client = Client(max_retries=1)
+from concurrent.futures import ThreadPoolExecutor
+from dealkit import Client, DealkitError, LedgerError
+way, ledger = sys.argv[1], os.environ["DEALKIT_LEDGER"]
+agents = Client(max_retries=1).agents
+
+def once(row):
+    try:
+        return agents.create_once(key=row["email"], keys="email", ledger=ledger, **row).outcome
+    except LedgerError:
+        raise
+    except DealkitError as error:
+        return error.outcome
+
 print("begun", flush=True)
 try:
-    many = client.agents.create_many(
-        rows, ledger=os.environ["DEALKIT_LEDGER"], key="email", on_error="return", ordered=ordered, concurrency=8
-    )
-    if any(creation.outcome == "not_sent" for creation in many) or many.cancel():
+    if way == "one by one":
+        with ThreadPoolExecutor(8) as pool:
+            outcomes, left = [*pool.map(once, rows)], []
+    else:
+        many = agents.create_many(
+            rows, ledger=ledger, key="email", on_error="return", ordered=way == "ordered", concurrency=8
+        )
+        outcomes, left = [creation.outcome for creation in many], many.cancel()
+    if "not_sent" in outcomes or left:
         sys.exit(3)
 except LedgerError as error:
     assert error.reason == "unreachable", error
     sys.exit(3)  # Its database is down.
 """
 )
+WAYS = ["ordered", "as completed", "one by one"]
 
 
 class Ledger:
@@ -106,8 +122,8 @@ class Ledger:
     def kill(self, counts: Counter[str]) -> None:
         """Runs one job or two at the same time, and kills them at random moments."""
         env = {"DEALKIT_LEDGER": self.name}
-        orders = [self.chance.choice(["ordered", "as completed"]) for _ in range(self.chance.choice([1, 2]))]
-        jobs = [python(JOB, order, url=self.sandbox.url, flags=(), env=env) for order in orders]
+        ways = [self.chance.choice(WAYS) for _ in range(self.chance.choice([1, 2]))]
+        jobs = [python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in ways]
         for job in jobs:
             assert job.stdout is not None and job.stdout.readline() == "begun\n"
         # So long that most have begun to send: it takes longer to open a ledger in a database.
@@ -117,11 +133,12 @@ class Ledger:
         for job in jobs:
             job.kill()
             time.sleep(self.chance.uniform(0, 0.1))
-        for job in jobs:
+        for way, job in zip(ways, jobs, strict=True):
             with job:
                 _, told = job.communicate(timeout=300)
             assert told == "" and job.returncode in (0, 3, -signal.SIGKILL), told
             counts[{0: "finished", 3: "stopped"}.get(job.returncode, "kills")] += 1
+            counts[way] += 1
         counts["side by side"] += len(jobs) == 2
 
     def fail(self, database: Postgres, counts: Counter[str]) -> None:
