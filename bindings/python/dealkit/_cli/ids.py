@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
-from dealkit._cli.exits import UNWRITABLE, Failed
+from dealkit._cli.exits import Failed
 from dealkit._cli.files import lines_of, named
 from dealkit._cli.formats import with_pyarrow
 from dealkit._cli.screen import counted, tell
 from dealkit._cli.tables import as_it_was, letters, listed, read_table
+from dealkit._cli.temporary import not_kept, temporary_database
 
 # The names that the column may have, letters only.
 _NAMES = ("id", "dealid")
@@ -27,18 +28,14 @@ class Ids:
     that are in flight."""
 
     def __init__(self, given: Iterable[str]) -> None:
-        # SQLite removes its file as soon as it is open. Nothing else opens it, and nothing needs to be undone.
-        self._file = sqlite3.connect("", isolation_level=None)
-        self._file.executescript(
-            "PRAGMA journal_mode = OFF; CREATE TABLE ids (at INTEGER PRIMARY KEY, id TEXT UNIQUE); BEGIN"
-        )
+        self._file = temporary_database("CREATE TABLE ids (at INTEGER PRIMARY KEY, id TEXT UNIQUE)")
         numbers = count()
         rows = ((id,) for id, _ in zip(given, numbers, strict=False))
         try:
             # They are numbered from 1, without a gap where one is repeated.
             self._number = self._file.executemany("INSERT OR IGNORE INTO ids (id) VALUES (?)", rows).rowcount
         except sqlite3.Error as error:
-            raise Failed(f"the ids cannot be kept in a temporary file: {error}", UNWRITABLE) from None
+            raise not_kept("ids", error) from None
         self.repeated = next(numbers) - self._number
         """How many ids were the same as an earlier one."""
 

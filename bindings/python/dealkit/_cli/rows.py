@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from dealkit import Client
 from dealkit._cli.columns import Columns
-from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.screen import painted, pairs, safe, say, say_all, table
 from dealkit._cli.tables import Cells
+from dealkit._cli.temporary import not_kept, temporary_database
 
 _MOST_SHOWN = 3
 """How many rows, or ranges of rows, are shown on the screen for one item; the report has them all."""
@@ -43,10 +43,11 @@ def word_of(outcome: str, *, in_flight: bool) -> str:
 
 
 _TABLES = """
+PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
     status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, reason TEXT);
 CREATE TABLE firsts (hash INTEGER PRIMARY KEY, number INTEGER);
-CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID;
+CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
 """
 
 # How many rows are in memory at a time.
@@ -108,16 +109,13 @@ class Rows:
 
     def __init__(self, columns: Columns, key: str | None) -> None:
         self._columns, self._key = columns, key
-        # SQLite removes its file as soon as it is open. Nothing else opens it, and nothing needs to be undone.
-        self._database = sqlite3.connect("", isolation_level=None)
-        for statement in ("PRAGMA journal_mode = OFF", "PRAGMA cache_size = -16000", *_TABLES.split(";"), "BEGIN"):
-            self._one(statement)
+        self._database = temporary_database(_TABLES)
 
     def _one(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         try:
             return self._database.execute(statement, values)
         except sqlite3.Error as error:
-            raise Failed(f"cannot keep the rows in a temporary file: {error}", UNWRITABLE) from None
+            raise not_kept("rows", error) from None
 
     @cached_property
     def at(self) -> int:
