@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser};
 
 use crate::{
     sandbox::{RateLimit, Reading},
@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// Makes a field, a flag and a method out of each setting, with the same words: what it is, how the flag is read, the field,
-/// its value in a program that embeds the server, and what the method takes and makes of it.
+/// and what the method takes and makes of it.
 macro_rules! settings {
     ($(
         $(#[doc = $about:literal])+
         #[arg($($flag:tt)*)]
-        $setting:ident: $field:ty = $default:expr, $given:ty => $set:expr;
+        $setting:ident: $field:ty, $given:ty => $set:expr;
     )+) => {
         /// Configures and starts a [`Sandbox`](crate::Sandbox), with every setting of the program.
         ///
@@ -78,20 +78,15 @@ macro_rules! settings {
         }
 
         impl SandboxBuilder {
-            /// On a free loopback port, without a log.
+            /// With the defaults of the flags, but on a free loopback port and without a log.
             pub(crate) fn new() -> Self {
+                let flags = Self::augment_args(Command::new("")).no_binary_name(true);
+                let none = flags.try_get_matches_from([""; 0]);
+                let defaults = none.and_then(|none| Self::from_arg_matches(&none));
                 Self {
                     listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-                    service_key_file: None,
-                    admin_token_file: None,
-                    no_admin: false,
-                    seeds: None,
-                    files: Vec::new(),
-                    generate: None,
-                    seed: 0,
-                    readings: Vec::new(),
-                    $( $setting: $default, )+
-                    tls: Tls::default(),
+                    log: LogFormat::Off,
+                    ..defaults.expect("every flag is optional")
                 }
             }
 
@@ -112,64 +107,64 @@ settings! {
     /// If other machines can reach the address, choose another key. Other users of this machine can see flags, but not
     /// environment variables.
     #[arg(value_name = "KEY")]
-    service_key: Option<String> = None, impl Into<String> => Some(service_key.into());
+    service_key: Option<String>, impl Into<String> => Some(service_key.into());
     /// Keys that have worlds of their own, such as test-*: see the README [default: none]
     ///
     /// Keys, and prefixes that end in *, separated by commas. Each such key has its own agents, deals, faults and
     /// requests, so that concurrent tests can share this server. A world begins with the first request that has its
     /// key.
     #[arg(value_name = "KEYS")]
-    worlds: Option<String> = None, impl Into<String> => Some(worlds.into());
+    worlds: Option<String>, impl Into<String> => Some(worlds.into());
     /// Token that the control interface under /__sandbox/ requires in x-sandbox-token: 1 to 1,024 visible ASCII
     /// characters
     ///
     /// Without one, it is open on a loopback address, or requires the service key if you chose one; elsewhere it is
     /// closed. Other users of this machine can see flags, but not environment variables.
     #[arg(value_name = "TOKEN")]
-    admin_token: Option<String> = None, impl Into<String> => Some(admin_token.into());
+    admin_token: Option<String>, impl Into<String> => Some(admin_token.into());
     /// Reject undocumented fields, to catch typos
     #[arg(value_parser = BoolishValueParser::new())]
-    strict: bool = false, bool => strict;
+    strict: bool, bool => strict;
     /// Format of the access log on standard error, which has a line for each response of /v1
     #[arg(value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    log: LogFormat = LogFormat::Off, LogFormat => log;
+    log: LogFormat, LogFormat => log;
     /// Requests to accept from each service key per second or minute, such as 50/s or 600/m; the rest get a 429
     ///
     /// It has Retry-After, and every response has the headers RateLimit and RateLimit-Policy.
     #[arg(value_name = "N/s")]
-    rate_limit: Option<RateLimit> = None, RateLimit => Some(rate_limit);
+    rate_limit: Option<RateLimit>, RateLimit => Some(rate_limit);
     /// Connections served at once; others wait, as they do if the process may open no more files.
     #[arg(value_name = "N", default_value_t = 1_024, help_heading = "Limits")]
-    max_connections: usize = 1_024, usize => max_connections;
+    max_connections: usize, usize => max_connections;
     /// Longest request body, in bytes.
     #[arg(value_name = "BYTES", default_value_t = 1_048_576, help_heading = "Limits")]
-    max_body_bytes: usize = 1_048_576, usize => max_body_bytes;
+    max_body_bytes: usize, usize => max_body_bytes;
     /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503.
     #[arg(value_name = "BYTES", default_value_t = 268_435_456, help_heading = "Limits")]
-    max_buffered_bytes: usize = 268_435_456, usize => max_buffered_bytes;
+    max_buffered_bytes: usize, usize => max_buffered_bytes;
     /// How many agents can be created.
     #[arg(value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
-    max_agents: u64 = 1_000_000, u64 => max_agents;
+    max_agents: u64, u64 => max_agents;
     /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with worlds, in
     /// all of them together.
     #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, help_heading = "Limits")]
-    max_store_bytes: u64 = 1_073_741_824, u64 => max_store_bytes;
+    max_store_bytes: u64, u64 => max_store_bytes;
     /// How many worlds there can be, besides that of the service key.
     #[arg(value_name = "N", default_value_t = 1_000, help_heading = "Limits")]
-    max_worlds: usize = 1_000, usize => max_worlds;
+    max_worlds: usize, usize => max_worlds;
     /// Longest request head (request line and headers), in bytes.
     #[arg(value_name = "BYTES", default_value_t = 65_536, help_heading = "Limits")]
-    max_head_bytes: usize = 65_536, usize => max_head_bytes;
+    max_head_bytes: usize, usize => max_head_bytes;
     /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
     /// stay unread.
     #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
-    head_timeout: Duration = Duration::from_secs(10), Duration => head_timeout;
+    head_timeout: Duration, Duration => head_timeout;
     /// Time for a request body to arrive.
     #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
-    body_timeout: Duration = Duration::from_secs(10), Duration => body_timeout;
+    body_timeout: Duration, Duration => body_timeout;
     /// Time for requests in flight to end after SIGINT or SIGTERM.
     #[arg(value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Limits")]
-    shutdown_timeout: Duration = Duration::from_secs(5), Duration => shutdown_timeout;
+    shutdown_timeout: Duration, Duration => shutdown_timeout;
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
