@@ -31,7 +31,6 @@ pub(crate) struct Expected {
     pub(crate) status: Option<u16>,
     /// How much of the body is kept.
     pub(crate) body: Kept,
-    pub(crate) retry_after: Option<Duration>,
     pub(crate) get_attempts: u32,
     pub(crate) post_attempts: u32,
     /// Whether each attempt is a whole request that the service has read.
@@ -55,7 +54,6 @@ impl Fault {
             outcome,
             status: None,
             body: Kept::Nothing,
-            retry_after: None,
             get_attempts: if passes { 3 } else { 1 },
             post_attempts: 1,
             heard,
@@ -137,7 +135,6 @@ pub(crate) fn outcome_of(status: u16) -> Outcome {
 /// The faults of this protocol.
 pub(crate) fn faults(protocol: Protocol) -> Vec<Fault> {
     let mut faults = both(protocol);
-    faults.extend(statuses());
     faults.extend(match protocol {
         Http1 => http1(),
         Http2 => http2(),
@@ -249,46 +246,6 @@ fn both(protocol: Protocol) -> Vec<Fault> {
                 End,
             ],
         ),
-    ]
-}
-
-fn statuses() -> Vec<Fault> {
-    let status = |name, status, body: &'static str| {
-        Fault::answered(
-            name,
-            answer(status, body),
-            ErrorKind::Status,
-            body.as_bytes(),
-        )
-    };
-    let asks = |name, status, value: &str, read: Option<Duration>| {
-        let step = Step::Answer(status, vec![("retry-after", value.to_owned())], Vec::new());
-        let mut fault = Fault::answered(name, step, ErrorKind::Status, b"");
-        fault.expected.retry_after = read;
-        fault
-    };
-    let seconds = |seconds| Some(Duration::from_secs(seconds));
-    let problem = r#"{"title":"No","detail":"not this way","status":404}"#;
-    let sent_on = vec![(
-        "location",
-        "http://elsewhere.example.com/v1/deals/x".to_owned(),
-    )];
-    let redirect = |name, status| {
-        let step = Step::Answer(status, sent_on.clone(), Vec::new());
-        Fault::answered(name, step, ErrorKind::Status, b"")
-    };
-    vec![
-        redirect("302", 302),
-        redirect("307", 307),
-        status("404", 404, problem),
-        status("408", 408, "").attempts(3, 1),
-        status("429", 429, "").attempts(3, 3),
-        status("502 and HTML", 502, "<h1>Bad gateway</h1>").attempts(3, 1),
-        status("a status that nobody knows", 799, ""),
-        asks("429, at once", 429, "0", seconds(0)).attempts(3, 3),
-        asks("503, at once", 503, "0", seconds(0)).attempts(3, 1),
-        asks("429, after the deadline", 429, "3600", seconds(3600)),
-        asks("404 that asks to wait", 404, "1", seconds(1)),
     ]
 }
 

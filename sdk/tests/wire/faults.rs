@@ -1,5 +1,5 @@
 //! Whatever a service or the network does to a call, the error says what happened and how far the request got, and
-//! keeps what arrived; and the service is called exactly as often as the error says.
+//! keeps what arrived; and the service is called exactly as often as the error says, and creates one agent at most.
 
 use std::{error::Error as _, time::Duration};
 
@@ -37,7 +37,7 @@ fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
         expected.status,
         "{text}"
     );
-    assert_eq!(error.retry_after(), expected.retry_after, "{text}");
+    assert_eq!(error.retry_after(), None, "{text}");
     let id = error
         .headers()
         .and_then(|headers| headers.get("x-request-id"));
@@ -70,7 +70,14 @@ fn check(case: &str, verb: Verb, error: &Error, expected: &Expected) {
 
 async fn run(protocol: Protocol, verb: Verb, fault: Fault) {
     let case = format!("{} ({verb:?}, {protocol:?})", fault.name);
-    let peer = Peer::start(protocol, vec![fault.script.clone()]);
+    let expected = &fault.expected;
+    let acts = expected.heard && expected.outcome != Outcome::NotSent;
+    let script = if acts {
+        acting(&fault.script)
+    } else {
+        fault.script.clone()
+    };
+    let peer = Peer::start(protocol, vec![script]);
     let mut builder = peer.builder().max_response_bytes(LIMIT);
     if fault.slow {
         builder = builder.attempt_timeout(SHORT);
@@ -78,14 +85,22 @@ async fn run(protocol: Protocol, verb: Verb, fault: Fault) {
     let client = builder.build().unwrap();
     let error = call(&client, verb).await.expect_err(&case);
     drop(client);
-    check(&case, verb, &error, &fault.expected);
+    check(&case, verb, &error, expected);
     let counts = peer.finish().await;
-    let reached = if fault.expected.heard {
-        error.attempts() as usize
-    } else {
-        0
+    let attempts = error.attempts() as usize;
+    let heard = if expected.heard { attempts } else { 0 };
+    assert_eq!(counts.requests, heard, "{case}");
+    let is_created = acts && verb == Verb::Post;
+    assert_eq!(counts.agents, usize::from(is_created), "{case}");
+}
+
+/// The service creates the agent as soon as it has the request.
+fn acting(script: &[Step]) -> Vec<Step> {
+    let acts = |step: &Step| match step {
+        Step::Hear => vec![Step::Hear, Step::Act],
+        step => vec![step.clone()],
     };
-    assert_eq!(counts.requests, reached, "{case}");
+    script.iter().flat_map(acts).collect()
 }
 
 async fn run_all(protocol: Protocol) {
@@ -120,7 +135,6 @@ fn unconnected(kind: ErrorKind) -> Expected {
         outcome: Outcome::NotSent,
         status: None,
         body: Kept::Nothing,
-        retry_after: None,
         get_attempts: 3,
         post_attempts: 3,
         heard: false,

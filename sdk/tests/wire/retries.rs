@@ -16,44 +16,6 @@ fn breaks() -> Script {
 }
 
 #[tokio::test]
-async fn a_get_survives_two_failures_and_not_three() {
-    for protocol in BOTH {
-        // A response leaves the connection intact; the others break it.
-        let status = |status| vec![Step::Hear, answer(status, "")];
-        let ends = vec![Step::Hear, Step::End];
-        let failures = [breaks(), ends, status(503), status(408), status(429)];
-        for (broken, failure) in failures.into_iter().enumerate() {
-            let broken = broken < 2;
-            let after = |count: usize| {
-                let mut scripts = vec![failure.clone(); count];
-                scripts.push(fine());
-                if broken {
-                    scripts
-                } else {
-                    vec![scripts.concat()]
-                }
-            };
-            let name = format!("{failure:?} {protocol:?}");
-            let peer = Peer::start(protocol, after(2));
-            let client = peer.client();
-            let call = client.deals().retrieve("x_1").with_response();
-            let response = call.await.expect(&name);
-            assert_eq!(response.attempts(), 3, "{name}");
-            drop((client, response));
-            assert_eq!(peer.finish().await.requests, 3, "{name}");
-
-            let peer = Peer::start(protocol, after(3));
-            let client = peer.client();
-            let error = client.deals().retrieve("x_1").await.expect_err(&name);
-            assert_eq!(error.attempts(), 3, "{name}");
-            assert!(error.to_string().contains("(after 3 attempts)"), "{error}");
-            drop(client);
-            assert_eq!(peer.finish().await.requests, 3, "{name}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
     for protocol in BOTH {
         for (clients, calls, attempts) in [

@@ -3,9 +3,9 @@
 //!
 //! As in `limits`, the clock is paused: nothing here takes time or depends on the machine.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy, parse_retry_after};
+use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -248,27 +248,4 @@ async fn the_slowest_pace() {
     }
     let last = *service.waits(0).last().unwrap();
     assert_eq!(last.as_millis() / 10, 100);
-}
-
-#[test]
-fn retry_after_is_seconds_or_a_date() {
-    // Sun, 06 Nov 1994 08:49:37 GMT
-    let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
-    for (value, seconds) in [
-        ("0", 0),
-        (" 7 ", 7),
-        ("99999999999999999999999999", u64::MAX),
-        ("Sun, 06 Nov 1994 08:49:57 GMT", 20),
-        ("Sun Nov  6 08:49:57 1994", 20),
-        ("Sun, 06 Nov 1994 08:49:36 GMT", 0),
-    ] {
-        assert_eq!(
-            parse_retry_after(value, now),
-            Some(Duration::from_secs(seconds)),
-            "{value}"
-        );
-    }
-    for value in ["", "-1", "+1", "1.5", "soon", "Sun, 06 Nov"] {
-        assert_eq!(parse_retry_after(value, now), None, "{value}");
-    }
 }
