@@ -59,16 +59,10 @@ impl fmt::Debug for Input {
 
 #[derive(Clone, Debug)]
 enum Edit {
-    /// Change the byte here.
-    Flip(Index, u8),
-    /// Insert a piece here.
-    Insert(Index, &'static str),
+    /// Put these bytes here, in place of this many.
+    Replace(Index, usize, Vec<u8>),
     /// Put a value here, in place of the one between the nearest separators.
     Swap(Index, &'static str),
-    /// Delete these bytes.
-    Delete(Index, usize),
-    /// Repeat these bytes.
-    Double(Index, usize),
     /// Replace everything from here on with the end of another input.
     Splice(Index, Index, Index),
 }
@@ -76,12 +70,13 @@ enum Edit {
 fn edit() -> impl Strategy<Value = Edit> {
     let at = any::<Index>;
     let piece = || select(&PIECES[..]);
+    let bytes = prop_oneof![
+        vec(any::<u8>(), 0..3),
+        piece().prop_map(|piece| piece.as_bytes().to_vec()),
+    ];
     prop_oneof![
-        1 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Flip(at, byte)),
-        1 => (at(), piece()).prop_map(|(at, piece)| Edit::Insert(at, piece)),
+        3 => (at(), 0..12_usize, bytes).prop_map(|(at, length, by)| Edit::Replace(at, length, by)),
         4 => (at(), piece()).prop_map(|(at, piece)| Edit::Swap(at, piece)),
-        1 => (at(), 1..12_usize).prop_map(|(at, length)| Edit::Delete(at, length)),
-        1 => (at(), 1..40_usize).prop_map(|(at, length)| Edit::Double(at, length)),
         1 => (at(), at(), at()).prop_map(|(at, other, from)| Edit::Splice(at, other, from)),
     ]
 }
@@ -89,37 +84,19 @@ fn edit() -> impl Strategy<Value = Edit> {
 fn apply(edit: &Edit, input: &mut Vec<u8>, inputs: &[Vec<u8>]) {
     let place = |at: &Index, input: &[u8]| at.index(input.len() + 1);
     match edit {
-        Edit::Flip(at, byte) => {
-            if !input.is_empty() {
-                let at = at.index(input.len());
-                input[at] = *byte;
-            }
-        }
-        Edit::Insert(at, piece) => {
+        Edit::Replace(at, length, by) => {
             let at = place(at, input);
-            input.splice(at..at, piece.bytes());
+            let end = (at + length).min(input.len());
+            input.splice(at..end, by.iter().copied());
         }
         Edit::Swap(at, piece) => {
             let at = place(at, input);
             let separates = |byte: &u8| b"[]{},:\n ".contains(byte);
-            let start = input[..at]
-                .iter()
-                .rposition(separates)
-                .map_or(0, |found| found + 1);
-            let end = input[at..]
-                .iter()
-                .position(separates)
-                .map_or(input.len(), |found| at + found);
+            let start = input[..at].iter().rposition(separates);
+            let start = start.map_or(0, |found| found + 1);
+            let end = input[at..].iter().position(separates);
+            let end = end.map_or(input.len(), |found| at + found);
             input.splice(start..end, piece.bytes());
-        }
-        Edit::Delete(at, length) => {
-            let at = place(at, input);
-            input.drain(at..(at + length).min(input.len()));
-        }
-        Edit::Double(at, length) => {
-            let at = place(at, input);
-            let twice = input[at..(at + length).min(input.len())].to_vec();
-            input.splice(at..at, twice);
         }
         Edit::Splice(at, other, from) => {
             let other = other.get(inputs);

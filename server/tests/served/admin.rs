@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use crate::support::{self, AGENT, KEY, Received, create_agent, get_deal, send};
+use crate::support::{self, AGENT, KEY, Received, create, create_agent, deal, get_deal, send};
 use dealkit_server::{Fault, Sandbox, SandboxBuilder};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn ask(sandbox: &Sandbox, method: &str, path: &str, headers: &str, body: &str) -
     let request = format!(
         "{method} /__sandbox/{path} HTTP/1.1\r\n{host}{headers}content-length: {length}\r\n\r\n{body}"
     );
-    let response = send(sandbox.address(), request.as_bytes());
+    let response = send(sandbox, &request);
     let mut names = response.headers.keys();
     assert!(
         !names.any(|name| name.as_str().starts_with("access-control")),
@@ -58,15 +58,6 @@ fn assert_says(response: &Received, status: u16, detail: &str) {
 
 fn start() -> Sandbox {
     Sandbox::builder().start().unwrap()
-}
-
-/// What a program gets for the deal with this id.
-fn deal(sandbox: &Sandbox, id: &str) -> Received {
-    send(sandbox.address(), get_deal(id).as_bytes())
-}
-
-fn create(sandbox: &Sandbox, agent: &str) -> Received {
-    send(sandbox.address(), create_agent(agent).as_bytes())
 }
 
 #[test]
@@ -172,7 +163,7 @@ fn requests_are_waited_for() {
         sandbox
             .fail_next(Fault::act_then_reset().method("POST"))
             .unwrap();
-        let mut stream = support::connect(sandbox.address());
+        let mut stream = support::connect(&sandbox);
         stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
         assert!(stream.read(&mut [0]).is_err(), "it is reset");
         create(&sandbox, AGENT);
@@ -185,7 +176,7 @@ fn requests_are_waited_for() {
 #[test]
 fn a_server_that_stops_waits_for_no_requests() {
     let sandbox = start();
-    let mut stream = support::connect(sandbox.address());
+    let mut stream = support::connect(&sandbox);
     // Together, so that the second has arrived when the first is answered.
     let waiting = "GET /__sandbox/requests?after=1&wait=300 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let requests = get_deal("d_1") + waiting;
@@ -221,7 +212,7 @@ fn the_journal_keeps_no_secrets() {
             "POST /v1/deals/it's?a=b?c HTTP/1.1\r\nhost: h:1\r\n{secrets}x-tenant: 7\r\nx-tenant: '$b'\r\n\
              sec-fetch-site: none\r\ncontent-length: 13\r\n\r\n{{\"a\": \"it's\"}}"
         );
-        send(sandbox.address(), request.as_bytes());
+        send(&sandbox, &request);
         let page = ask(
             &sandbox,
             "GET",
@@ -249,11 +240,11 @@ fn the_journal_keeps_no_secrets() {
     // A body that is not text cannot be repeated, and HEAD has a form of its own.
     let sandbox = start();
     send(
-        sandbox.address(),
-        &[create_agent(" ").trim_end().as_bytes(), b"\r\n\r\n\xff"].concat(),
+        &sandbox,
+        [create_agent(" ").trim_end().as_bytes(), b"\r\n\r\n\xff"].concat(),
     );
     let head = get_deal("d_1").replace("GET", "HEAD");
-    send(sandbox.address(), head.as_bytes());
+    send(&sandbox, &head);
     let page = get(&sandbox, "requests");
     assert_eq!(page["requests"][0]["curl"], Value::Null);
     let curl = page["requests"][1]["curl"].as_str().unwrap();
@@ -267,7 +258,7 @@ fn the_journal_keeps_no_secrets() {
 fn the_latest_requests_are_kept_within_bounds() {
     const MIB: usize = 1 << 20;
     let sandbox = Sandbox::builder().max_body_bytes(2 * MIB).start().unwrap();
-    let mut stream = support::connect(sandbox.address());
+    let mut stream = support::connect(&sandbox);
     for number in 0..1_010 {
         stream
             .write_all(get_deal(&number.to_string()).as_bytes())
@@ -405,7 +396,7 @@ fn a_reset_needs_no_body() {
     for length in ["", "content-length: 0\r\n"] {
         create(&sandbox, AGENT);
         let request = format!("POST /__sandbox/reset HTTP/1.1\r\nhost: localhost\r\n{length}\r\n");
-        let response = send(sandbox.address(), request.as_bytes());
+        let response = send(&sandbox, &request);
         response.check_invariants("reset", false);
         assert_eq!(response.status, 204);
         assert!(sandbox.agents().is_empty());
@@ -415,7 +406,7 @@ fn a_reset_needs_no_body() {
     let form = "content-type: application/x-www-form-urlencoded\r\n";
     assert_eq!(ask(&sandbox, "POST", "reset", form, "").status, 415);
     let chunked = "POST /__sandbox/reset HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
-    assert_eq!(send(sandbox.address(), chunked.as_bytes()).status, 415);
+    assert_eq!(send(&sandbox, chunked).status, 415);
     assert!(!sandbox.agents().is_empty());
 }
 
@@ -589,7 +580,7 @@ fn pages_are_bounded_in_bytes() {
     let large = "x".repeat(700_000);
     let agent = AGENT.replace("{}", &format!(r#"{{"tier":"{large}"}}"#));
     for number in 0..3 {
-        let created = send(sandbox.address(), create_agent(&agent).as_bytes());
+        let created = create(&sandbox, &agent);
         assert_eq!(created.status, 201);
         let deal = format!(r#"{{"id":"e_{number}","status":"{large}"}}"#);
         sandbox.insert_deal(deal).unwrap();
@@ -621,7 +612,7 @@ fn other_keys_are_accepted_until_a_reset() {
     let sandbox = start();
     let status = |key: &str| {
         let request = get_deal("d_1").replace(KEY, key);
-        send(sandbox.address(), request.as_bytes()).status
+        send(&sandbox, &request).status
     };
     let accepted = |keys: [&str; 3]| keys.map(|key| status(key) == 200);
     let all = [KEY, "next", "last"];

@@ -5,7 +5,7 @@ use dealkit_server::{Sandbox, SandboxBuilder};
 
 fn get(sandbox: &Sandbox, path: &str, headers: &str) -> Received {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
-    send(sandbox.address(), request.as_bytes())
+    send(sandbox, &request)
 }
 
 fn start(configure: impl Fn(SandboxBuilder) -> SandboxBuilder) -> Sandbox {
@@ -111,6 +111,6 @@ fn it_is_there_before_a_token_is_and_not_where_nobody_is_let_in() {
         let mut address = elsewhere.address();
         address.set_ip([127, 0, 0, 1].into());
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        assert_eq!(send(address, request.as_bytes()).status, 403, "{path}");
+        assert_eq!(send(address, &request).status, 403, "{path}");
     }
 }

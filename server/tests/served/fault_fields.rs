@@ -1,6 +1,6 @@
 //! What a fault may say, in JSON and in the header `x-sandbox-fault`, and what is said about one that makes no sense.
 
-use crate::support::{KEY, get_deal, send, service};
+use crate::support::{KEY, deal, get_deal, send, service};
 use bytes::Bytes;
 use dealkit_server::{Fault, Sandbox, Service};
 use http::Request;
@@ -77,7 +77,7 @@ fn the_journal_shows_faults_as_headers() {
         sandbox.clear_requests();
         let fault = format!("host: localhost\r\nx-sandbox-fault: {header}\r\n");
         let request = get_deal("d_1").replace("host: h\r\n", &fault);
-        send(sandbox.address(), request.as_bytes());
+        send(&sandbox, &request);
         sandbox.requests()[0].fault.clone().unwrap()
     };
     for (header, expected) in [
@@ -152,7 +152,7 @@ fn a_segment_in_braces_is_any_one() {
         sandbox.clear_faults();
         sandbox.fail_next(Fault::status(418).path(only)).unwrap();
         let request = get_deal("").replace("/v1/deals/", path);
-        let response = send(sandbox.address(), request.as_bytes());
+        let response = send(&sandbox, &request);
         assert_eq!(response.status == 418, fits, "{path} {only}");
         assert_eq!(sandbox.faults().is_empty(), fits, "{path} {only}");
     }
@@ -175,7 +175,7 @@ fn faults_are_bounded_in_number_and_in_bytes() {
         sandbox.fail_next(large.clone()).unwrap();
     }
     refused(Fault::status(500).body("x".repeat(256)));
-    send(sandbox.address(), get_deal("d_1").as_bytes());
+    deal(&sandbox, "d_1");
     sandbox.fail_next(large).unwrap();
 }
 

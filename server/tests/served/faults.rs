@@ -7,7 +7,8 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, Line, connect, create_agent, get_deal, http2::Http2, line, read_response, send,
+    AGENT, Line, connect, create, create_agent, deal, get_deal, http2::Http2, line, read_response,
+    send,
 };
 use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
 
@@ -75,7 +76,7 @@ const DEAL: &str = r#"{"id":"d","status":"CLOSED"}"#;
 #[test]
 fn a_status_is_made_up_with_what_it_says() {
     let sandbox = start();
-    let get = || send(sandbox.address(), get_deal("d").as_bytes());
+    let get = || deal(&sandbox, "d");
     let fault = Fault::status(503).retry_after(7).times(2);
     sandbox.fail_next(fault).unwrap();
     for _ in 0..2 {
@@ -136,7 +137,7 @@ fn a_status_is_made_up_with_what_it_says() {
 #[test]
 fn a_status_keeps_the_connection_and_acts_on_nothing() {
     let sandbox = start();
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     for fault in ["status=500", "status=429; retry_after=0"] {
         stream
             .write_all(with_fault(&create_agent(AGENT), fault).as_bytes())
@@ -242,7 +243,7 @@ fn a_large_body_is_cut_to_the_byte() {
         sandbox
             .fail_next(Fault::cut(Cut::AfterBytes(CUT as u64)).how(how))
             .unwrap();
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(get_deal("large").as_bytes()).unwrap();
         let (mut response, mut buffer) = (String::new(), [0; 65_536]);
         let body = |response: &str| {
@@ -276,11 +277,8 @@ fn the_rules_choose_requests() {
         .unwrap();
     let statuses: Vec<u16> = (0..5)
         .map(|_| {
-            assert_eq!(
-                send(sandbox.address(), create_agent(AGENT).as_bytes()).status,
-                201
-            );
-            send(sandbox.address(), get_deal("d").as_bytes()).status
+            assert_eq!(create(&sandbox, AGENT).status, 201);
+            deal(&sandbox, "d").status
         })
         .collect();
     assert_eq!(statuses, [200, 418, 418, 200, 200]);
@@ -291,7 +289,7 @@ fn the_rules_choose_requests() {
             .fail_next(Fault::status(500).forever().probability(0.3).seed(11))
             .unwrap();
         (0..40)
-            .map(|_| send(sandbox.address(), get_deal("d").as_bytes()).status)
+            .map(|_| deal(&sandbox, "d").status)
             .collect::<Vec<_>>()
     };
     let first = hits();
@@ -301,27 +299,17 @@ fn the_rules_choose_requests() {
     // Unknown paths and refused keys count as requests too; requests to the sandbox itself do not.
     sandbox.fail_next(Fault::status(500)).unwrap();
     let health = "GET /__sandbox/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    assert_eq!(send(sandbox.address(), health.as_bytes()).status, 200);
+    assert_eq!(send(&sandbox, health).status, 200);
     assert_eq!(
-        send(
-            sandbox.address(),
-            b"GET /nowhere HTTP/1.1\r\nhost: h\r\n\r\n"
-        )
-        .status,
+        send(&sandbox, b"GET /nowhere HTTP/1.1\r\nhost: h\r\n\r\n").status,
         500
     );
     sandbox.fail_next(Fault::status(500)).unwrap();
     sandbox.clear_faults();
-    assert_eq!(
-        send(sandbox.address(), get_deal("d").as_bytes()).status,
-        200
-    );
+    assert_eq!(deal(&sandbox, "d").status, 200);
     sandbox.fail_next(Fault::status(500)).unwrap();
     sandbox.reset();
-    assert_eq!(
-        send(sandbox.address(), get_deal("d").as_bytes()).status,
-        200
-    );
+    assert_eq!(deal(&sandbox, "d").status, 200);
 }
 
 #[test]
@@ -329,14 +317,11 @@ fn without_the_interface_the_header_means_nothing() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
     for fault in ["status=503", "nonsense"] {
         let request = with_fault(&get_deal("d_1"), fault);
-        assert_eq!(send(sandbox.address(), request.as_bytes()).status, 200);
+        assert_eq!(send(&sandbox, &request).status, 200);
     }
     // The program's own requests do happen.
     sandbox.fail_next(Fault::status(503)).unwrap();
-    assert_eq!(
-        send(sandbox.address(), get_deal("d_1").as_bytes()).status,
-        503
-    );
+    assert_eq!(deal(&sandbox, "d_1").status, 503);
 }
 
 /// The header counts from those whom the interface lets in, and from nobody else.
@@ -391,7 +376,7 @@ fn the_header_counts_from_callers_who_are_let_in() {
             let request = format!(
                 "GET /v1/deals/d_1 HTTP/1.1\r\n{key}\r\n{headers}\r\nx-sandbox-fault: status=503\r\n\r\n"
             );
-            let response = send(sandbox.address(), request.as_bytes());
+            let response = send(&sandbox, &request);
             assert_eq!(response.status, *status, "{key} {headers}");
         }
         assert!(sandbox.requests().iter().all(|request| {
@@ -406,7 +391,7 @@ fn a_request_that_fails_by_itself_is_not_failed() {
     let sandbox = Sandbox::builder().max_body_bytes(100).start().unwrap();
     sandbox.fail_next(Fault::garbage()).unwrap();
     let long = create_agent(&" ".repeat(200));
-    assert_eq!(send(sandbox.address(), long.as_bytes()).status, 413);
+    assert_eq!(send(&sandbox, &long).status, 413);
     assert_eq!(sandbox.requests()[0].status.unwrap().as_u16(), 413);
 }
 
@@ -422,12 +407,12 @@ fn waiting_ends_when_the_caller_has_gone() {
         let request = with_fault(&get_deal("d_1"), fault);
         let callers: Vec<TcpStream> = (0..4)
             .map(|_| {
-                let mut stream = connect(sandbox.address());
+                let mut stream = connect(&sandbox);
                 stream.write_all(request.as_bytes()).unwrap();
                 stream
             })
             .collect();
-        let mut waiting = connect(sandbox.address());
+        let mut waiting = connect(&sandbox);
         waiting.write_all(get_deal("d_1").as_bytes()).unwrap();
         waiting.set_read_timeout(Some(SILENCE)).unwrap();
         assert!(waiting.read(&mut [0]).is_err(), "{fault}: was let in");
@@ -451,7 +436,7 @@ fn a_silence_does_not_hold_up_the_end() {
             .start()
             .unwrap();
         sandbox.fail_next(fault.clone()).unwrap();
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
         assert_eq!(listen(&mut stream), (vec![], End::Silence));
         let began = Instant::now();
@@ -465,7 +450,7 @@ fn a_silence_does_not_hold_up_the_end() {
 fn a_request_that_waits_for_its_response_is_recorded() {
     let sandbox = start();
     sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     let request = get_deal("d").replace("\r\n\r\n", "\r\nx-request-id: mine\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     assert_eq!(listen(&mut stream), (vec![], End::Silence));
@@ -486,7 +471,7 @@ fn a_request_that_waits_for_its_response_is_recorded() {
 #[tokio::test]
 async fn over_http2_a_reset_is_of_the_stream() {
     let sandbox = start();
-    let mut caller = Http2::connect(sandbox.address()).await;
+    let mut caller = Http2::connect(&sandbox).await;
     for (fault, created, body) in [
         (Fault::cut(Cut::BeforeHead), 0, None),
         (Fault::cut(Cut::InHead), 1, None),
@@ -516,7 +501,7 @@ async fn over_http2_an_end_and_garbage_are_of_the_connection() {
         (Fault::garbage(), None),
         (Fault::cut(Cut::AfterBytes(9)).how(How::Eof), Some(200)),
     ] {
-        let mut caller = Http2::connect(sandbox.address()).await;
+        let mut caller = Http2::connect(&sandbox).await;
         sandbox.fail_next(fault.clone()).unwrap();
         let came = caller.send("GET", "/v1/deals/d", "").await;
         assert_eq!(came.status, status, "{fault:?}");
@@ -536,7 +521,7 @@ async fn over_http2_an_end_and_garbage_are_of_the_connection() {
 #[tokio::test]
 async fn over_http2_a_stall_is_of_the_stream() {
     let sandbox = start();
-    let mut caller = Http2::connect(sandbox.address()).await;
+    let mut caller = Http2::connect(&sandbox).await;
     for cut in [Cut::BeforeHead, Cut::AfterBytes(9)] {
         sandbox.fail_next(Fault::cut(cut).how(How::Stall)).unwrap();
         let stalled = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
@@ -552,7 +537,7 @@ async fn over_http2_a_stall_is_of_the_stream() {
 #[tokio::test]
 async fn over_http2_waiting_ends_when_the_caller_gives_up() {
     let sandbox = start();
-    let mut caller = Http2::connect(sandbox.address()).await;
+    let mut caller = Http2::connect(&sandbox).await;
     sandbox
         .fail_next(Fault::delay(Duration::from_secs(3_600)))
         .unwrap();

@@ -65,7 +65,7 @@ impl Case {
         } = self;
         println!("{name}"); // Shown when something below fails.
         let agents_before = sandbox.agents().len();
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(sandbox);
         stream.set_nodelay(true).unwrap();
         // A further request on the same connection: answered if it stays, and never answered if it closes.
         let all = [bytes, probe().as_bytes()].concat();
@@ -126,7 +126,7 @@ impl Case {
 }
 
 fn assert_served(sandbox: &Sandbox, after: &str) {
-    let response = send(sandbox.address(), probe().as_bytes());
+    let response = send(sandbox, probe());
     assert_eq!(
         (response.status, response.header("x-request-id")),
         (200, Some("probe")),
@@ -465,7 +465,7 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
     let sandbox = sandbox();
     for cut in 0..=PREFACE.len() {
         let (first, second) = PREFACE.split_at(cut);
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.set_nodelay(true).unwrap();
         stream.write_all(first).unwrap();
         assert_served(&sandbox, "the first part of a preface");
@@ -475,7 +475,7 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
         assert_eq!(frame[3], 4, "cut at {cut}: not SETTINGS: {frame:?}");
 
         // If it ends there, it is neither HTTP/2 nor anything else.
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(first).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut response = Vec::new();
@@ -511,7 +511,7 @@ fn a_pipeline_with_a_part_of_the_second_request() {
     let sandbox = sandbox();
     let first = create_agent(AGENT);
     let second = get("x-request-id: second\r\n");
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     stream.set_nodelay(true).unwrap();
     for cut in 0..second.len() {
         let (begun, rest) = second.split_at(cut);
@@ -574,7 +574,7 @@ fn early_responses_are_readable_after_the_body_is_sent() {
         ("length that is found out", chunks.clone(), 413),
         ("length of a GET", get(&length), 413),
     ] {
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(head.as_bytes()).unwrap();
         stream
             .write_all(&body)
@@ -605,7 +605,7 @@ fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
         ("a request", get_deal("big")),
         ("2 MB", "x".repeat(2_000_000)),
     ] {
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(last.as_bytes()).unwrap();
         let mut reading = stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || stream.write_all(following.as_bytes()));
@@ -627,7 +627,7 @@ fn requests_that_end_early() {
     let whole = create_agent(AGENT);
     let began = Instant::now();
     for cut in 0..whole.len() {
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(&whole.as_bytes()[..cut]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut response = Vec::new();

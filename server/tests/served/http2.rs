@@ -1,12 +1,12 @@
 //! HTTP/2 as its callers see it: limits, timeouts, and how a connection ends. The rules of the frames are h2's.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use crate::support::{
-    AGENT, connect, get_deal,
+    AGENT, connect,
     http2::{Came, Http2, request},
     process::Running,
-    send,
+    served,
 };
 use bytes::Bytes;
 use dealkit_server::Sandbox;
@@ -15,15 +15,11 @@ use http::HeaderValue;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-fn served(address: SocketAddr) {
-    assert_eq!(send(address, get_deal("d_1").as_bytes()).status, 200);
-}
-
 /// Each on one connection, which goes on.
 #[tokio::test]
 async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let mut caller = Http2::connect(sandbox.address()).await;
+    let mut caller = Http2::connect(&sandbox).await;
     let with = |count: usize, name: &'static str, value: &str| {
         let mut request = request("GET", "/v1/deals/d_1");
         for _ in 0..count {
@@ -58,7 +54,7 @@ async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
 #[tokio::test]
 async fn rapid_reset_is_cut_short() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let caller = Http2::connect(sandbox.address()).await;
+    let caller = Http2::connect(&sandbox).await;
     let mut given_up = 0;
     while let Ok(mut sender) = caller.sender.clone().ready().await {
         let Ok((_, mut body)) = sender.send_request(request("GET", "/v1/deals/d_1"), false) else {
@@ -71,7 +67,7 @@ async fn rapid_reset_is_cut_short() {
     }
     let error = caller.ended.await.unwrap().unwrap_err();
     assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM), "{error}");
-    served(sandbox.address());
+    served(&sandbox);
 }
 
 // ---- callers that do not take or give what they could ----------------------------------------------------
@@ -80,7 +76,7 @@ async fn rapid_reset_is_cut_short() {
 #[tokio::test]
 async fn responses_that_nobody_takes_end_at_the_timeout() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
-    let mut beneath = connect(sandbox.address());
+    let mut beneath = connect(&sandbox);
     let stream = beneath.try_clone().unwrap();
     stream.set_nonblocking(true).unwrap();
     let stream = tokio::net::TcpStream::from_std(stream).unwrap();
@@ -96,7 +92,7 @@ async fn responses_that_nobody_takes_end_at_the_timeout() {
     }
     beneath.set_nonblocking(false).unwrap();
     std::io::copy(&mut beneath, &mut std::io::sink()).unwrap();
-    served(sandbox.address());
+    served(&sandbox);
 }
 
 /// As many bodies at once as a connection may have, each almost complete.
@@ -115,7 +111,7 @@ async fn slow_bodies_on_all_streams() {
         "65536",
     ]);
     let before = server.memory("VmHWM");
-    let mut caller = Http2::connect(server.address).await;
+    let mut caller = Http2::connect(&server).await;
     let mut streams = Vec::new();
     for _ in 0..128 {
         let mut sender = caller.sender.clone().ready().await.unwrap();
@@ -125,7 +121,7 @@ async fn slow_bodies_on_all_streams() {
             .unwrap();
         streams.push((response, body));
     }
-    served(server.address);
+    served(&server);
     for (response, _) in streams {
         assert_eq!(response.await.unwrap().status(), 408);
     }
@@ -159,7 +155,7 @@ async fn an_idle_connection_is_told_before_it_ends() {
 #[tokio::test]
 async fn a_refused_body_ends_its_stream_and_not_the_connection() {
     let sandbox = Sandbox::builder().max_body_bytes(1_000).start().unwrap();
-    let mut caller = Http2::connect(sandbox.address()).await;
+    let mut caller = Http2::connect(&sandbox).await;
     for declared in [true, false] {
         let mut request = request("POST", "/v1/agents");
         if declared {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, create_agent, get_deal,
+    AGENT, create, deal, get_deal,
     process::{Running, command},
     send,
 };
@@ -32,7 +32,7 @@ fn signals_end_it_with_code_0() {
         let expected = format!("dealkit-server listening on http://{}\n", server.address);
         assert_eq!(server.first_line, expected);
         assert_ne!(server.address.port(), 0);
-        assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 200);
+        assert_eq!(deal(&server, "d_1").status, 200);
         server.signal(signal);
         assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal:?}");
         // The log is complete although the process has ended.
@@ -57,18 +57,16 @@ fn the_log_shows_no_id_and_no_key() {
         "--strict",
     ]));
     send(
-        server.address,
-        get_deal("secret-id")
-            .replace("sandbox-key", "hunter2")
-            .as_bytes(),
+        &server,
+        get_deal("secret-id").replace("sandbox-key", "hunter2"),
     );
     send(
-        server.address,
+        &server,
         b"FETCH-SECRET /secret-id HTTP/1.1\r\nhost: h\r\n\r\n",
     );
     // The page looks at the sandbox every two seconds.
     send(
-        server.address,
+        &server,
         b"GET /__sandbox/docs HTTP/1.1\r\nhost: localhost\r\n\r\n",
     );
     server.signal(rustix::process::Signal::TERM);
@@ -96,7 +94,7 @@ fn an_unread_log_holds_nothing_up() {
     let id = "i".repeat(128);
     let request = get_deal("d_1").replace("\r\n\r\n", &format!("\r\nx-request-id: {id}\r\n\r\n"));
     for _ in 0..1_500 {
-        assert_eq!(send(server.address, request.as_bytes()).status, 200);
+        assert_eq!(send(&server, &request).status, 200);
     }
 }
 
@@ -112,13 +110,7 @@ fn settings_come_from_the_environment_too_and_flags_win() {
         .env("DEALKIT_SERVICE_KEY", "client")
         .env("DEALKIT_BASE_URL", "http://127.0.0.1:1");
     let server = Running::start(from_environment);
-    let get = |key: &str| {
-        send(
-            server.address,
-            get_deal("g_2").replace("sandbox-key", key).as_bytes(),
-        )
-        .status
-    };
+    let get = |key: &str| send(&server, get_deal("g_2").replace("sandbox-key", key)).status;
     assert_eq!(
         (get("from-env"), get("client"), get("sandbox-key")),
         (200, 401, 401)
@@ -129,7 +121,7 @@ fn settings_come_from_the_environment_too_and_flags_win() {
         both
     });
     let request = get_deal("d_1").replace("sandbox-key", "from-flag");
-    assert_eq!(send(server.address, request.as_bytes()).status, 200);
+    assert_eq!(send(&server, &request).status, 200);
 }
 
 /// As in a container, whose health check has the server's environment.
@@ -193,9 +185,9 @@ fn keys_come_from_files_too() {
     by_environment.env("DEALKIT_SERVER_SERVICE_KEY_FILE", key.path());
     let server = Running::start(by_environment);
     let request = get_deal("d_1").replace("sandbox-key", "from-file");
-    assert_eq!(send(server.address, request.as_bytes()).status, 200);
+    assert_eq!(send(&server, &request).status, 200);
     let look = b"GET /__sandbox/requests HTTP/1.1\r\nhost: h\r\nx-sandbox-token: hunter2\r\n\r\n";
-    assert_eq!(send(server.address, look).status, 200);
+    assert_eq!(send(&server, look).status, 200);
 
     let message = refused(&["--service-key-file", "/no/such/file"]);
     let said = "'--service-key-file <FILE>': cannot be read: ";
@@ -239,8 +231,8 @@ fn deals_can_be_piped_in() {
         server.stdin(writer.stdout.take().unwrap());
         let server = Running::start(server);
         writer.wait().unwrap();
-        assert_eq!(send(server.address, get_deal(id).as_bytes()).status, 200);
-        assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 404);
+        assert_eq!(deal(&server, id).status, 200);
+        assert_eq!(deal(&server, "d_1").status, 404);
     }
     let output = command(&["--deals", "-"]).stdin(Stdio::null()).output();
     let told = String::from_utf8(output.unwrap().stderr).unwrap();
@@ -296,7 +288,7 @@ fn a_profile_says_how_a_service_behaves() {
     written("reading = \"ok,errors-html\"\nstrict = true\n");
     let create = |flags: &[&str], body: &str| {
         let server = Running::quiet(&[&["--profile", name(&file)], flags].concat());
-        send(server.address, create_agent(body).as_bytes())
+        create(&server, body)
     };
     let response = create(&[], &AGENT.replace("{}", r#"{"typo":1}"#));
     let media_type = response.header("content-type");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::{
-    KEY, get_deal,
+    KEY, deal,
     process::{Running, command},
-    send, service,
+    service,
 };
 use bytes::Bytes;
 use dealkit_server::{Fault, Reading, SandboxBody, Service};
@@ -150,8 +150,8 @@ async fn a_refusal_is_written_in_the_reading() {
 #[test]
 fn a_program_is_limited_too() {
     let server = Running::quiet(&["--rate-limit", "1/m"]);
-    assert_eq!(send(server.address, get_deal("d_1").as_bytes()).status, 200);
-    let refused = send(server.address, get_deal("d_1").as_bytes());
+    assert_eq!(deal(&server, "d_1").status, 200);
+    let refused = deal(&server, "d_1");
     refused.check_invariants("beyond the limit", false);
     assert_eq!(
         (refused.status, refused.header("retry-after")),

@@ -30,7 +30,7 @@ fn raw_vectors() {
 #[test]
 fn not_more_than_8_mib_are_discarded() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     stream
         .write_all(post_head("content-length: 1000000000\r\n").as_bytes())
         .unwrap();
@@ -54,7 +54,7 @@ fn a_caller_that_reads_slowly_but_steadily_gets_everything() {
         .head_timeout(SHORT)
         .start()
         .unwrap();
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     let began = Instant::now();
     stream
         .write_all(

@@ -39,7 +39,7 @@ async fn every_reading_can_be_asked_for_and_read() {
 fn an_unknown_reading_is_refused_with_those_that_are_known() {
     let sandbox = Sandbox::builder().start().unwrap();
     let request = get_deal("d_1").replace("host: h", "host: h\r\nx-sandbox-reading: sparsely");
-    let response = send(sandbox.address(), request.as_bytes());
+    let response = send(&sandbox, &request);
     response.check_invariants("reading", false);
     let detail = response.json()["detail"].as_str().unwrap().to_owned();
     assert!(
@@ -47,7 +47,7 @@ fn an_unknown_reading_is_refused_with_those_that_are_known() {
         "{detail}"
     );
     let plain = Sandbox::builder().admin(false).start().unwrap();
-    assert_eq!(send(plain.address(), request.as_bytes()).status, 200);
+    assert_eq!(send(&plain, &request).status, 200);
 }
 
 /// Chunks on the wire: no length, and odd boundaries.
@@ -58,7 +58,7 @@ fn chunks_have_odd_borders() {
         .deals([r#"{"id":"d","external_id":"ä€😀"}"#])
         .start()
         .unwrap();
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     let request = get_deal("d").replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut response = Vec::new();
@@ -75,7 +75,7 @@ fn chunks_have_odd_borders() {
     );
     assert!(response.ends_with(b"\r\n0\r\n\r\n"));
     // A HEAD response has no length then, either, and the connection stays open.
-    let mut stream = connect(sandbox.address());
+    let mut stream = connect(&sandbox);
     stream
         .write_all(get_deal("d").replace("GET", "HEAD").as_bytes())
         .unwrap();
@@ -174,7 +174,7 @@ fn several_readings_are_played_one_after_the_other() {
         .reading(Reading::Forbidden)
         .reading(Reading::ErrorsForeign);
     let sandbox = sandbox.start().unwrap();
-    let get = |request: String| send(sandbox.address(), request.as_bytes());
+    let get = |request: String| send(&sandbox, &request);
     let deal = get(get_deal("d_1"));
     assert!(deal.body.starts_with(br#"{"id":"d_1","x_text":"new","#));
     let refused = get(get_deal("d_1").replace(KEY, "another"));

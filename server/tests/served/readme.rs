@@ -78,7 +78,7 @@ fn every_field_of_a_fault_is_there() {
 fn every_path_of_the_interface_is_there() {
     let sandbox = Sandbox::builder().start().unwrap();
     let unknown = send(
-        sandbox.address(),
+        &sandbox,
         b"GET /__sandbox/ HTTP/1.1\r\nhost: localhost\r\n\r\n",
     );
     let detail = unknown.json()["detail"].as_str().unwrap().to_owned();

@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{AGENT, connect, create_agent, get_deal, post_head, read_response, send};
+use crate::support::{AGENT, connect, create, deal, get_deal, post_head, read_response};
 use dealkit_server::{Sandbox, ServiceKey, StartError};
 
 #[tokio::test]
 async fn it_starts_and_drops_inside_an_async_program() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
-    let response = tokio::task::spawn_blocking(move || send(address, get_deal("d_1").as_bytes()));
+    let response = tokio::task::spawn_blocking(move || deal(address, "d_1"));
     assert_eq!(response.await.unwrap().status, 200);
     drop(sandbox);
     Sandbox::builder().start().unwrap().shutdown();
@@ -51,7 +51,7 @@ fn the_store_is_bounded_in_bytes() {
         "{}",
         &format!(r#"{{"externalId":"{}"}}"#, "x".repeat(2_000)),
     );
-    let create = |body: &str| send(sandbox.address(), create_agent(body).as_bytes());
+    let create = |body: &str| create(&sandbox, body);
     let refused = create(&long);
     assert_eq!(refused.status, 507);
     refused.check_invariants("507", false);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::support::{KEY, Received, get_deal, send};
+use crate::support::{KEY, Received, deal};
 use bytes::Bytes;
 use dealkit::{
     Deal,
@@ -53,10 +53,10 @@ fn both_forms_of_a_file_are_served_byte_for_byte() {
         let file = file(content);
         let sandbox = Sandbox::builder().deals_file(file.path()).start().unwrap();
         for (id, text) in [("x", first), ("y", second)] {
-            assert_eq!(send(sandbox.address(), get_deal(id).as_bytes()).body, text);
+            assert_eq!(deal(&sandbox, id).body, text);
         }
         assert_eq!(
-            send(sandbox.address(), get_deal("d_1").as_bytes()).status,
+            deal(&sandbox, "d_1").status,
             404,
             "the samples are replaced"
         );
@@ -230,11 +230,7 @@ fn made_up_deals_come_beside_a_file() {
         ("g_2", 404),
         ("d_1", 404),
     ] {
-        assert_eq!(
-            send(sandbox.address(), get_deal(id).as_bytes()).status,
-            status,
-            "{id}"
-        );
+        assert_eq!(deal(&sandbox, id).status, status, "{id}");
     }
     let clash = file(r#"[{"id":"g_1"}]"#);
     let error = Sandbox::builder()

@@ -114,7 +114,7 @@ fn both_versions_of_tls_are_spoken() {
     for version in [&TLS12, &TLS13] {
         let config = speaking(&[version], &sandbox, &["http/1.1"]);
         let mut connection = ClientConnection::new(config, LOCALHOST.into()).unwrap();
-        let mut tcp = connect(sandbox.address());
+        let mut tcp = connect(&sandbox);
         connection.complete_io(&mut tcp).unwrap();
         assert_eq!(connection.protocol_version(), Some(version.version));
     }
@@ -158,7 +158,7 @@ fn a_handshake_that_stalls_holds_nobody_up() {
     let began = Instant::now();
     let mut stalled: Vec<_> = [&b""[..], hello, b"GET /v"]
         .map(|beginning| {
-            let mut stream = connect(sandbox.address());
+            let mut stream = connect(&sandbox);
             stream.write_all(beginning).unwrap();
             stream
         })
@@ -182,7 +182,7 @@ fn a_handshake_that_stalls_holds_nobody_up() {
 fn a_request_without_tls_is_told_about_it() {
     let sandbox = start(Tls::self_signed());
     for request in [get_deal("d_1").as_str(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-        let mut stream = connect(sandbox.address());
+        let mut stream = connect(&sandbox);
         stream.write_all(request.as_bytes()).unwrap();
         let response = read_response(&mut stream, false);
         assert_eq!(response.status, 400);
@@ -204,7 +204,7 @@ fn waiting_ends_when_the_caller_has_gone() {
         .fail_next(Fault::delay(Duration::from_secs(3_600)))
         .unwrap();
     let connection = ClientConnection::new(trusting(&sandbox, &[]), LOCALHOST.into());
-    let mut caller = StreamOwned::new(connection.unwrap(), connect(sandbox.address()));
+    let mut caller = StreamOwned::new(connection.unwrap(), connect(&sandbox));
     caller.write_all(get_deal("d_1").as_bytes()).unwrap();
     while sandbox.requests().is_empty() {
         std::thread::yield_now();

@@ -1,13 +1,11 @@
 //! A caller that speaks HTTP/2, made of the code that hyper is built on.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use http::Request;
 use tokio::{net::TcpStream, task::JoinHandle};
 
-use super::KEY;
+use super::{KEY, Listens};
 
 /// A connection. Calls are made one after the other, unless a test uses `sender` itself.
 pub struct Http2 {
@@ -25,12 +23,12 @@ pub struct Came {
 }
 
 impl Http2 {
-    pub async fn connect(address: SocketAddr) -> Self {
-        Self::connect_with(address, &Builder::new()).await
+    pub async fn connect(server: impl Listens) -> Self {
+        Self::connect_with(server, &Builder::new()).await
     }
 
-    pub async fn connect_with(address: SocketAddr, settings: &Builder) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
+    pub async fn connect_with(server: impl Listens, settings: &Builder) -> Self {
+        let stream = TcpStream::connect(server.at()).await.unwrap();
         let (sender, connection) = settings.handshake(stream).await.unwrap();
         Self {
             sender,

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod http2;
+mod invariants;
 pub mod process;
 #[path = "../vectors/mod.rs"]
 pub mod vectors;
@@ -58,12 +59,8 @@ impl From<Response<Bytes>> for Received {
 }
 
 impl Received {
-    /// The one value of a header; two of them are a failure.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut all = self.headers.get_all(name).iter();
-        let first = all.next().map(|value| value.to_str().unwrap());
-        assert!(all.next().is_none(), "{name} is there twice");
-        first
+        invariants::header(&self.headers, name)
     }
 
     pub fn json(&self) -> Value {
@@ -72,50 +69,7 @@ impl Received {
 
     /// What holds for every response, whatever the request.
     pub fn check_invariants(&self, name: &str, is_head: bool) {
-        let id = self
-            .header("x-request-id")
-            .unwrap_or_else(|| panic!("{name}: no request id"));
-        let sane = (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-        assert!(sane, "{name}: request id {id:?}");
-        if is_head || self.status == 204 {
-            assert!(self.body.is_empty(), "{name}: has a body");
-            return;
-        }
-        if self.status < 400 {
-            assert_eq!(
-                self.header("content-type"),
-                Some("application/json"),
-                "{name}"
-            );
-            return;
-        }
-        assert_eq!(
-            self.header("content-type"),
-            Some("application/problem+json"),
-            "{name}"
-        );
-        if self.status == 401 {
-            assert_eq!(
-                self.header("www-authenticate"),
-                Some("ServiceKey realm=\"dealkit\""),
-                "{name}"
-            );
-        }
-        let problem: Value = serde_json::from_slice(&self.body).unwrap();
-        assert_eq!(problem["status"], self.status, "{name}");
-        assert_eq!(problem["request_id"], id, "{name}");
-        for field in ["type", "title", "detail"] {
-            let text = problem[field]
-                .as_str()
-                .unwrap_or_else(|| panic!("{name}: no {field}"));
-            assert!(!text.is_empty(), "{name}: empty {field}");
-        }
-        let errors = problem.get("errors").and_then(Value::as_array);
-        assert_eq!(
-            errors.is_some_and(|errors| !errors.is_empty()),
-            self.status == 422,
-            "{name}: errors"
-        );
+        invariants::check(name, self.status, &self.headers, &self.body, is_head);
     }
 }
 
@@ -398,15 +352,35 @@ impl RequestCase {
 
 // ---- bare bytes ----------------------------------------------------------------------------------------
 
+/// Where a server listens.
+pub trait Listens {
+    fn at(self) -> SocketAddr;
+}
+
+impl Listens for SocketAddr {
+    fn at(self) -> SocketAddr {
+        self
+    }
+}
+
+impl Listens for &Sandbox {
+    fn at(self) -> SocketAddr {
+        self.address()
+    }
+}
+
+impl Listens for &process::Running {
+    fn at(self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A connection that fails instead of hanging.
-pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    stream
-        .set_write_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+pub fn connect(server: impl Listens) -> TcpStream {
+    let stream = TcpStream::connect(server.at()).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    stream.set_read_timeout(patience).unwrap();
+    stream.set_write_timeout(patience).unwrap();
     stream
 }
 
@@ -428,7 +402,7 @@ impl Line for StreamOwned<ClientConnection, TcpStream> {
 }
 
 pub fn line(sandbox: &Sandbox) -> Box<dyn Line> {
-    let tcp = connect(sandbox.address());
+    let tcp = connect(sandbox);
     if sandbox.ca_pem().is_none() {
         return Box::new(tcp);
     }
@@ -512,10 +486,26 @@ pub fn read_response(stream: &mut (impl Read + ?Sized), is_head: bool) -> Receiv
 }
 
 /// Sends the bytes of one request, and reads its response.
-pub fn send(address: SocketAddr, request: &[u8]) -> Received {
-    let mut stream = connect(address);
+pub fn send(server: impl Listens, request: impl AsRef<[u8]>) -> Received {
+    let request = request.as_ref();
+    let mut stream = connect(server);
     stream.write_all(request).unwrap();
     read_response(&mut stream, request.starts_with(b"HEAD "))
+}
+
+/// Asks for a deal.
+pub fn deal(server: impl Listens, id: &str) -> Received {
+    send(server, get_deal(id))
+}
+
+/// Checks that callers are served.
+pub fn served(server: impl Listens) {
+    assert_eq!(deal(server, "d_1").status, 200);
+}
+
+/// Asks for an agent to be created.
+pub fn create(server: impl Listens, agent: &str) -> Received {
+    send(server, create_agent(agent))
 }
 
 pub fn get_deal(id: &str) -> String {
