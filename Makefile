@@ -31,7 +31,7 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 400
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -386,8 +386,8 @@ BENCH_OPTIONS ?=
 
 ## Measures everything beside its peers; tables and the figures that the site shows go to target/bench.
 bench:
-	@echo "bench: half an hour after building, if the machine has nothing else to do; what is measured is kept at once"
-	$(MAKE) bench-rust bench-python bench-server
+	@echo "bench: three quarters of an hour after building, if the machine has nothing else to do; what is measured is kept at once"
+	$(MAKE) bench-rust bench-python bench-server bench-rate
 
 ## Copies the results of `bench` into the site and README.md.
 bench-docs:
@@ -411,6 +411,11 @@ bench-python: $(BENCH)/peers
 	cargo build --release --package dealkit-server
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
+
+## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
+bench-rate: $(BENCH)/peers
+	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$(BENCH)/bin/python $(BENCHES)/rate.py
 
 ## Measures exports, a million deals each: half an hour, and 5 GB of memory for the sandbox; BENCH_OPTIONS="--rows 100000" for fewer.
 bench-jobs: $(BENCH)/peers
