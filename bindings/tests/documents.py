@@ -1,10 +1,17 @@
-"""Random documents that conform to a schema in openapi.json, with a preference for the limits of its rules."""
+"""Documents that conform to a schema in openapi.json, with a preference for the limits of its rules."""
 
 from __future__ import annotations
 
 import json
-from random import Random
+import re
 from typing import Any
+
+from conftest import CONTRACT
+from hypothesis import strategies as st
+
+COMPONENTS = json.loads((CONTRACT / "openapi.json").read_text())["components"]
+
+Texts = st.SearchStrategy[str]
 
 # Text that has caused trouble somewhere: empty, control characters, line separators, beyond the basic plane, markup.
 TEXTS = [
@@ -24,169 +31,104 @@ ANYTHING = [
     '{"a":' * 140 + "null" + "}" * 140,
 ]  # fmt: skip
 
-DATES = ["0001-01-01", "0004-02-29", "1582-10-10", "1900-02-28", "1970-01-01", "2000-02-29", "2024-12-31", "9999-12-31"]
-TIMES = [
-    "00:00:00", "23:59:59", "09:30:00.5", "12:00:00.000000001", "23:59:59.999999999", "08:15:30.120", "10:00:00.1234567890123",
-]  # fmt: skip
-OFFSETS = ["Z", "z", "+00:00", "-00:00", "+14:00", "-12:00", "+05:30", "+23:59", "-23:59"]
 
-# The digits of decimal numbers: zero, a few, and as many as there can be.
-DIGITS = ["0", "1", "5", "10", "9" * 28, "1" + "0" * 27]
+def documents(schema: str | dict[str, Any]) -> Texts:
+    """The texts of documents that conform to a schema, or to the one of this name."""
+    match schema:
+        case str(name):
+            return documents(COMPONENTS["schemas"][name])
+        case {"$ref": reference}:
+            return documents(reference.rpartition("/")[2])
+        case {"oneOf": kinds}:
+            return st.one_of(*map(documents, kinds))
+        case {"enum": values}:
+            return st.sampled_from(values).map(json.dumps)
+        case {"type": [kind, "null"]}:
+            return documents({**schema, "type": kind}) | st.just("null")
+        case {"type": "object"}:
+            return objects(schema)
+        case {"type": "array", "items": items}:
+            return st.lists(documents(items), min_size=schema.get("minItems", 0), max_size=3).map(
+                lambda elements: f"[{','.join(elements)}]"
+            )
+        case {"type": "null"}:
+            return st.just("null")
+        case {"type": "boolean"}:
+            return st.sampled_from(["true", "false"])
+        case {"type": "integer", "minimum": least, "maximum": most}:
+            return st.integers(least, most).map(str)
+        case {"type": "integer", "format": "int64"}:
+            # JSON Schema treats a number without a fraction as an integer, however it is written.
+            integers = st.integers(-(2**63), 2**63 - 1).map(str)
+            return integers | st.builds("{}.{}".format, integers, zeros) | st.builds(with_exponent, integers, places)
+        case {"type": "number", "format": "decimal"}:
+            return decimals()
+        case {"type": "string"}:
+            return st.builds(json.dumps, strings(schema), ensure_ascii=st.booleans())
+    raise AssertionError(f"a schema without documents: {schema}")
 
-# Strings that match the patterns in the schemas. A new pattern needs a row.
-MATCHES = {
-    "^[!-~]+$": ["!", "~", "import-42", '"\\', "x" * 128],
-    "^(/([^~/]|~[01])*)*$": ["", "/", "/email", "/profile/client~1meta~0data", "/é/😀", "//", "/profile/ /0"],
-}
+
+def objects(schema: dict[str, Any]) -> Texts:
+    known = {name: documents(field) for name, field in schema.get("properties", {}).items()}
+    required = {name: known.pop(name) for name in schema.get("required", ())}
+    others = schema.get("additionalProperties", True)
+    undocumented = st.dictionaries(
+        st.sampled_from([name for name in NAMES if name not in schema.get("properties", {})]),
+        st.sampled_from(ANYTHING) if others is True else documents(others),
+        max_size=2,
+    )
+
+    def written(fields: dict[str, str], more: dict[str, str], space: str) -> str:
+        members = [f"{json.dumps(name)}{space}:{space}{value}" for name, value in {**more, **fields}.items()]
+        return f"{space}{{{space}{f'{space},'.join(members)}}}{space}"
+
+    fields = st.fixed_dictionaries(required, optional=known)
+    return st.builds(written, fields, undocumented, st.sampled_from(["", " ", "\n\t", "\r\n"]))
 
 
-class Documents:
-    """Random documents. The same seed produces the same ones."""
+def strings(schema: dict[str, Any]) -> Texts:
+    match schema:
+        case {"format": "date"}:
+            return st.dates().map(str)
+        case {"format": "date-time", "then": {"not": {"pattern": excluded}}}:
+            time = (
+                r"[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,13})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+            )
+            instants = st.builds("{}{}".format, st.dates(), st.from_regex(time, fullmatch=True))
+            return instants.filter(lambda instant: not re.search(excluded, instant))
+        case {"format": "idn-email"}:
+            return st.sampled_from(["ada@example.com", "élise@bücher.example", '"a b"@example.com', "a@[192.0.2.1]"])
+        case {"format": "uri-reference"}:
+            return st.sampled_from(
+                ["", "about:blank", "urn:dealkit:problem:invalid-agent", "/1", "https://a.example/?b#c"]
+            )
+        case {"pattern": pattern}:
+            return st.from_regex(pattern, fullmatch=True)
+    least, most = schema.get("minLength", 0), schema.get("maxLength", 300)
+    return st.text(min_size=least, max_size=most) | st.sampled_from(
+        [text for text in TEXTS if least <= len(text) <= most]
+    )
 
-    def __init__(self, schemas: dict[str, Any], seed: int) -> None:
-        self._schemas = schemas
-        self._random = Random(seed)
 
-    def make(self, name: str) -> str:
-        """The text of a document that conforms to the schema of that name."""
-        # How many of the optional fields are present: none, all, or something in between.
-        self._fullness = self._random.choice([0.0, 0.5, 0.9, 1.0])
-        return self._value(self._schemas[name])
+places, zeros = st.integers(0, 28), st.from_regex("0{1,9}", fullmatch=True)
 
-    def _chance(self, share: float) -> bool:
-        return self._random.random() < share
 
-    def _value(self, schema: dict[str, Any]) -> str:
-        if "$ref" in schema:
-            return self._value(self._schemas[schema["$ref"].rpartition("/")[2]])
-        if "oneOf" in schema:
-            return self._value(self._random.choice(schema["oneOf"]))
-        if "enum" in schema:
-            return json.dumps(self._random.choice(schema["enum"]))
-        types = schema["type"]
-        kind = types if isinstance(types, str) else types[0]
-        if "null" in types and (kind == "null" or self._chance(0.15)):
-            return "null"
-        match kind:
-            case "object":
-                return self._object(schema)
-            case "array":
-                count = max(schema.get("minItems", 0), self._random.choice([0, 1, 1, 2, 3]))
-                return "[" + ",".join(self._value(schema["items"]) for _ in range(count)) + "]"
-            case "string":
-                return self._written(self._string(schema))
-            case "integer":
-                return self._integer(schema)
-            case "number":
-                assert schema["format"] == "decimal"
-                return self._decimal()
-            case "boolean":
-                return self._random.choice(["true", "false"])
-            case _:
-                raise AssertionError(f"a type without documents: {kind}")
+@st.composite
+def decimals(draw: Any) -> str:
+    """At most 28 digits, both as written and with the exponent expanded."""
+    digits, sign = str(draw(st.integers(0, 10**28 - 1))), draw(st.sampled_from(["", "-"]))
+    after = draw(st.integers(len(digits) - 28, 28))
+    if after >= 0 and draw(st.booleans()):
+        return f"{sign}{pointed(digits, after)}"
+    # The point somewhere else, and the exponent that compensates for it.
+    shown = draw(places)
+    exponent = draw(st.sampled_from(["e{}", "E{}", "e{:+}"])).format(shown - after)
+    return f"{sign}{pointed(digits, shown)}{exponent}"
 
-    def _object(self, schema: dict[str, Any]) -> str:
-        known = schema.get("properties", {})
-        fields = {
-            name: self._value(field)
-            for name, field in known.items()
-            if name in schema.get("required", ()) or self._chance(self._fullness)
-        }
-        others = schema.get("additionalProperties", True)
-        for _ in range(self._random.choice([0, 0, 0, 1, 2])):
-            name = self._random.choice(NAMES)
-            if name not in known:
-                fields[name] = self._anything() if others is True else self._value(others)
-        written = [f"{self._written(name)}{self._space()}:{self._space()}{value}" for name, value in fields.items()]
-        self._random.shuffle(written)
-        return "{" + self._space() + ",".join(written) + "}"
 
-    def _anything(self) -> str:
-        return self._written(self._text()) if self._chance(0.3) else self._random.choice(ANYTHING)
-
-    def _string(self, schema: dict[str, Any]) -> str:
-        match schema.get("format"):
-            case "date":
-                return self._date()
-            case "date-time":
-                return self._instant()
-            case "idn-email":
-                return self._random.choice(
-                    ["ada@example.com", "élise@bücher.example", '"a b"@example.com', "a@[192.0.2.1]"]
-                )
-            case "uri-reference":
-                return self._random.choice(
-                    ["", "about:blank", "urn:dealkit:problem:invalid-agent", "/problems/1", "https://a.example/?b#c"]
-                )
-            case None if "pattern" in schema:
-                return self._random.choice(MATCHES[schema["pattern"]])
-            case None:
-                text = self._text()[: schema.get("maxLength")]
-                return text if len(text) >= schema.get("minLength", 0) else "x" * schema["minLength"]
-            case unknown:
-                raise AssertionError(f"a format without documents: {unknown}")
-
-    def _text(self) -> str:
-        if self._chance(0.5):
-            return self._random.choice(TEXTS)
-        # Any code points except surrogates, which are not characters.
-        points = (
-            self._random.choice([self._random.randrange(0xD800), self._random.randrange(0xE000, 0x110000)])
-            for _ in range(5)
-        )
-        return "".join(map(chr, points))
-
-    def _date(self) -> str:
-        if self._chance(0.5):
-            return self._random.choice(DATES)
-        year, month, day = self._random.randint(1, 9999), self._random.randint(1, 12), self._random.randint(1, 28)
-        return f"{year:04}-{month:02}-{day:02}"
-
-    def _instant(self) -> str:
-        date, offset = self._date(), self._random.choice(OFFSETS)
-        if (date == "0001-01-01" and offset[0] == "+") or (date == "9999-12-31" and offset[0] == "-"):
-            offset = "Z"
-        return date + self._random.choice("Tt") + self._random.choice(TIMES) + offset
-
-    def _integer(self, schema: dict[str, Any]) -> str:
-        if "minimum" in schema:
-            return str(self._random.randint(schema["minimum"], schema["maximum"]))
-        assert schema["format"] == "int64"
-        largest = 2**63 - 1
-        value = self._random.choice(
-            [0, 1, -1, 2**53 + 1, largest, -largest - 1, self._random.randint(-largest, largest)]
-        )
-        # JSON Schema treats a number without a fraction as an integer, however it is written.
-        sign, digits = ("-" if value < 0 else ""), str(abs(value))
-        match self._random.choice(["plain", "fraction", "exponent"]):
-            case "fraction":
-                return f"{sign}{digits}.{'0' * self._random.randint(1, 28 - len(digits))}"
-            case "exponent":
-                places = self._random.randint(0, 28)
-                return f"{sign}{pointed(digits, places)}{self._random.choice('eE')}{places}"
-            case _:
-                return sign + digits
-
-    def _decimal(self) -> str:
-        """At most 28 digits, both as written and with the exponent expanded."""
-        made_up = str(self._random.randrange(10 ** self._random.randint(1, 28)))
-        sign, digits = self._random.choice(["", "-"]), self._random.choice([*DIGITS, made_up, made_up])
-        places = self._random.choice([0, 1, 2, len(digits), 28, self._random.randint(0, 28)])
-        if self._chance(0.5):
-            return sign + pointed(digits, places)
-        # The point as far to the right as there is room, or somewhere else; and the exponent that compensates for it.
-        if self._chance(0.3):
-            places = -self._random.randint(0, 28 - len(digits))
-        shown = self._random.choice([0, len(digits) - 1, self._random.randint(0, 28)])
-        exponent = shown - places
-        plus = self._random.choice(["", "+"]) if exponent >= 0 else ""
-        return f"{sign}{pointed(digits, shown)}{self._random.choice('eE')}{plus}{exponent}"
-
-    def _written(self, text: str) -> str:
-        return json.dumps(text, ensure_ascii=self._chance(0.5))
-
-    def _space(self) -> str:
-        return self._random.choice(["", "", "", " ", "\n\t", "\r\n"])
+def with_exponent(integer: str, places: int) -> str:
+    sign, digits = integer[: -len(integer.lstrip("-"))], integer.lstrip("-")
+    return f"{sign}{pointed(digits, places)}e{places}"
 
 
 def pointed(digits: str, places: int) -> str:
