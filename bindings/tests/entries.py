@@ -53,6 +53,16 @@ def examples() -> dict[str, Any]:
     return {type(model).__name__: model for model in [deal, *parts, *people]}
 
 
+def plain(*objects: object) -> dict[str, list[Callable[[], object]]]:
+    """The entry points that take nothing: attributes, and what Python calls by itself."""
+    return {
+        f"{type(one).__name__}.{name}": [partial(getattr, one, name) if _is_attribute(entry) else getattr(one, name)]
+        for one in objects
+        for name, entry in vars(type(one)).items()
+        if _is_attribute(entry) or (name in ("__hash__", "__len__", "__repr__") and _is_entry(name, entry))
+    }
+
+
 def of_models() -> dict[str, list[Callable[[], object]]]:
     """The entry points of every model."""
     cases: dict[str, list[Callable[[], object]]] = defaultdict(list)
@@ -103,10 +113,8 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
     settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
     comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
     return {
+        **plain(raw, native.retrieve_deal("d")),
         **{f"RawJson.{name}": [partial(getattr(raw, name), other)] for name in comparisons},
-        "RawJson.text": [partial(attrgetter("text"), raw)],
-        "RawJson.__hash__": [raw.__hash__],
-        "RawJson.__repr__": [raw.__repr__],
         "raw_json": [partial(native.raw_json, '{"a": 1}'), partial(native.raw_json, "{")],
         "Failure.parts": [failure.parts, invalid.parts],
         "create_agent": [
@@ -123,7 +131,6 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
                 native.create_once, native.create_agent(FIELDS, None, True, False), "\ud800", "l", None, False, True
             ),
         ],
-        "Call.id": [partial(attrgetter("id"), native.retrieve_deal("d"))],
         "retrieve_deal": [
             partial(native.retrieve_deal, "d"),
             partial(native.retrieve_deal, 5),
@@ -180,10 +187,9 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
     builder.push([DEAL, "{"], False)
     schema, table = native.deal_schema(10), builder.finish()
     return {
+        **plain(schema, table),
         "deal_schema": [partial(native.deal_schema, None), partial(native.deal_schema, 39)],
-        "Schema.names": [partial(attrgetter("names"), schema)],
         "Schema.__arrow_c_schema__": [schema.__arrow_c_schema__],
-        "Schema.__repr__": [schema.__repr__],
         "open_table_builder": [
             partial(native.open_table_builder, None, False, 5),
             partial(native.open_table_builder, 39, False, 5),
@@ -195,12 +201,8 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
         ],
         "TableBuilder.batch": [builder.batch, builder.batch],
         "TableBuilder.finish": [builder.finish],
-        "Table.schema": [partial(attrgetter("schema"), table)],
-        "Table.errors": [partial(attrgetter("errors"), table)],
         "Table.__arrow_c_schema__": [table.__arrow_c_schema__],
         "Table.__arrow_c_stream__": [table.__arrow_c_stream__, partial(table.__arrow_c_stream__, None)],
-        "Table.__len__": [table.__len__],
-        "Table.__repr__": [table.__repr__],
     }
 
 
@@ -223,8 +225,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     builder = native.open_table_builder(10, True, 1)
 
     return {
-        "Engine.timeout": [partial(attrgetter("timeout"), engine)],
-        "Engine.max_retries": [partial(attrgetter("max_retries"), engine)],
+        **plain(engine, many, response, server),
         "KeyAnswer.give": [partial(_key_answer(sandbox.url, call).give, "k", time) for time in (None, 5.0, -1.0)],
         "KeyAnswer.fail": [partial(_key_answer(sandbox.url, call).fail, "OSError")],
         "Engine.send": [
@@ -254,10 +255,6 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(engine.create_many(True, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
             partial(given_up.cancel, [], 0),
         ],
-        "Many.pushed": [partial(attrgetter("pushed"), many)],
-        "Many.in_flight": [partial(attrgetter("in_flight"), many)],
-        "Many.recording": [partial(attrgetter("recording"), creates)],
-        "Many.has_stopped": [partial(attrgetter("has_stopped"), many)],
         "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
         "Many.opened": [creates.opened],
         "Many.questions": [creates.questions],
@@ -273,17 +270,9 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Pending.tell": [partial(engine.start(call, None, False, watch).tell, box, future)],
         "Pending.take": [_ended(client), engine.start(call, None, False, watch).take],
         "Pending.abort": [engine.start(call, None, False, watch).abort],
-        "RawResponse.status_code": [partial(attrgetter("status_code"), response)],
-        "RawResponse.http_version": [partial(attrgetter("http_version"), response)],
-        "RawResponse.request_id": [partial(attrgetter("request_id"), response)],
-        "RawResponse.attempts": [partial(attrgetter("attempts"), response)],
-        "RawResponse.body": [partial(attrgetter("body"), response)],
         "RawResponse._headers": [response._headers],
         "RawResponse._parse": [response._parse],
         "RawResponse._json": [response._json],
-        "NativeSandbox.url": [partial(attrgetter("url"), server)],
-        "NativeSandbox.service_key": [partial(attrgetter("service_key"), server)],
-        "NativeSandbox.ca_file": [partial(attrgetter("ca_file"), server)],
         "NativeSandbox.agents": [server.agents],
         "NativeSandbox.requests": [server.requests],
         "NativeSandbox.wait_for": [
@@ -391,6 +380,10 @@ def names() -> set[str]:
         elif callable(value):
             found.add(name)
     return found
+
+
+def _is_attribute(entry: object) -> bool:
+    return isinstance(entry, GetSetDescriptorType | MemberDescriptorType)
 
 
 def _is_entry(name: str, value: object) -> bool:

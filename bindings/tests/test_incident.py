@@ -122,6 +122,8 @@ def test_each_tells_all_of_it(
         "GET /v1/deals/{id} 503 503 503 unknown 503, outcome unknown",
         "POST /v1/agents interrupted unknown interrupted, outcome unknown",
     ]
+    assert [span.status.status_code is trace.StatusCode.ERROR for span in spans] == [False, True, True]
+    assert (spans[1].attributes or {})["http.request.resend_count"] == 2
     first: Any = spans[0]
     assert first.attributes["dealkit.wait"] >= 1 and first.attributes["dealkit.request_id"]
     assert [event.name for event in first.events] == ["pausing", "retrying", "attempt ended"]

@@ -22,20 +22,10 @@ DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
 
 
 @pytest.fixture
-def records() -> Iterator[list[logging.LogRecord]]:
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The records of the logger, from INFO on."""
-    found: list[logging.LogRecord] = []
-
-    class Keeping(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            found.append(record)
-
-    logger, handler = logging.getLogger("dealkit"), Keeping()
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield found
-    logger.removeHandler(handler)
-    logger.setLevel(logging.NOTSET)
+    caplog.set_level(logging.INFO, "dealkit")
+    return caplog
 
 
 def told(record: Any) -> tuple[Any, ...]:
@@ -53,9 +43,9 @@ def call(way: str, url: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_record_for_each_call(way: str, peer: Any, records: list[Any]) -> None:
+def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
     call(way, peer(DEAL).url)
-    (record,) = records
+    (record,) = log.records
     template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
     assert told(record) == ("INFO", "GET", template, 200)
     assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < 5
@@ -68,25 +58,25 @@ CHANGED = answer(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if "raw" not in way and "request" not in way])
-def test_a_record_of_what_could_not_be_read(way: str, peer: Any, records: list[Any]) -> None:
+def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> None:
     call(way, peer(CHANGED).url, on_unreadable="none")
-    record, end = records
+    record, end = log.records
     assert (record.levelname, record.dealkit_unreadable, end.dealkit_outcome) == ("INFO", 31, "succeeded")
     assert record.dealkit_pointers.startswith("/contacts/0/type, /contacts/1/type, ")
     assert record.dealkit_pointers.endswith("/contacts/19/type, …")
     assert record.getMessage() == f"GET /v1/deals/{{id}}: 31 fields could not be read: {record.dealkit_pointers}"
 
 
-def test_the_result_in_words(peer: Any, records: list[Any]) -> None:
+def test_the_result_in_words(peer: Any, log: Any) -> None:
     for served, text in [(answer(404), ": 404 in "), (answer(200, "[]"), ": 200 decode in "), (b"", ": timeout in ")]:
         with pytest.raises(DealkitError):
             Client(base_url=peer(served).url, service_key="k", timeout=0.2, max_retries=0).deals.retrieve("d_1")
-        assert text in records[-1].getMessage()
-    assert [record.error_type for record in records] == ["404", "decode", "timeout"]
-    assert [record.dealkit_outcome for record in records] == ["rejected", "succeeded", "unknown"]
+        assert text in log.records[-1].getMessage()
+    assert [record.error_type for record in log.records] == ["404", "decode", "timeout"]
+    assert [record.dealkit_outcome for record in log.records] == ["rejected", "succeeded", "unknown"]
 
 
-def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> None:
+def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
     async def main(client: AsyncClient) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
@@ -102,13 +92,13 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, records: list[Any]) -> Non
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(KeyboardInterrupt):
             client.deals.retrieve("d_1")
-    assert [told(record) for record in records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
-    for record in records:
+    assert [told(record) for record in log.records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
+    for record in log.records:
         assert (record.error_type, record.dealkit_outcome) == ("cancelled", "unknown")
         assert record.dealkit_duration > 0.09
 
 
-def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
+def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
     """Creates that are given up are logged too, with what is known of them; a row that is not sent is not a call."""
     ada: Any = {"email": "a@b.co", "first_name": "A", "last_name": "L", "profile": {}}
     rows = [ada, 5, ada]
@@ -119,16 +109,16 @@ def test_many_creates_are_a_record_each(peer: Any, records: list[Any]) -> None:
         until(lambda: len(server.requests) > 0)
         left = creations.cancel()
         assert sorted(creation.outcome for creation in left) == ["not_sent", "unknown"]
-    assert {told(record)[1:] for record in records} == {("POST", "/v1/agents", None)}
-    assert {record.error_type for record in records} == {"cancelled"}
-    levels = sorted((record.dealkit_outcome, record.levelname) for record in records)
+    assert {told(record)[1:] for record in log.records} == {("POST", "/v1/agents", None)}
+    assert {record.error_type for record in log.records} == {"cancelled"}
+    levels = sorted((record.dealkit_outcome, record.levelname) for record in log.records)
     assert levels == [("not_sent", "INFO"), ("unknown", "WARNING")]
 
 
-def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[Any]) -> None:
+def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> None:
     """Not only when it has ended: that may be a minute later."""
     for way in ("one", "one, awaited", "many", "many, awaited"):
-        records.clear()
+        log.clear()
         release = threading.Event()
 
         answers = iter([answer(503)])
@@ -141,11 +131,11 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, records: list[
 
         thread = threading.Thread(target=call, args=(way, peer(late).url))
         thread.start()
-        until(lambda: records)
-        assert [record.levelname for record in records] == ["WARNING"]
+        until(lambda: log.records)
+        assert [record.levelname for record in log.records] == ["WARNING"]
         release.set()
         thread.join()
-        assert [record.levelname for record in records] == ["WARNING", "INFO"]
+        assert [record.levelname for record in log.records] == ["WARNING", "INFO"]
 
 
 def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) -> None:
