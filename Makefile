@@ -74,7 +74,7 @@ test-python: $(VENV)/package $(VENV)/tools
 # The intermediaries between a client and the service in bindings/network.
 INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
 # The Python tests in which the sandbox does something.
-THROUGH := $(patsubst %,bindings/tests/test_%.py,client async many vectors errors log trace options validate)
+THROUGH := $(patsubst %,bindings/tests/test_%.py,client many vectors errors log trace options validate)
 
 ## The Rust and Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and
 ## squid. It says how to install them. Not part of `test`, because not every machine has them.

@@ -185,10 +185,15 @@ def test_a_call_pickles(client: Client) -> None:
         pickle.loads(pickle.dumps(deals)).retrieve("d_1")
 
 
-def test_repr_and_pickle(client: Client) -> None:
-    assert repr(client) == f"Client(base_url='{client.base_url}')"
+@BOTH
+def test_repr_and_pickle(of_class: Any, sandbox: Sandbox) -> None:
+    client = of(sandbox, of_class)
     again = pickle.loads(pickle.dumps(client))
-    assert again.deals.retrieve("d_1") == client.deals.retrieve("d_1")
+    assert repr(again) == repr(client) == f"{of_class.__name__}(base_url='{client.base_url}')"
+    assert made(again, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+
+
+def test_a_timeout_and_headers_pickle(client: Client) -> None:
     timeout = Timeout(connect=1, attempt=2, total=3)
     assert hash(timeout) == hash(Timeout(connect=1, attempt=2, total=3))
     with Client(base_url=client.base_url, service_key="sandbox-key", timeout=timeout, headers={"x-a": "b"}) as full:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from conftest import ROWS, email, of, row, rows, until
-from ledgers import BOTH, client_of, emails, in_order, refusal, told
+from ledgers import BOTH, client_of, emails, in_order, refusal
 from processes import ended, python
 
 from dealkit import (
@@ -106,37 +106,6 @@ def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
         with client.agents.create_many(rows(9), ledger=ledger, key=email) as many:
             next(many)
     assert {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"}
-
-
-SENDING = (
-    ROWS % 2
-    + """
-import sys
-from dealkit import Client
-many = Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: row["email"], concurrency=1)
-next(many)
-print("one", flush=True)
-next(many)
-"""
-)
-
-
-def test_what_a_killed_process_was_sending_is_unknown(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(delay=30, after=1)
-    with python(SENDING, str(ledger), url=sandbox.url) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "one\n"
-        until(lambda: show(ledger).in_flight == 1)
-        results = in_order(client, rows=rows(3), ledger=ledger)
-        assert told(results) == [("succeeded", True), ("unknown", True), ("succeeded", False)]
-        error = pickle.loads(pickle.dumps(results[1].error))
-        assert error.in_flight and "being sent elsewhere right now; nothing was sent" in str(error)
-        other.kill()
-        other.communicate()
-    (unknown,) = in_order(client, rows=rows(2)[1:], ledger=ledger)
-    assert told([unknown]) == [("unknown", True)] and not unknown.error.in_flight
-    assert len(show(ledger).in_doubt) == 1
 
 
 FORKED = (

@@ -1,7 +1,8 @@
-"""Many deals, and what many creates do in the same way, with the client that waits; for the other one see test_async."""
+"""Many deals, and what many creates do in the same way."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import threading
@@ -11,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import BODY, BOTH, answer, made, of, row
+from conftest import BODY, BOTH, answer, made, of, row, run
 
-from dealkit import Client, Deal, NotFoundError, ValidationError
+from dealkit import AsyncClient, Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
 
 
@@ -192,6 +193,21 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
         with ThreadPoolExecutor(4) as pool:
             works = [pool.submit(work) for _ in range(4)]
             assert sorted(place for one in works for place in one.result(20)) == [*range(60)]
+
+
+def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
+    async def main() -> None:
+        client = of(sandbox, AsyncClient)
+        for _ in range(20):
+            deals = client.deals.retrieve_many(ids(30), concurrency=4)
+
+            async def work(deals: Any = deals) -> int:
+                return len([deal async for deal in deals])
+
+            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), 20)
+            assert sum(counts) == 30
+
+    run(main())
 
 
 def test_how_far_it_has_come(client: Client) -> None:

@@ -86,18 +86,10 @@ def calls():
 print(measure(calls, 80, 20))
 """
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
-
-@linux
-def test_100_000_decodes_leave_memory_flat() -> None:
-    shown = ended(python(MEASURE + DECODES, flags=()), 120)
-    print(f"grown by {int(shown) >> 10} KiB")
-    assert int(shown) < MOST_GROWTH
-
-
-@linux
-def test_10_000_calls_leave_memory_flat(dealkit_sandbox: Sandbox) -> None:
-    shown = ended(python(MEASURE + CALLS, flags=(), url=dealkit_sandbox.url), 120)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("work", [DECODES, CALLS], ids=["100,000 decodes", "10,000 calls"])
+def test_memory_stays_flat(work: str, dealkit_sandbox: Sandbox) -> None:
+    shown = ended(python(MEASURE + work, flags=(), url=dealkit_sandbox.url), 120)
     print(f"grown by {int(shown) >> 10} KiB")
     assert int(shown) < MOST_GROWTH

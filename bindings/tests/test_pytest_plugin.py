@@ -55,6 +55,8 @@ import pytest
 def test_create(run, dealkit_client, dealkit_sandbox, dealkit_sandbox_session):
     agent = dealkit_client.agents.create(**ADA)
     assert agent.id == "a_1" and dealkit_sandbox.agents == [agent]
+    dealkit_sandbox.insert_deal({"id": "mine", "status": f"OF {run}"})
+    assert dealkit_client.deals.retrieve("mine").status == f"OF {run}" and len(dealkit_sandbox.requests) == 2
     assert dealkit_sandbox.url == dealkit_sandbox_session.url and dealkit_sandbox_session.agents == []
     dealkit_sandbox.fail_next(status=500, times=None)
 """
@@ -62,7 +64,7 @@ def test_create(run, dealkit_client, dealkit_sandbox, dealkit_sandbox_session):
         monkeypatch.setenv("DEALKIT_SANDBOX_URL", server.url)
         monkeypatch.setenv("DEALKIT_SANDBOX_TOKEN", "token")
         ran(pytester, test, plugins=NO_PLUGINS.replace("\n", " -n 3\n"), passed=12)
-        assert server.requests == []
+        assert server.requests == server.agents == []
 
 
 def test_one_sandbox_for_all_tests(pytester: pytest.Pytester) -> None:

@@ -42,30 +42,6 @@ def document(thread: int, number: int) -> bytes:
     return (json.dumps(deal)[:-1] + f', "sides": [{", ".join(sides)}]}}').encode()
 
 
-def test_threads_read_what_is_theirs() -> None:
-    start = Barrier(THREADS)
-
-    def read(thread: int) -> list[Deal]:
-        documents = [document(thread, number) for number in range(DEALS)]
-        start.wait()
-        deals: list[Deal] = []
-        for _ in range(ROUNDS):
-            deals = []
-            for text in documents:
-                deal = Deal.from_json(text)
-                written = exact(deal.to_json())
-                assert all(written[name] == value for name, value in exact(text).items())
-                deals.append(deal)
-        return deals
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        # The deals outlive their threads and the threads' caches.
-        deals = list(pool.map(read, range(THREADS)))
-    for thread, of_thread in enumerate(deals):
-        for number, deal in enumerate(of_thread):
-            assert deal == Deal.from_json(document(thread, number))
-
-
 def at_once(task: Callable[[int], Any]) -> list[Any]:
     """The results of a task that all threads start at the same time."""
     start = Barrier(THREADS)
@@ -76,6 +52,25 @@ def at_once(task: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(run, range(THREADS)))
+
+
+def test_threads_read_what_is_theirs() -> None:
+    def read(thread: int) -> list[Deal]:
+        documents = [document(thread, number) for number in range(DEALS)]
+        deals: list[Deal] = []
+        for _ in range(ROUNDS):
+            deals = []
+            for text in documents:
+                deal = Deal.from_json(text)
+                written = exact(deal.to_json())
+                assert all(written[name] == value for name, value in exact(text).items())
+                deals.append(deal)
+        return deals
+
+    # The deals outlive their threads and the threads' caches.
+    for thread, of_thread in enumerate(at_once(read)):
+        for number, deal in enumerate(of_thread):
+            assert deal == Deal.from_json(document(thread, number))
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL")

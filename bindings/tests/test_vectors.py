@@ -187,15 +187,6 @@ def test_create_agent(case: dict[str, Any], of_class: Any, sandbox: Sandbox, san
     assert sandbox.agents[-1] == agent
 
 
-@pytest.mark.parametrize("case", [case for case in CREATE if case.values[0]["expect"]["status"] == 422])
-def test_without_validation_the_service_judges(case: dict[str, Any], sandbox_client: Client) -> None:
-    with pytest.raises(APIStatusError) as caught:
-        sandbox_client.agents.create(**case["json"], validate=False)
-    assert caught.value.status_code == 422
-    assert caught.value.problem is not None
-    assert [[error.pointer, error.code] for error in caught.value.problem.errors] == case["expect"]["errors"]
-
-
 @BOTH
 @pytest.mark.parametrize("case", vectors("identifiers"))
 def test_identifiers(case: dict[str, Any], of_class: Any, peer: Any) -> None:

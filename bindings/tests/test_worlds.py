@@ -1,59 +1,14 @@
-"""Many tests on one server, at the same time: a world for each."""
+"""Many tests on one server, with a world for each; at the same time, and in several processes, in test_pytest_plugin.py."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import re
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import partial
 
 import pytest
 from conftest import ADA, of
 
 from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
 from dealkit.testing import Sandbox
-
-WORLDS, PROCESSES = 50, 5
-
-
-def use(url: str, at: int) -> str:
-    """A test that has a deal, faults and agents that all others have too, only different ones."""
-    with Sandbox.attach(url) as sandbox, of(sandbox, max_retries=3) as client:
-        faults, agents, status = at % 3, at % 5 + 1, 500 + at % 4
-        sandbox.insert_deal({"id": "mine", "status": f"OF {at}"})
-        if faults:
-            sandbox.fail_next(status=503, retry_after=0, times=faults, path="/v1/deals/{id}")
-        sandbox.fail_next(status=status, method="POST", after=agents)
-        for row in range(agents):
-            agent = client.agents.create(**{**ADA, "email": f"a{row}@of{at}.example"})
-            assert agent.id == f"a_{row + 1}"
-        assert client.deals.retrieve("mine").status == f"OF {at}"
-        found = [(request.method, request.status) for request in sandbox.requests]
-        assert found == [("POST", 201)] * agents + [("GET", 503)] * faults + [("GET", 200)]
-        assert [agent.email for agent in sandbox.agents] == [f"a{row}@of{at}.example" for row in range(agents)]
-        [pending] = sandbox.faults
-        assert pending.arguments["status"] == status and pending.matched == agents
-        sandbox.reset()
-        with pytest.raises(NotFoundError):
-            client.deals.retrieve("mine")
-        assert len(sandbox.requests) == 1
-        return sandbox.service_key
-
-
-def use_some(url: str, first: int) -> list[str]:
-    """Every fifth of them, in threads of one process."""
-    with ThreadPoolExecutor(WORLDS // PROCESSES) as threads:
-        return [*threads.map(partial(use, url), range(first, WORLDS, PROCESSES))]
-
-
-def test_no_test_sees_another() -> None:
-    context = multiprocessing.get_context("spawn")
-    with Sandbox(worlds="test-*") as server, ProcessPoolExecutor(PROCESSES, mp_context=context) as processes:
-        server.fail_next(status=418, times=None)
-        keys = [key for some in processes.map(partial(use_some, server.url), range(PROCESSES)) for key in some]
-        assert len({*keys}) == WORLDS and all(re.fullmatch("test-[0-9a-f]{16}", key) for key in keys)
-        assert server.requests == [] == server.agents
 
 
 def test_a_world_ends_with_its_sandbox() -> None:
