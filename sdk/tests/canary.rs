@@ -5,8 +5,8 @@
 mod peer;
 
 use std::{
-    fmt::{Debug, Write as _},
-    panic,
+    fmt::Debug,
+    io, panic,
     sync::{
         Mutex, Once, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -21,12 +21,7 @@ use peer::{
     catalogue::{self, LIMIT},
     every_text, refused,
 };
-use tracing::{
-    Event, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::{filter::LevelFilter, fmt::format::FmtSpan};
 
 /// Part of every key here.
 const SECRET: &str = "c4n4ryS3cr3t";
@@ -49,60 +44,30 @@ fn show(line: &str) {
     shown.push('\n');
 }
 
-/// Records every span and event of `tracing`, every record of `log`, and the message of every panic.
+/// Where log records go.
 struct Ear;
 
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
+impl io::Write for Ear {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        show(str::from_utf8(line).unwrap().trim_end());
+        Ok(line.len())
     }
 
-    fn record_str(&mut self, field: &Field, value: &str) {
-        let _ = write!(self.0, " {field}={value}");
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Ear {
-    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        let metadata = attributes.metadata();
-        let mut line = Line(format!("tracing {} {}", metadata.target(), metadata.name()));
-        attributes.record(&mut line);
-        show(&line.0);
-    }
-
-    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        let mut line = Line("tracing".to_owned());
-        values.record(&mut line);
-        show(&line.0);
-    }
-
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut line = Line(format!("tracing {}", event.metadata().target()));
-        event.record(&mut line);
-        show(&line.0);
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
-impl log::Log for Ear {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        show(&format!("log {} {}", record.target(), record.args()));
-    }
-
-    fn flush(&self) {}
-}
-
+/// Catches every span and event of `tracing`, every record of `log`, and the message of every panic.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Ear)).unwrap();
-        log::set_boxed_logger(Box::new(Ear)).unwrap();
-        log::set_max_level(log::LevelFilter::Trace);
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_span_events(FmtSpan::NEW | FmtSpan::CLOSE)
+            .with_ansi(false)
+            .with_writer(|| Ear)
+            .init();
         let told = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             show(&format!("panic {info}"));
@@ -262,12 +227,7 @@ async fn no_fault_shows_a_mark() {
     nothing_shows("faults");
     // Every crate was listened to: silence alone would prove nothing.
     let shown = shown();
-    for speaker in [
-        "tracing dealkit",
-        "tracing h2::",
-        "tracing hyper_util::",
-        "log reqwest::",
-    ] {
+    for speaker in [" dealkit: ", " h2::", " hyper_util::", " reqwest::"] {
         assert!(shown.contains(speaker), "{speaker} says nothing");
     }
 }
@@ -435,7 +395,7 @@ async fn no_secure_connection_shows_a_mark() {
     for pem in [identity.pem(), strange.pem(), leaf.pem(), authority.pem()] {
         nothing_shows_of(&pem);
     }
-    assert!(shown().contains("log rustls_platform_verifier"));
+    assert!(shown().contains(" rustls_platform_verifier"));
 }
 
 /// The tests above are only worth something if a mark that is shown is found.

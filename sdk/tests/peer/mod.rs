@@ -4,6 +4,7 @@
 
 pub(crate) mod catalogue;
 mod heard;
+mod issuer;
 mod line;
 pub(crate) mod proxy;
 pub(crate) mod tls;
@@ -20,6 +21,7 @@ use std::{
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, RetryPolicy};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
+    runtime::Runtime,
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::timeout,
@@ -287,12 +289,13 @@ pub(crate) fn ada() -> CreateAgent {
 }
 
 fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(work);
-    });
+    thread::spawn(move || runtime().block_on(work));
+}
+
+/// A runtime on the thread that uses it.
+pub(crate) fn runtime() -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap()
 }
 
 /// A port on which nobody listens.

@@ -1,4 +1,4 @@
-//! TLS in front of a peer: certificates made for a test, and a terminator that forwards what it decrypts and records
+//! TLS in front of a peer: a terminator that forwards what it decrypts and records
 //! each handshake.
 
 use std::{
@@ -12,12 +12,8 @@ use std::{
     time::Duration,
 };
 
-use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, split},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, split},
     net::{TcpListener, TcpStream},
     time::sleep,
 };
@@ -33,81 +29,8 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
+pub(crate) use super::issuer::{Authority, Leaf};
 use super::{Peer, Protocol, on_own_thread};
-
-/// An issuer of certificates.
-pub(crate) struct Authority {
-    certificate: Certificate,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    /// An unknown authority, with a name of its own.
-    pub(crate) fn new() -> Self {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
-        Self::named(&format!("Issuer {}", MADE.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    pub(crate) fn named(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().unwrap();
-        Self {
-            certificate: params.self_signed(&key).unwrap(),
-            issuer: Issuer::new(params, key),
-        }
-    }
-
-    pub(crate) fn pem(&self) -> String {
-        self.certificate.pem()
-    }
-
-    /// A certificate for this machine, valid for a client as well.
-    pub(crate) fn issue(&self) -> Leaf {
-        self.issue_changed(|_| ())
-    }
-
-    pub(crate) fn issue_changed(&self, change: impl FnOnce(&mut CertificateParams)) -> Leaf {
-        let (params, key) = leaf(change);
-        Leaf::new(&params.signed_by(&key, &self.issuer).unwrap(), &key)
-    }
-}
-
-fn leaf(change: impl FnOnce(&mut CertificateParams)) -> (CertificateParams, KeyPair) {
-    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let mut params = CertificateParams::new(names).unwrap();
-    change(&mut params);
-    (params, KeyPair::generate().unwrap())
-}
-
-/// A certificate and its private key, in PEM.
-#[derive(Clone)]
-pub(crate) struct Leaf {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
-impl Leaf {
-    fn new(certificate: &Certificate, key: &KeyPair) -> Self {
-        Self {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    /// A self-signed certificate.
-    pub(crate) fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Self {
-        let (params, key) = leaf(change);
-        Self::new(&params.self_signed(&key).unwrap(), &key)
-    }
-
-    /// Both, as a client presents them.
-    pub(crate) fn pem(&self) -> String {
-        format!("{}{}", self.certificate, self.key)
-    }
-}
 
 /// How a service speaks TLS.
 pub(crate) struct Tls<'a> {
@@ -326,23 +249,18 @@ impl Terminator {
         self.hand_on(stream).await
     }
 
-    async fn hand_on(self, client: TlsStream<TcpStream>) -> io::Result<()> {
-        let peer = TcpStream::connect(self.peer).await?;
+    async fn hand_on(self, mut client: TlsStream<TcpStream>) -> io::Result<()> {
+        let mut peer = TcpStream::connect(self.peer).await?;
         peer.set_nodelay(true)?;
-        let (mut from_peer, mut to_peer) = peer.into_split();
-        let (mut from_client, mut to_client) = split(client);
-        let up = tokio::spawn(async move {
-            let _ = copy(&mut from_client, &mut to_peer).await;
-            from_client
-        });
-        let ended = copy(&mut from_peer, &mut to_client).await;
-        if ended.is_ok() && self.says_goodbye {
-            to_client.shutdown().await?;
-            up.await?;
-        } else {
-            to_client.flush().await?;
-            up.abort();
+        if self.says_goodbye {
+            return copy_bidirectional(&mut client, &mut peer).await.map(drop);
         }
-        Ok(())
+        let (mut from_peer, mut to_peer) = peer.split();
+        let (mut from_client, mut to_client) = split(client);
+        tokio::select! {
+            ended = copy(&mut from_peer, &mut to_client) => ended?,
+            ended = copy(&mut from_client, &mut to_peer) => ended?,
+        };
+        to_client.flush().await
     }
 }

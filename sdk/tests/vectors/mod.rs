@@ -3,9 +3,11 @@
 //! The tests of the SDK and of the server and the fuzzer include this module by its path.
 #![allow(dead_code, reason = "each uses its own part")]
 
+use std::collections::BTreeMap;
+
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 macro_rules! files {
     ($($name:literal),+) => {
@@ -178,5 +180,31 @@ pub(crate) fn given(
         (None, Some(text), None) => Some(text.as_bytes().to_vec()),
         (None, None, Some(base64)) => Some(BASE64_STANDARD.decode(base64).unwrap()),
         _ => panic!("at most one of json, text, and base64"),
+    }
+}
+
+/// JSON as a `Value` in which every number is `{"\0": "its exact text"}`, to compare without losing digits; and half of a
+/// character stands for itself.
+pub(crate) fn tree(text: &str) -> Value {
+    let text = text.trim();
+    match text.as_bytes()[0] {
+        b'{' => {
+            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap();
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| (name, tree(value.get())));
+            Value::Object(fields.collect())
+        }
+        b'[' => {
+            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            elements
+                .into_iter()
+                .map(|value| tree(value.get()))
+                .collect()
+        }
+        b'"' | b't' | b'f' | b'n' => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        _ => {
+            serde_json::from_str::<&RawValue>(text).unwrap();
+            serde_json::json!({ "\0": text })
+        }
     }
 }

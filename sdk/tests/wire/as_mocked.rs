@@ -1,6 +1,5 @@
 //! A program's own tests may stand a mock of another library in for the service: it sees what the contract says.
 
-use dealkit::{ErrorKind, Outcome};
 use httpmock::{
     Method::{GET, POST},
     MockServer,
@@ -35,23 +34,4 @@ async fn an_agent_is_created_and_a_deal_is_read() {
     assert_eq!((agent.id.as_str(), deal.id.as_str()), ("a_1", "d_1"));
     create.assert();
     retrieve.assert();
-}
-
-#[tokio::test]
-async fn a_rejection_is_an_error_with_its_problem() {
-    let service = MockServer::start_async().await;
-    service.mock(|when, then| {
-        when.method(POST).path("/v1/agents");
-        then.status(422)
-            .json_body(json!({"title": "Invalid", "detail": "No such office."}));
-    });
-    let error = client(service.base_url())
-        .agents()
-        .create(ada())
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Status);
-    assert_eq!(error.outcome(), Outcome::Rejected);
-    let problem = error.problem().unwrap();
-    assert_eq!(problem.detail.as_deref(), Some("No such office."));
 }

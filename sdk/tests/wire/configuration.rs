@@ -13,7 +13,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome, blocking};
 use crate::{
     child::{CHILD, child},
     mock::{AGENT, DEAL, Service, builder, client},
-    peer::{KEY, ada},
+    peer::{KEY, ada, runtime},
 };
 
 /// The text of the configuration error that `build()` returns.
@@ -202,10 +202,7 @@ fn timeouts_must_be_more_than_zero() {
         assert!(text.contains(name) && text.contains("zero"), "{text}");
     }
     let call = fresh().build().unwrap().deals().retrieve("d_1");
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let outcome = runtime
-        .unwrap()
-        .block_on(call.timeout(Duration::ZERO).into_future());
+    let outcome = runtime().block_on(call.timeout(Duration::ZERO).into_future());
     assert!(is_config(outcome).contains("timeout must be more than zero"));
     let every = fresh()
         .timeout(Duration::from_nanos(1))
@@ -292,12 +289,6 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
 fn a_client_works_on_a_runtime_while_another_stands_still() {
     let service = Service::answering(200, &[], DEAL);
     let client = service.client();
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-    };
     let runtimes = [runtime(), runtime()];
     for runtime in runtimes.iter().chain(&runtimes) {
         let call = client.deals().retrieve("d_1");
@@ -323,10 +314,7 @@ fn the_blocking_client_works_inside_a_runtime() {
         drop(client);
         drop(blocking::Client::new(service.client()).unwrap());
     };
-    let one = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    one.block_on(async { inside(client.clone()) });
+    runtime().block_on(async { inside(client.clone()) });
     let threads = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()

@@ -14,13 +14,11 @@ use bytes::Bytes;
 use dealkit::{Client, RetryPolicy};
 use futures_util::future::join_all;
 use http_body_util::Full;
-use hyper::{
-    Request, Response,
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::service_fn,
+use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     net::TcpListener,
     sync::Barrier,
@@ -28,11 +26,10 @@ use tokio::{
     time::sleep,
 };
 
-use crate::peer::{FINE, Http1, Http2, Protocol, ada, builder};
+use crate::peer::{FINE, Http1, Http2, ada, builder};
 
 /// A service that counts its connections, and lets a request wait for `before`.
 async fn serve<F>(
-    protocol: Protocol,
     before: impl Fn() -> F + Clone + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>)
 where
@@ -55,20 +52,10 @@ where
                 }
             });
             open.spawn(async move {
-                let socket = TokioIo::new(socket);
-                let _ = match protocol {
-                    Http1 => {
-                        http1::Builder::new()
-                            .serve_connection(socket, service)
-                            .await
-                    }
-                    // No fewer are recommended.
-                    Http2 => {
-                        let mut server = http2::Builder::new(TokioExecutor::new());
-                        server.max_concurrent_streams(100);
-                        server.serve_connection(socket, service).await
-                    }
-                };
+                let mut server = Builder::new(TokioExecutor::new());
+                // No fewer are recommended.
+                server.http2().max_concurrent_streams(100);
+                let _ = server.serve_connection(TokioIo::new(socket), service).await;
             });
         }
     });
@@ -86,7 +73,7 @@ async fn each_finds_a_connection_and_so_does_the_next() {
     ] {
         // Nobody gets a response before all requests are there.
         let barrier = Arc::new(Barrier::new(count));
-        let (url, made) = serve(protocol, move || {
+        let (url, made) = serve(move || {
             let barrier = Arc::clone(&barrier);
             async move {
                 barrier.wait().await;
@@ -113,7 +100,7 @@ async fn call(client: &Client, creates: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bound_of_idle_connections_is_kept() {
-    let (url, made) = serve(Http1, || sleep(Duration::from_millis(100))).await;
+    let (url, made) = serve(|| sleep(Duration::from_millis(100))).await;
     let client = builder(&url).max_idle_connections(4).build().unwrap();
     for _ in 0..2 {
         join_all((0..150).map(|_| call(&client, false))).await;
@@ -128,7 +115,7 @@ const URL: &str = "DEALKIT_TEST_URL";
 #[cfg(all(unix, feature = "rustls"))]
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptors_are_waited_for() {
-    let (url, _) = serve(Http1, || sleep(Duration::from_millis(20))).await;
+    let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
     let test = "many_in_flight::more_in_flight_than_descriptors";
     spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
         .await

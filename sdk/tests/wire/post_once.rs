@@ -7,7 +7,9 @@ use dealkit::Outcome;
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once};
+use crate::peer::{
+    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once, runtime,
+};
 
 #[tokio::test]
 async fn what_a_service_does_before_it_has_the_request() {
@@ -99,10 +101,7 @@ fn any_script() -> impl Strategy<Value = Script> {
 
 #[test]
 fn over_scripts_that_chance_writes() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let config = ProptestConfig {
         cases: 150,
         failure_persistence: None,

@@ -10,7 +10,7 @@ use crate::{
     peer::{
         Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder, every_text,
         proxy::{Manner, Proxy},
-        refused,
+        refused, runtime,
         tls::{Authority, Front, Tls},
     },
 };
@@ -260,10 +260,7 @@ fn child_calls() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
         // The addresses for documentation belong to nobody; all others are on this machine, which may be busy.
         let nowhere = url.contains("//192.0.") || url.contains("//[2001:db8:");

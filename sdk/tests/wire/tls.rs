@@ -1,6 +1,6 @@
 //! Secure connections: who is trusted, who is not, and what the errors say about it.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use dealkit::{ClientBuilder, Error, ErrorKind, Outcome};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, date_time_ymd};
@@ -14,9 +14,12 @@ use tokio_rustls::rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::peer::{
-    FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder,
-    tls::{Authority, Front, Leaf, Tls},
+use crate::{
+    child::child,
+    peer::{
+        FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder, runtime,
+        tls::{Authority, Front, Leaf, Tls},
+    },
 };
 
 const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
@@ -454,12 +457,9 @@ async fn sessions_are_resumed_across_runtimes() {
             let client = settings.build().unwrap();
             for _ in 0..2 {
                 let client = client.clone();
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
                 let work = move || {
-                    let call = async move { client.deals().retrieve("x_1").await.map(drop) };
-                    runtime.unwrap().block_on(call).unwrap();
+                    let call = client.deals().retrieve("x_1");
+                    runtime().block_on(call.into_future()).unwrap();
                 };
                 std::thread::spawn(work).join().unwrap();
             }
@@ -545,34 +545,29 @@ fn is_silent_config_error(error: &Error, pem: &str) {
     }
 }
 
-/// In the child process.
-const CHILD: &str = "DEALKIT_TEST_TLS_CHILD";
+/// What the child process is told.
+const TOLD: &str = "DEALKIT_TEST_TOLD";
 
 /// The system's certificates, as named in the environment, are loaded by the first connection that needs them: a client that
 /// never finds them trusts its own, and once they are loaded, later clients need no file.
 #[tokio::test]
 async fn the_systems_certificates_are_loaded_once_when_they_are_needed() {
-    let Ok(given) = std::env::var(CHILD) else {
+    let Ok(given) = std::env::var(TOLD) else {
         let authority = Authority::new();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("own.pem"), authority.pem()).unwrap();
         let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "tls::the_systems_certificates_are_loaded_once_when_they_are_needed",
-                "--nocapture",
-            ])
-            .env_remove("SSL_CERT_DIR")
-            .env("SSL_CERT_FILE", folder.path().join("system.pem"))
-            .env(
-                CHILD,
-                format!("{} {}", front.url(), folder.path().display()),
-            )
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("1 passed"), "{output:?}");
+        let system = folder.path().join("system.pem");
+        child(
+            "tls::the_systems_certificates_are_loaded_once_when_they_are_needed",
+            &[
+                ("SSL_CERT_FILE", system.to_str().unwrap()),
+                (
+                    TOLD,
+                    &format!("{} {}", front.url(), folder.path().display()),
+                ),
+            ],
+        );
         assert_eq!(front.handshakes().len(), 3);
         return;
     };

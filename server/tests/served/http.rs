@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{KEY, LOCALHOST, Received, request_cases, trusting};
+use crate::support::{
+    KEY, LOCALHOST, Received, check_request, limited, request_cases, request_of, trusting,
+};
 use bytes::Bytes;
 use dealkit_server::Sandbox;
 use http::{Request, Response, Version, header};
@@ -54,21 +56,17 @@ async fn collect(response: Response<Incoming>) -> Response<Bytes> {
 
 async fn request_vectors(version: Version, is_encrypted: bool) {
     let mut sandboxes = BTreeMap::new();
-    for case in request_cases().into_iter().filter(|case| !case.raw) {
+    for case in request_cases(false) {
         let sandbox = sandboxes
-            .entry(case.limits)
-            .or_insert_with(|| case.limits.sandbox(is_encrypted));
-        let sent = &case.request;
-        let mut request = Request::builder()
-            .method(sent.method.as_str())
-            .uri(&sent.target);
-        for (name, value) in sent.headers() {
+            .entry(case["limits"].to_string())
+            .or_insert_with(|| limited(&case, is_encrypted));
+        let (method, target, headers, body) = request_of(&case);
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in headers {
             request = request.header(name, value);
         }
-        let request = request
-            .body(Full::new(sent.body().unwrap_or_default()))
-            .unwrap();
-        case.check(&send(sandbox, version, request).await);
+        let request = request.body(Full::from(body)).unwrap();
+        check_request(&case, &send(sandbox, version, request).await);
     }
 }
 

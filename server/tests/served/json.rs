@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::support::agent_cases;
-use bytes::Bytes;
+use crate::support::{agent_cases, vectors::bytes};
 use dealkit_server::json;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -97,8 +96,8 @@ proptest! {
 
     #[test]
     fn agrees_on_damaged_json(case in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-        static BODIES: LazyLock<Vec<Bytes>> = LazyLock::new(|| agent_cases().iter().map(|case| case.bytes()).collect());
-        let mut bytes = BODIES[case.index(BODIES.len())].to_vec();
+        static BODIES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| agent_cases().iter().map(bytes).collect());
+        let mut bytes = BODIES[case.index(BODIES.len())].clone();
         agrees(&bytes)?;
         let at = at.index(bytes.len().max(1));
         if cut { bytes.truncate(at) } else if let Some(damaged) = bytes.get_mut(at) { *damaged = byte }

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{connect, get_deal, line, post_head, read_response, request_cases};
+use crate::support::{
+    check_request, connect, get_deal, limited, line, post_head, read_response, request_bytes,
+    request_cases,
+};
 use dealkit_server::Sandbox;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -15,14 +18,14 @@ const SHORT: Duration = Duration::from_millis(300);
 fn raw_vectors() {
     for is_encrypted in [false, true] {
         let mut sandboxes = BTreeMap::new();
-        for case in request_cases().into_iter().filter(|case| case.raw) {
+        for case in request_cases(true) {
             let sandbox = sandboxes
-                .entry(case.limits)
-                .or_insert_with(|| case.limits.sandbox(is_encrypted));
+                .entry(case["limits"].to_string())
+                .or_insert_with(|| limited(&case, is_encrypted));
             let mut line = line(sandbox);
-            line.write_all(&case.request.bytes()).unwrap();
-            let is_head = case.request.method == "HEAD";
-            case.check(&read_response(&mut line, is_head));
+            line.write_all(&request_bytes(&case)).unwrap();
+            let is_head = case["request"]["method"] == "HEAD";
+            check_request(&case, &read_response(&mut line, is_head));
         }
     }
 }

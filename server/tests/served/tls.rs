@@ -16,12 +16,16 @@ use crate::support::{
 };
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, ErrorKind, Outcome};
 use dealkit_server::{Fault, Sandbox, StartError, Tls};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tokio_rustls::rustls::{
     ClientConnection, StreamOwned,
     version::{TLS12, TLS13},
 };
+
+#[path = "../../../sdk/tests/peer/issuer.rs"]
+#[allow(dead_code, reason = "the SDK's tests use the rest")]
+mod issuer;
+use issuer::{Authority, Leaf};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -52,27 +56,16 @@ fn fails_to_connect(error: &Error, told: &str) {
 struct Issued {
     folder: TempDir,
     issuer: String,
-    leaf: String,
-    key: String,
+    leaf: Leaf,
 }
 
 impl Issued {
     fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "test");
-        let key = KeyPair::generate().unwrap();
-        let issuer = params.self_signed(&key).unwrap().pem();
-        let issuing = Issuer::new(params, key);
-        let key = KeyPair::generate().unwrap();
-        let names = ["127.0.0.1".to_owned()];
-        let leaf = CertificateParams::new(names).unwrap();
-        let leaf = leaf.signed_by(&key, &issuing).unwrap().pem();
+        let authority = Authority::new();
         Self {
             folder: TempDir::new().unwrap(),
-            issuer,
-            leaf,
-            key: key.serialize_pem(),
+            issuer: authority.pem(),
+            leaf: authority.issue(),
         }
     }
 
@@ -84,8 +77,8 @@ impl Issued {
 
     fn files(&self) -> Tls {
         Tls::files(
-            self.file("tls.crt", &self.leaf),
-            self.file("tls.key", &self.key),
+            self.file("tls.crt", &self.leaf.certificate),
+            self.file("tls.key", &self.leaf.key),
         )
     }
 }
@@ -130,10 +123,7 @@ async fn a_caller_without_a_certificate_is_refused() {
     );
     assert_eq!(sandbox.ca_pem(), None);
     let client = client(&sandbox, &own.issuer);
-    let with = |issued: &Issued| {
-        let pem = format!("{}{}", issued.leaf, issued.key);
-        client.clone().identity(pem).build().unwrap()
-    };
+    let with = |issued: &Issued| client.clone().identity(issued.leaf.pem()).build().unwrap();
     with(&clients).agents().create(ada()).await.unwrap();
     for refused in [client.clone().build().unwrap(), with(&strange)] {
         let error = refused.deals().retrieve("d_1").await.unwrap_err();
@@ -222,13 +212,13 @@ fn waiting_ends_when_the_caller_has_gone() {
 fn files_that_cannot_be_used_are_refused() {
     let (own, other) = (Issued::new(), Issued::new());
     let (crt, key) = (
-        own.file("tls.crt", &own.leaf),
-        own.file("tls.key", &own.key),
+        own.file("tls.crt", &own.leaf.certificate),
+        own.file("tls.key", &own.leaf.key),
     );
     let empty = own.file("empty", "");
-    let cut = own.file("cut", &own.key[..own.key.len() / 2]);
+    let cut = own.file("cut", &own.leaf.key[..own.leaf.key.len() / 2]);
     let missing = own.folder.path().join("missing");
-    let theirs = other.file("their.key", &other.key);
+    let theirs = other.file("their.key", &other.leaf.key);
     for (tls, file, told) in [
         (Tls::files(&missing, &key), &missing, "cannot be read: "),
         (Tls::files(&crt, &missing), &missing, "cannot be read: "),
@@ -261,12 +251,8 @@ fn files_that_cannot_be_used_are_refused() {
             text.contains(&*file.to_string_lossy()) && text.contains(told),
             "{text}"
         );
-        for line in own
-            .key
-            .lines()
-            .chain(own.leaf.lines())
-            .filter(|line| !line.starts_with('-'))
-        {
+        let pem = own.leaf.pem();
+        for line in pem.lines().filter(|line| !line.starts_with('-')) {
             assert!(!format!("{text} {error:?}").contains(line), "{text}");
         }
     }

@@ -9,7 +9,6 @@ pub mod process;
 pub mod vectors;
 
 use std::{
-    collections::BTreeMap,
     io::{ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream},
     sync::Arc,
@@ -19,15 +18,14 @@ use std::{
 use bytes::Bytes;
 use dealkit_server::{Sandbox, SandboxBuilder, Service, Tls};
 use http::{HeaderMap, Response};
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, json};
 use tokio_rustls::rustls::{
     ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-use vectors::{given, vectors};
+use vectors::{given_in, name, tree, vectors};
 
 pub const KEY: &str = "sandbox-key";
 pub const AGENT: &str =
@@ -67,37 +65,14 @@ impl Received {
         tree(std::str::from_utf8(&self.body).unwrap())
     }
 
+    /// The same, with numbers as Rust has them.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
     /// What holds for every response, whatever the request.
     pub fn check_invariants(&self, name: &str, is_head: bool) {
         invariants::check(name, self.status, &self.headers, &self.body, is_head);
-    }
-}
-
-/// JSON as a `Value` in which every number is `{"\0": "its exact text"}`, to compare without losing digits.
-pub fn tree(text: &str) -> Value {
-    let text = text.trim();
-    match text.as_bytes()[0] {
-        b'{' => {
-            let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
-            fields
-                .into_iter()
-                .map(|(name, value)| (name, tree(value.get())))
-                .collect::<serde_json::Map<_, _>>()
-                .into()
-        }
-        b'[' => {
-            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap();
-            elements
-                .into_iter()
-                .map(|value| tree(value.get()))
-                .collect::<Vec<_>>()
-                .into()
-        }
-        b'"' | b't' | b'f' | b'n' => serde_json::from_str(text).unwrap(),
-        _ => {
-            serde_json::from_str::<&RawValue>(text).unwrap();
-            serde_json::json!({ "\0": text })
-        }
     }
 }
 
@@ -109,244 +84,160 @@ fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
 
 // ---- vectors -------------------------------------------------------------------------------------------
 
-/// A field that may be null: what matters is whether it is present.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AgentCase {
-    pub name: String,
-    #[serde(rename = "why")]
-    _why: String,
-    #[serde(default, deserialize_with = "present")]
-    json: Option<Value>,
-    text: Option<String>,
-    base64: Option<String>,
-    #[serde(default)]
-    pub strict: bool,
-    expect: AgentExpect,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AgentExpect {
-    status: u16,
-    agent: Option<Value>,
-    exact: Option<BTreeMap<String, String>>,
-    /// The pointer and the code of each violation.
-    errors: Option<Vec<(String, String)>>,
-    line: Option<usize>,
-}
-
-pub fn agent_cases() -> Vec<AgentCase> {
-    vectors("create_agent.json", 400)
-}
-
-impl AgentCase {
-    pub fn bytes(&self) -> Bytes {
-        let (text, base64) = (self.text.as_deref(), self.base64.as_deref());
-        given(self.json.as_ref(), text, base64)
-            .unwrap_or_else(|| panic!("{}: has no bytes", self.name))
-            .into()
+/// An unknown member would be a mistake in the vectors.
+fn has_only(members: &str, object: &Value) {
+    for name in object.as_object().into_iter().flat_map(Map::keys) {
+        let is_known = members.split(' ').any(|member| member == name);
+        assert!(is_known, "{name} in {object}");
     }
+}
 
-    pub fn expects(&self, status: u16) -> bool {
-        self.expect.status == status
+pub fn agent_cases() -> Vec<Value> {
+    let cases: Vec<Value> = vectors("create_agent.json", 400);
+    for case in &cases {
+        has_only("name why json text base64 strict expect", case);
+        has_only("status agent exact errors line", &case["expect"]);
     }
+    cases
+}
 
-    pub fn check(&self, response: &Received) {
-        let (name, expect) = (&self.name, &self.expect);
-        response.check_invariants(name, false);
-        let shown = String::from_utf8_lossy(&response.body);
-        assert_eq!(response.status, expect.status, "{name}: {shown}");
-        match expect.status {
-            201 => {
-                let mut agent = response.json();
-                let id = remove(&mut agent, "/id").unwrap();
-                assert!(id.as_str().is_some_and(|id| !id.is_empty()), "{name}: id");
-                let expected = expect.agent.as_ref();
-                let expected = expected.unwrap_or_else(|| panic!("{name}: no agent"));
-                let mut expected = tree(&expected.to_string());
-                for (pointer, text) in expect.exact.iter().flatten() {
-                    remove(&mut expected, pointer);
-                    assert_eq!(
-                        remove(&mut agent, pointer),
-                        Some(tree(text)),
-                        "{name}: {pointer} in {shown}"
-                    );
-                }
-                assert_eq!(agent, expected, "{name}");
-            }
-            422 => {
-                let problem: Value = serde_json::from_slice(&response.body).unwrap();
-                let errors = problem["errors"].as_array().unwrap().iter().map(|error| {
-                    let text = |member| error[member].as_str().unwrap().to_owned();
-                    (text("pointer"), text("code"))
-                });
-                let expected = expect
-                    .errors
-                    .as_ref()
-                    .unwrap_or_else(|| panic!("{name}: no errors"));
-                assert_eq!(&errors.collect::<Vec<_>>(), expected, "{name}");
-            }
-            400 => {
-                let problem: Value = serde_json::from_slice(&response.body).unwrap();
-                let line = line_of(problem["detail"].as_str().unwrap());
-                assert!(
-                    expect.line.is_none_or(|expected| expected == line),
-                    "{name}: {shown}"
+pub fn check_agent(case: &Value, response: &Received) {
+    let (name, expect) = (name(case), &case["expect"]);
+    response.check_invariants(name, false);
+    let shown = String::from_utf8_lossy(&response.body);
+    assert_eq!(response.status, expect["status"], "{name}: {shown}");
+    match response.status {
+        201 => {
+            let mut agent = response.json();
+            let id = remove(&mut agent, "/id").unwrap();
+            assert!(id.as_str().is_some_and(|id| !id.is_empty()), "{name}: id");
+            let mut expected = tree(&expect["agent"].to_string());
+            for (pointer, text) in expect["exact"].as_object().into_iter().flatten() {
+                remove(&mut expected, pointer);
+                let found = remove(&mut agent, pointer);
+                assert_eq!(
+                    found,
+                    text.as_str().map(tree),
+                    "{name}: {pointer} in {shown}"
                 );
             }
-            other => panic!("{name}: a status {other} that this runner does not know"),
+            assert_eq!(agent, expected, "{name}");
         }
+        422 => {
+            let problem = response.value();
+            let errors = problem["errors"].as_array().unwrap().iter();
+            let errors: Value = errors
+                .map(|error| json!([error["pointer"], error["code"]]))
+                .collect();
+            assert_eq!(errors, expect["errors"], "{name}");
+        }
+        400 => {
+            let line = line_of(response.value()["detail"].as_str().unwrap());
+            let is_there = expect.get("line").is_none_or(|expected| *expected == line);
+            assert!(is_there, "{name}: {shown}");
+        }
+        other => panic!("{name}: a status {other} that this runner does not know"),
     }
 }
 
 /// The line in a detail that ends with `at line L column C`.
 fn line_of(detail: &str) -> usize {
-    let (_, place) = detail
-        .rsplit_once(" at line ")
-        .unwrap_or_else(|| panic!("no place: {detail}"));
-    let (line, column) = place
-        .split_once(" column ")
-        .unwrap_or_else(|| panic!("no column: {detail}"));
+    let (_, place) = detail.rsplit_once(" at line ").expect(detail);
+    let (line, column) = place.split_once(" column ").expect(detail);
     assert!(column.parse::<usize>().unwrap() > 0, "{detail}");
     line.parse().unwrap()
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RequestCase {
-    pub name: String,
-    #[serde(rename = "why")]
-    _why: String,
-    #[serde(default)]
-    pub raw: bool,
-    #[serde(default)]
-    pub limits: Limits,
-    pub request: CaseRequest,
-    expect: RequestExpect,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    pub max_body_bytes: Option<usize>,
-    pub max_agents: Option<u64>,
-}
-
-impl Limits {
-    /// A server with these limits, with TLS or without.
-    pub fn sandbox(self, is_encrypted: bool) -> Sandbox {
-        let mut builder = Sandbox::builder();
-        if let Some(bytes) = self.max_body_bytes {
-            builder = builder.max_body_bytes(bytes);
-        }
-        if let Some(agents) = self.max_agents {
-            builder = builder.max_agents(agents);
-        }
-        if is_encrypted {
-            builder = builder.tls(Tls::self_signed());
-        }
-        builder.start().unwrap()
+/// The cases for bare sockets, or the others.
+pub fn request_cases(is_raw: bool) -> Vec<Value> {
+    let mut cases: Vec<Value> = vectors("requests.json", 170);
+    for case in &cases {
+        has_only("name why raw limits request expect", case);
+        has_only("max_body_bytes max_agents", &case["limits"]);
+        has_only("method target headers text base64", &case["request"]);
+        let expect = "status headers headers_not body detail_contains malformed_head";
+        has_only(expect, &case["expect"]);
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CaseRequest {
-    pub method: String,
-    pub target: String,
-    headers: Vec<(String, String)>,
-    text: Option<String>,
-    base64: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequestExpect {
-    status: u16,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(default)]
-    headers_not: BTreeMap<String, String>,
-    #[serde(default)]
-    body: BTreeMap<String, Value>,
-    detail_contains: Option<String>,
-    #[serde(default)]
-    malformed_head: bool,
-}
-
-pub fn request_cases() -> Vec<RequestCase> {
-    let cases: Vec<RequestCase> = vectors("requests.json", 170);
-    assert!(cases.iter().filter(|case| case.raw).count() >= 20);
+    cases.retain(|case| (case["raw"] == true) == is_raw);
+    assert!(cases.len() >= 20);
     cases
 }
 
-impl CaseRequest {
-    pub fn headers(&self) -> impl Iterator<Item = (&str, String)> {
-        self.headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.replace("{key}", KEY)))
+/// A server with the limits of a case, with TLS or without.
+pub fn limited(case: &Value, is_encrypted: bool) -> Sandbox {
+    let limits = &case["limits"];
+    let mut builder = Sandbox::builder();
+    if let Some(bytes) = limits["max_body_bytes"].as_u64() {
+        builder = builder.max_body_bytes(bytes.try_into().unwrap());
     }
-
-    pub fn body(&self) -> Option<Bytes> {
-        given(None, self.text.as_deref(), self.base64.as_deref()).map(Bytes::from)
+    if let Some(agents) = limits["max_agents"].as_u64() {
+        builder = builder.max_agents(agents);
     }
-
-    /// The bytes of a raw case.
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
-        for (name, value) in self.headers() {
-            head += &format!("{name}: {value}\r\n");
-        }
-        head += "connection: close\r\n\r\n";
-        let mut bytes: Vec<u8> = head
-            .chars()
-            .map(|character| u8::try_from(character).unwrap())
-            .collect();
-        bytes.extend_from_slice(&self.body().unwrap_or_default());
-        bytes
+    if is_encrypted {
+        builder = builder.tls(Tls::self_signed());
     }
+    builder.start().unwrap()
 }
 
-impl RequestCase {
-    pub fn check(&self, response: &Received) {
-        let (name, expect) = (&self.name, &self.expect);
+/// The method, the target and the headers of a case's request, and its body.
+pub fn request_of(case: &Value) -> (&str, &str, Vec<(&str, String)>, Vec<u8>) {
+    let request = &case["request"];
+    let text = |value: &'_ Value| value.as_str().unwrap().to_owned();
+    let headers = request["headers"].as_array().unwrap().iter();
+    let headers = headers.map(|header| {
+        let value = text(&header[1]).replace("{key}", KEY);
+        (header[0].as_str().unwrap(), value)
+    });
+    let [method, target] = ["method", "target"].map(|member| request[member].as_str().unwrap());
+    (
+        method,
+        target,
+        headers.collect(),
+        given_in(request).unwrap_or_default(),
+    )
+}
+
+/// The bytes of a raw case.
+pub fn request_bytes(case: &Value) -> Vec<u8> {
+    let (method, target, headers, body) = request_of(case);
+    let mut head = format!("{method} {target} HTTP/1.1\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    head += "connection: close\r\n\r\n";
+    let head = head
+        .chars()
+        .map(|character| u8::try_from(character).unwrap());
+    head.chain(body).collect()
+}
+
+pub fn check_request(case: &Value, response: &Received) {
+    let (name, expect) = (name(case), &case["expect"]);
+    let shown = String::from_utf8_lossy(&response.body);
+    assert_eq!(response.status, expect["status"], "{name}: {shown}");
+    if expect["malformed_head"] == true {
+        return;
+    }
+    response.check_invariants(name, case["request"]["method"] == "HEAD");
+    let members = |name: &str| expect[name].as_object().into_iter().flatten();
+    for (header, value) in members("headers") {
+        assert_eq!(response.header(header), value.as_str(), "{name}: {header}");
+    }
+    for (header, value) in members("headers_not") {
+        let is_other = response.header(header).is_some_and(|sent| value != sent);
+        assert!(is_other, "{name}: {header}");
+    }
+    for (pointer, value) in members("body") {
         assert_eq!(
-            response.status,
-            expect.status,
-            "{name}: {}",
-            String::from_utf8_lossy(&response.body)
+            response.value().pointer(pointer),
+            Some(value),
+            "{name}: {pointer}"
         );
-        if expect.malformed_head {
-            return;
-        }
-        response.check_invariants(name, self.request.method == "HEAD");
-        for (header, value) in &expect.headers {
-            assert_eq!(
-                response.header(header),
-                Some(value.as_str()),
-                "{name}: {header}"
-            );
-        }
-        for (header, value) in &expect.headers_not {
-            assert!(
-                response.header(header).is_some_and(|sent| sent != value),
-                "{name}: {header}"
-            );
-        }
-        for (pointer, value) in &expect.body {
-            let body: Value = serde_json::from_slice(&response.body).unwrap();
-            assert_eq!(body.pointer(pointer), Some(value), "{name}: {pointer}");
-        }
-        if let Some(part) = &expect.detail_contains {
-            let body: Value = serde_json::from_slice(&response.body).unwrap();
-            let detail = body["detail"].as_str().unwrap();
-            assert!(detail.contains(part), "{name}: {detail}");
-        }
+    }
+    if let Some(part) = expect["detail_contains"].as_str() {
+        let problem = response.value();
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(part), "{name}: {detail}");
     }
 }
 

@@ -39,11 +39,12 @@ async fn given_up(ledger: Ledger, is_cancelled: bool) {
     let sent = number(&held);
     if is_cancelled {
         for creation in creations.cancel() {
-            let expected = [NotSent, Unknown][usize::from(creation.index == sent)];
-            assert_eq!(
-                (creation.outcome(), creation.key),
-                (expected, Some(key(creation.index)))
-            );
+            let is_sent = creation.index == sent;
+            let expected = [NotSent, Unknown][usize::from(is_sent)];
+            assert_eq!(creation.outcome(), expected);
+            assert_eq!(creation.key, Some(key(creation.index)));
+            let attempts = creation.result.unwrap_err().attempts();
+            assert_eq!(attempts, u32::from(is_sent));
         }
     } else {
         drop(creations);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::{
     cluster::Cluster,
     mock::client,
-    peer::{FINE, Peer},
+    peer::{FINE, Peer, runtime},
     rows::{self, email as key, new_ledger, number},
 };
 
@@ -57,8 +57,7 @@ fn in_a_file(test: impl FnOnce(Ledger)) {
 }
 
 fn run_async(test: impl Future<Output = ()>) {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build().unwrap().block_on(test);
+    runtime().block_on(test);
 }
 
 /// What the service does with a row.
