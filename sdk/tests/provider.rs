@@ -1,12 +1,5 @@
 //! Cryptography of the program's own choice: a rustls provider that it installs.
 #![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, and its helpers too"
-)]
 
 mod peer;
 

@@ -1,14 +1,6 @@
 //! What dealkit reports to a tracing subscriber, by OpenTelemetry's names. That nothing of it is secret or personal, and
 //! nothing that other crates report, is for `canary.rs` to show.
 #![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and its helpers too"
-)]
 
 mod mock;
 mod peer;

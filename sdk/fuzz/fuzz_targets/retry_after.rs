@@ -1,8 +1,4 @@
 //! See `dealkit_fuzz::retry_after`.
-#![allow(
-    unexpected_cfgs,
-    reason = "cargo-fuzz sets cfg(fuzzing), which cargo does not know"
-)]
 #![cfg_attr(fuzzing, no_main)]
 
 dealkit_fuzz::fuzz_target!(retry_after);

@@ -1,10 +1,5 @@
 //! Tests that need no client and no service: of the contract's data, the models and the rules. They also run without
 //! default features.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
 
 #[cfg(feature = "arrow")]
 mod arrow;

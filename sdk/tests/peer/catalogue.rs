@@ -31,10 +31,6 @@ pub(crate) struct Expected {
     pub(crate) status: Option<u16>,
     /// How much of the body is kept.
     pub(crate) body: Kept,
-    pub(crate) get_attempts: u32,
-    pub(crate) post_attempts: u32,
-    /// Whether each attempt is a whole request that the service has read.
-    pub(crate) heard: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -47,16 +43,11 @@ pub(crate) enum Kept {
 
 impl Fault {
     fn new(name: &'static str, script: Script, kind: ErrorKind, outcome: Outcome) -> Self {
-        let passes = matches!(kind, ErrorKind::Interrupted | ErrorKind::Timeout);
-        let heard = script.iter().any(|step| matches!(step, Step::Hear));
         let expected = Expected {
             kind,
             outcome,
             status: None,
             body: Kept::Nothing,
-            get_attempts: if passes { 3 } else { 1 },
-            post_attempts: 1,
-            heard,
         };
         Self {
             name,
@@ -73,7 +64,7 @@ impl Fault {
 
     /// The service says that it did not process the request.
     fn not_taken(name: &'static str, script: Script) -> Self {
-        Self::new(name, script, ErrorKind::Interrupted, Outcome::NotSent).attempts(3, 3)
+        Self::new(name, script, ErrorKind::Interrupted, Outcome::NotSent)
     }
 
     /// The connection breaks in the body of a 200.
@@ -111,12 +102,6 @@ impl Fault {
     fn with(mut self, status: u16, kept: &[u8]) -> Self {
         self.expected.status = Some(status);
         self.expected.body = Kept::Exactly(kept.to_vec());
-        self
-    }
-
-    fn attempts(mut self, get: u32, post: u32) -> Self {
-        self.expected.get_attempts = get;
-        self.expected.post_attempts = post;
         self
     }
 }

@@ -1,14 +1,5 @@
 //! The client against services of every kind: what it sends, what each response turns into, what it retries.
 #![cfg(feature = "client")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and its helpers too"
-)]
 
 mod as_mocked;
 mod blocking;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Client, ClientBuilder, Error, ErrorKind, NotSent, Outcome};
+use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use tower_service::Service;
@@ -141,53 +141,29 @@ async fn a_transport_is_given_the_request_and_its_response_is_read() {
 #[tokio::test]
 async fn what_may_have_been_sent_is_not_sent_again() {
     // What fails, and the kind, the outcome and the number of requests of a create.
-    let wrapped = || io::Error::other(NotSent::new("refused")).into();
+    use ErrorKind::{Connect, Interrupted, Status, Timeout};
+    use Outcome::{NotSent, Succeeded, Unknown};
+    let refused = || dealkit::NotSent::new("refused").into();
+    let wrapped = || io::Error::other(dealkit::NotSent::new("refused")).into();
+    let reset = || "reset".into();
     for (what, kind, outcome, requests) in [
-        (What::Unready, ErrorKind::Connect, Outcome::NotSent, 0),
-        (What::NeverReady, ErrorKind::Timeout, Outcome::NotSent, 0),
-        (
-            What::Fail(|| NotSent::new("refused").into()),
-            ErrorKind::Connect,
-            Outcome::NotSent,
-            3,
-        ),
-        (What::Fail(wrapped), ErrorKind::Connect, Outcome::NotSent, 3),
-        (
-            What::Fail(|| "reset".into()),
-            ErrorKind::Interrupted,
-            Outcome::Unknown,
-            1,
-        ),
-        (What::Silent, ErrorKind::Timeout, Outcome::Unknown, 1),
-        (
-            What::Break(201),
-            ErrorKind::Interrupted,
-            Outcome::Succeeded,
-            1,
-        ),
-        (
-            What::Respond(503, ""),
-            ErrorKind::Status,
-            Outcome::Unknown,
-            1,
-        ),
-        (
-            What::Respond(302, ""),
-            ErrorKind::Status,
-            Outcome::Unknown,
-            1,
-        ),
+        (What::Unready, Connect, NotSent, 0),
+        (What::NeverReady, Timeout, NotSent, 0),
+        (What::Fail(refused), Connect, NotSent, 3),
+        (What::Fail(wrapped), Connect, NotSent, 3),
+        (What::Fail(reset), Interrupted, Unknown, 1),
+        (What::Silent, Timeout, Unknown, 1),
+        (What::Break(201), Interrupted, Succeeded, 1),
+        (What::Respond(503, ""), Status, Unknown, 1),
+        (What::Respond(302, ""), Status, Unknown, 1),
     ] {
         let [(created, given), (read, _)] = what.errors().await;
-        assert_eq!(
-            (created.kind(), created.outcome()),
-            (kind, outcome),
-            "{created}"
-        );
+        let told = (created.kind(), created.outcome());
+        assert_eq!(told, (kind, outcome), "{created}");
         assert_eq!(given, requests, "{created}");
         assert!(!read.may_have_acted());
     }
-    let [_, (read, given)] = What::Fail(|| "reset".into()).errors().await;
+    let [_, (read, given)] = What::Fail(reset).errors().await;
     assert_eq!((read.attempts(), given), (3, 3));
 }
 

@@ -1,9 +1,7 @@
 //! What a fault may say, in JSON and in the header `x-sandbox-fault`, and what is said about one that makes no sense.
 
-use crate::support::{KEY, deal, get_deal, send, service};
-use bytes::Bytes;
+use crate::support::{KEY, asking, deal, get_deal, handled, send, service};
 use dealkit_server::{Fault, Sandbox, Service};
-use http::Request;
 use serde_json::Value;
 
 #[test]
@@ -182,12 +180,7 @@ fn faults_are_bounded_in_number_and_in_bytes() {
 // ---- any fault ---------------------------------------------------------------------------------------------
 
 fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
-    let request = Request::get("/v1/deals/d_1")
-        .header("host", "localhost")
-        .header("x-service-key", KEY)
-        .header("x-sandbox-fault", header)
-        .body(Bytes::new());
-    let response = service.handle(request.unwrap());
-    let body = serde_json::from_slice(response.body()).unwrap();
-    (response.status().as_u16(), body)
+    let request = asking("GET", "/v1/deals/d_1", KEY).header("x-sandbox-fault", header);
+    let response = handled(service, request, "");
+    (response.status, response.value())
 }

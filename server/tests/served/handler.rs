@@ -1,20 +1,11 @@
 //! The contract's vectors through the pure handler, and that no body makes it behave strangely.
 
-use crate::support::{AGENT, KEY, Received, agent_cases, check_agent, service, vectors::bytes};
+use crate::support::{
+    AGENT, KEY, Received, agent_cases, asking, check_agent, handled, service, vectors::bytes,
+};
 use bytes::Bytes;
 use dealkit::{Client, Json};
-use dealkit_server::Service;
 use http::{Request, Version};
-
-fn create(service: &Service, body: Bytes) -> Received {
-    let request = Request::post("/v1/agents")
-        .header("host", "sandbox.test")
-        .header("x-service-key", KEY)
-        .header("content-type", "application/json")
-        .body(body)
-        .unwrap();
-    service.handle(request).into()
-}
 
 #[test]
 fn agent_vectors() {
@@ -24,8 +15,9 @@ fn agent_vectors() {
     ];
     for case in agent_cases() {
         let is_strict = case["strict"] == true;
-        let response = create(&services[usize::from(is_strict)], bytes(&case).into());
-        check_agent(&case, &response);
+        let service = &services[usize::from(is_strict)];
+        let request = asking("POST", "/v1/agents", KEY);
+        check_agent(&case, &handled(service, request, bytes(&case)));
     }
 }
 
@@ -39,13 +31,7 @@ fn no_response_and_no_debug_output_shows_a_key_or_a_value() {
     assert!(!format!("{service:?} {builder:?}").contains("hunter2"));
     for key in [secret, "wrong-hunter2", ""] {
         let body = r#"{"email": "hunter2", "first_name": 2, "phone": "hunter2", "role": "hunter2", "hunter2": 1}"#;
-        let request = Request::post("/v1/agents")
-            .header("host", "h")
-            .header("x-service-key", key)
-            .header("content-type", "application/json")
-            .body(Bytes::from(body))
-            .unwrap();
-        let response = Received::from(service.handle(request));
+        let response = handled(&service, asking("POST", "/v1/agents", key), body);
         assert!(response.status == if key == secret { 422 } else { 401 });
         assert!(!format!("{response:?}").contains("hunter2"), "{response:?}");
     }

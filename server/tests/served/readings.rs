@@ -2,11 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 
-use crate::support::{AGENT, KEY, Received, connect, get_deal, read_response, send};
-use bytes::Bytes;
+use crate::support::{
+    AGENT, KEY, Received, asking, connect, get_deal, handled, read_response, send,
+};
 use dealkit::Client;
 use dealkit_server::{Reading, Sandbox};
-use http::{Request, header};
 
 /// Generated deals, over HTTP/1.1 and HTTP/2 and through the header of a single request. What each reading makes of every
 /// deal and agent of the vectors is in `bindings/tests/test_readings.py`.
@@ -91,16 +91,11 @@ fn chunks_have_odd_borders() {
 fn response(reading: Reading, deal: &str, agent: Option<&str>) -> Received {
     let service = Sandbox::builder().deals([deal]).service().unwrap();
     let request = match agent {
-        Some(_) => Request::post("/v1/agents"),
-        None => Request::get("/v1/deals/d"),
+        Some(_) => asking("POST", "/v1/agents", KEY),
+        None => asking("GET", "/v1/deals/d", KEY),
     };
-    let request = request
-        .header("host", "h")
-        .header("x-service-key", KEY)
-        .header(header::CONTENT_TYPE, "application/json")
-        .header("x-sandbox-reading", reading.name());
-    let body = Bytes::copy_from_slice(agent.unwrap_or_default().as_bytes());
-    service.handle(request.body(body).unwrap()).into()
+    let request = request.header("x-sandbox-reading", reading.name());
+    handled(&service, request, agent.unwrap_or_default().to_owned())
 }
 
 fn written(reading: Reading, deal: &str) -> String {

@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::support::{KEY, Received, deal};
+use crate::support::{KEY, asking, deal, handled};
 use bytes::Bytes;
 use dealkit::{
     Deal,
     schema::{FieldKind, Model},
 };
 use dealkit_server::{Sandbox, SeedDeal, Service, generate};
-use http::Request;
 use tempfile::NamedTempFile;
 
 /// A file that is deleted after the test.
@@ -20,10 +19,8 @@ fn file(content: impl AsRef<[u8]>) -> NamedTempFile {
 }
 
 fn served(service: &Service, id: &str) -> Option<Bytes> {
-    let request = Request::get(format!("/v1/deals/{id}"))
-        .header("host", "h")
-        .header("x-service-key", KEY);
-    let response = Received::from(service.handle(request.body(Bytes::new()).unwrap()));
+    let request = asking("GET", &format!("/v1/deals/{id}"), KEY);
+    let response = handled(service, request, "");
     (response.status == 200).then_some(response.body)
 }
 

@@ -5,7 +5,7 @@ use h2::client::{Builder, SendRequest};
 use http::Request;
 use tokio::{net::TcpStream, task::JoinHandle};
 
-use super::{KEY, Listens};
+use super::{KEY, Listens, asking};
 
 /// A connection. Calls are made one after the other, unless a test uses `sender` itself.
 pub struct Http2 {
@@ -68,11 +68,7 @@ impl Http2 {
 
 /// A request with the service key, as JSON.
 pub fn request(method: &str, path: &str) -> Request<()> {
-    Request::builder()
-        .method(method)
-        .uri(format!("http://h{path}"))
-        .header("x-service-key", KEY)
-        .header("content-type", "application/json")
-        .body(())
-        .unwrap()
+    let mut request = asking(method, &format!("http://h{path}"), KEY);
+    request.headers_mut().unwrap().remove("host");
+    request.body(()).unwrap()
 }

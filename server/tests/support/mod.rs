@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use dealkit_server::{Sandbox, SandboxBuilder, Service, Tls};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Request, Response};
 use serde_json::{Map, Value, json};
 use tokio_rustls::rustls::{
     ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -34,6 +34,25 @@ pub const AGENT: &str =
 /// A service with the sample deals.
 pub fn service(change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Service {
     change(Sandbox::builder()).service().unwrap()
+}
+
+/// What a service makes of a request, without a socket.
+pub fn handled(
+    service: &Service,
+    request: http::request::Builder,
+    body: impl Into<Bytes>,
+) -> Received {
+    service.handle(request.body(body.into()).unwrap()).into()
+}
+
+/// A request for JSON with this key.
+pub fn asking(method: &str, path: &str, key: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("x-service-key", key)
+        .header("content-type", "application/json")
 }
 
 // ---- responses -------------------------------------------------------------------------------------------
