@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import email, made, of, rows
+from conftest import email, made, of
 
-from dealkit import (
-    AsyncClient,
-    Client,
-    LedgerError,
-)
+from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
 
 
@@ -38,15 +33,3 @@ def told(creations: list[Any]) -> list[tuple[str, bool]]:
 
 def emails(sandbox: Sandbox) -> list[str]:
     return sorted(agent.email for agent in sandbox.agents)
-
-
-def known(creations: list[Any]) -> list[str]:
-    return [creation.outcome for creation in creations if creation.recorded]
-
-
-def refusal(client: Client, ledger: Path) -> LedgerError:
-    with pytest.raises(LedgerError) as raised:
-        client.agents.create_many(rows(1), ledger=ledger, key=email)
-    assert raised.value.outcome == "not_sent"
-    assert str(ledger) in str(raised.value)
-    return raised.value

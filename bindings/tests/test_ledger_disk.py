@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from conftest import ROWS, email, of, row, rows, until
-from ledgers import BOTH, client_of, emails, in_order, refusal
+from ledgers import BOTH, client_of, emails, in_order
 from processes import ended, python
 
 from dealkit import (
@@ -79,24 +79,6 @@ def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: P
     asyncio.run(job())
 
 
-def test_what_is_wrong_with_a_ledger_is_said(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    error = refusal(client, ledger.parent / "none" / "agents.ledger")
-    assert error.reason == "io" and "create the folder first" in str(error)
-    assert refusal(client, ledger.parent).reason == "not_a_ledger"
-
-    ledger.write_text("email,first_name\n")
-    assert refusal(client, ledger).reason == "not_a_ledger"
-    assert ledger.read_text() == "email,first_name\n"
-    ledger.unlink()
-
-    in_order(client, rows=rows(2), ledger=ledger)
-    with Sandbox() as other:
-        error = refusal(client_of(other), ledger)
-    assert error.reason == "other_service" and sandbox.url in str(error)
-    assert len(sandbox.requests) == 2
-
-
 def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
     """When it ends, when it is dropped, and at the end of `with`."""
     client = client_of(sandbox)
@@ -115,7 +97,8 @@ import os, sys
 from dealkit import Client, LedgerError
 ledger = sys.argv[1]
 def job():
-    return Client().agents.create_many(rows, ledger=ledger, key=lambda row: row["email"], concurrency=2)
+    key = lambda row: row["email"]
+    return Client().agents.create_many(rows, ledger=ledger, key=key, concurrency=2, wait_in_flight=True)
 many = job()
 next(many)
 go, wait = os.pipe(), os.pipe()

@@ -11,7 +11,7 @@ import pytest
 from conftest import ADA, BODY, BOTH, answer, made, run
 
 import dealkit
-from dealkit import APITimeoutError, AsyncClient, Client, ClientOptions, InternalServerError, Timeout
+from dealkit import APITimeoutError, AsyncClient, Client, ClientOptions, Timeout
 from dealkit.testing import Sandbox
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
@@ -45,15 +45,6 @@ def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
         called(client, call, patience=5)
     with pytest.raises(dealkit.ConfigError, match="x-service-key"):
         called(client, call, extra_headers={"x-service-key": "other"})
-
-
-@BOTH
-def test_retries_of_a_call(of_class: Any, peer: Any) -> None:
-    server = peer(answer(503, "", {"Retry-After": "0"}))
-    client = of_class(base_url=server.url, service_key="k", max_retries=0)
-    with pytest.raises(InternalServerError) as caught:
-        called(client, CALLS["retrieve"], max_retries=1)
-    assert caught.value.attempts == 2
 
 
 @BOTH

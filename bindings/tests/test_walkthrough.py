@@ -19,51 +19,24 @@ PAGE = (Path(__file__).parents[2] / "docs/guide/command.md").read_text("utf-8")
 SESSIONS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-class Shell:
-    """A shell in a folder of its own, with the `dealkit` command on its PATH."""
-
-    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
-        self._folder = folder
-        self._url = sandbox.url
-        programs = folder / "bin"
-        programs.mkdir()
-        program = programs / "dealkit"
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -X dev -W error -m dealkit "$@"\n')
-        program.chmod(0o755)
-        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-        self._env = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
-
-    def run(self, command: str, shown: str) -> str:
-        """Returns a command's output. `cat` creates the file that the page shows, and `export` sets the variables."""
-        words = shlex.split(command)
-        if words[0] == "cat":
-            (self._folder / words[1]).write_text(shown)
-            return shown
-        if words[0] == "export":
-            self._env.update({name: value for name, _, value in (word.partition("=") for word in words[1:])})
-            self._env["DEALKIT_BASE_URL"] = self._url
-            return ""
-        port = self._url.rpartition(":")[2]
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            ["sh", "-c", command.replace("127.0.0.1-8080", f"127.0.0.1-{port}")],
-            cwd=self._folder,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-        ):
-            os.close(theirs)
-            read = b""
-            with contextlib.suppress(OSError):  # A terminal that nobody holds any longer ends with an error.
-                while piece := os.read(ours, 65536):
-                    read += piece
-        os.close(ours)
-        # Without the progress, which is drawn over. Replaces what differs from run to run.
-        text = re.sub(r"[^\n]*\r(?!\n)", "", read.decode()).replace("\r\n", "\n").replace("\x1b[K", "")
-        text = re.sub(r"^\[#+\] .*\n", "", text, flags=re.MULTILINE)
-        text = text.replace(self._url, "http://127.0.0.1:8080").replace(f"127.0.0.1-{port}", "127.0.0.1-8080")
-        return re.sub(r"in [0-9.]+ m?s", "in 9 ms", text)
+def run(command: str, folder: Path, env: dict[str, str]) -> str:
+    """What a command shows on a terminal, in which what differs from run to run is replaced."""
+    url = env["DEALKIT_BASE_URL"]
+    port = url.rpartition(":")[2]
+    ours, theirs = pty.openpty()
+    words = ["sh", "-c", command.replace("127.0.0.1-8080", f"127.0.0.1-{port}")]
+    with subprocess.Popen(words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        read = b""
+        with contextlib.suppress(OSError):  # A terminal that nobody holds any longer ends with an error.
+            while piece := os.read(ours, 65536):
+                read += piece
+    os.close(ours)
+    # Without the progress, which is drawn over.
+    text = re.sub(r"[^\n]*\r(?!\n)", "", read.decode()).replace("\r\n", "\n").replace("\x1b[K", "")
+    text = re.sub(r"^\[#+\] .*\n", "", text, flags=re.MULTILINE)
+    text = text.replace(url, "http://127.0.0.1:8080").replace(f"127.0.0.1-{port}", "127.0.0.1-8080")
+    return re.sub(r"in [0-9.]+ m?s", "in 9 ms", text)
 
 
 def session(text: str) -> list[tuple[str, str]]:
@@ -76,10 +49,16 @@ def session(text: str) -> list[tuple[str, str]]:
 @needs_curl
 def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     assert len(SESSIONS) >= 5
-    shell = Shell(tmp_path, dealkit_sandbox)
-    for text in SESSIONS:
-        for command, shown in session(text):
-            output = shell.run(command, shown)
+    (program := tmp_path / "bin" / "dealkit").parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -X dev -W error -m dealkit "$@"\n')
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "NO_COLOR": "1"}
+    env |= {"DEALKIT_BASE_URL": dealkit_sandbox.url, "DEALKIT_SERVICE_KEY": dealkit_sandbox.service_key}
+    for command, shown in (one for text in SESSIONS for one in session(text)):
+        if command.startswith("cat "):
+            (tmp_path / command.split()[1]).write_text(shown)
+        elif not command.startswith("export "):
+            output = run(command, tmp_path, env)
             # An ellipsis stands for what is left out.
             if not re.fullmatch(re.escape(shown).replace("…", ".*"), output, re.DOTALL):
                 assert output == shown, command
