@@ -94,24 +94,6 @@ def create_turn(client: dealkit.Client, count: int, in_flight: int) -> Turn:
     return cpu_of_a_call(count, work)
 
 
-def late_turn(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int) -> Turn:
-    """A turn that takes as long as 99 of 100 calls do that are begun together."""
-
-    async def seconds() -> float:
-        await call()
-        return time.perf_counter()
-
-    async def all_seconds() -> list[float]:
-        return await asyncio.gather(*(seconds() for _ in range(in_flight)))
-
-    def run() -> float:
-        start = time.perf_counter()
-        ends = loop.run_until_complete(all_seconds())
-        return sorted(ends)[in_flight * 99 // 100] - start
-
-    return run
-
-
 def measure_sync(bench: Bench, url: str, client: dealkit.Client) -> None:
     of_httpx = httpx.Client(base_url=url, headers=HEADERS)
     of_pyreqwest = SyncClientBuilder().default_headers(HEADERS).base_url(url + "/").build()
@@ -175,9 +157,6 @@ def measure_async(bench: Bench, url: str, client: dealkit.Client) -> None:
     for in_flight in [1, 4, 16, 64, 256, 1_024, 4_096]:
         table = point("python asyncio by calls in flight", "calls in flight", in_flight, UNIT)
         bench.compare(table, turns({"dealkit": with_dealkit, **peers}, in_flight), rounds=9)
-    late = {"dealkit": with_dealkit, "aiohttp + msgspec": with_aiohttp}
-    table = Table("python asyncio, the 99th of 100", "Python: the 99th of 100 of 1,024 calls begun together", "ms")
-    bench.compare(table, {name: late_turn(loop, call, 1_024) for name, call in late.items()})
     for in_flight in [16, 64, 256, 1_024, 4_096]:
         count = max(1_024, 2 * in_flight)
         retrieve = many_turn(client, count, in_flight)

@@ -10,12 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 import psutil
+from processes import until
 
 from dealkit.testing import Sandbox
 
@@ -150,11 +150,11 @@ class DaskCluster(Cluster):
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
-        until(lambda: address.exists() and address.read_text().endswith("}"))
+        until(lambda: address.exists() and address.read_text().endswith("}"), PATIENCE)
         workers = ["--nworkers", str(self.count), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        until(lambda: len(self.workers()) == self.count)
+        until(lambda: len(self.workers()) == self.count, PATIENCE)
 
     def write_state(self) -> None:
         from distributed import Client
@@ -222,19 +222,11 @@ class RayCluster(Cluster):
         given = [f"{name}={value}" for name, value in options.items()]
         self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
         address = self.folder / "ray" / "ray_current_cluster"
-        until(address.exists)
+        until(address.exists, PATIENCE)
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return process.cmdline()[0].startswith("ray::do")
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Waits until a condition holds."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import pyarrow
 import pytest
-from clusters import CLUSTERS, PATIENCE, Cluster, until
+from clusters import CLUSTERS, PATIENCE, Cluster
 from postgres import NEEDED, Postgres, programs
+from processes import until
 from pyarrow import parquet
 
 from dealkit import Client, ledger
@@ -142,7 +143,7 @@ def test_a_worker_is_killed(world: World, tmp_path: Path) -> None:
     cluster, sandbox, expected, ids, _ = world
     before, limit = sent(sandbox), 500
     process = cluster.begin("export", ids, tmp_path, "--rate-limit", limit, "--per-file", PER_FILE)
-    until(lambda: sent(sandbox) >= before + 600 and len(cluster.workers()) == cluster.count)
+    until(lambda: sent(sandbox) >= before + 600 and len(cluster.workers()) == cluster.count, PATIENCE)
     came = [request.at for request in sandbox.requests if request.number > before]
     cluster.workers()[0].kill()
     cluster.write_state()
@@ -181,9 +182,9 @@ def test_an_import_whose_tasks_run_twice_and_are_killed(world: World, tmp_path: 
     job = ("import", table, tmp_path, "--key", "email", "--per-file", 100)
 
     process = cluster.begin(*job, twice=True)
-    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == cluster.count)
+    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == cluster.count, PATIENCE)
     cluster.workers()[0].kill()
-    until(lambda: len(sandbox.agents) >= 600)
+    until(lambda: len(sandbox.agents) >= 600, PATIENCE)
     for worker in cluster.workers():
         worker.kill()
     process.kill()

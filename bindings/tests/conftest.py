@@ -300,11 +300,3 @@ def async_client(sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
     client: AsyncClient = of(sandbox, AsyncClient)
     return client
-
-
-def until(condition: Callable[[], object], seconds: float = 5) -> None:
-    """Waits until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)

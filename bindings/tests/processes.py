@@ -102,7 +102,7 @@ class Peer(socketserver.ThreadingTCPServer):
         self.connections.append(connection)
         return connection, address
 
-    def handle_error(self, *_: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         # That a connection breaks off is no error of the test's.
         if not isinstance(sys.exception(), OSError):
             raise
@@ -129,14 +129,14 @@ class Peer(socketserver.ThreadingTCPServer):
 
 
 class _Connection(socketserver.StreamRequestHandler):
-    server: Peer
+    server: Any
 
     def handle(self) -> None:
         while request := self._read():
             with self.server.changed:
                 self.server.requests.append(request)
                 self.server.changed.notify_all()
-            answer = self.server.answer
+            answer: bytes | Callable[[bytes], bytes] = self.server.answer
             self.wfile.write(answer(request) if callable(answer) else answer)
 
     def _read(self) -> bytes:
@@ -161,3 +161,11 @@ def interrupt(process: subprocess.Popen[str]) -> float:
     now = time.monotonic()
     process.send_signal(signal.SIGINT)
     return now
+
+
+def until(condition: Callable[[], object], seconds: float = 5) -> None:
+    """Waits until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)

@@ -15,8 +15,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from conftest import case_bytes, exact, untyped, vectors
-from documents import documents
-from hypothesis import HealthCheck, given, settings
+from documents import UNHURRIED, documents
+from hypothesis import given, settings
 
 import dealkit.arrow
 from dealkit import Deal, DecodeError
@@ -98,7 +98,7 @@ def deals() -> list[bytes]:
     cases: list[Any] = [case.values[0] for case in vectors("deals")]
     found = [case_bytes(case) for case in cases if "error" not in case["expect"]]
 
-    @settings(max_examples=COUNT, deadline=None, suppress_health_check=[*HealthCheck])
+    @settings(UNHURRIED, max_examples=COUNT)
     @given(documents("Deal"))
     def collect(document: str) -> None:
         found.append(document.encode())

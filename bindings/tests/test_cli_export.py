@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow
 import pytest
 from commands import COMMAND, Terminal, dealkit, end, environment, start
 from conftest import answer, exact
+from processes import until
 from pyarrow import parquet
 
 from dealkit import Client, Deal
@@ -341,10 +341,8 @@ def saved(out: Path) -> tuple[int, int]:
 
 def wait_until_saved(process: Any, out: Path) -> None:
     """Waits until an export writes its second group: the first is whole."""
-    deadline = time.monotonic() + 60
-    while saved(out)[0] < 2:
-        assert process.poll() is None and time.monotonic() < deadline, "it does not come as far"
-        time.sleep(0.02)
+    until(lambda: saved(out)[0] >= 2 or process.poll() is not None, 60)
+    assert process.poll() is None, "it does not come as far"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands import Import, counts, end, until_told
-from conftest import until
+from processes import until
 
 from dealkit.ledger import show
 from dealkit.testing import Sandbox

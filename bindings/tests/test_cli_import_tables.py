@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from commands import Import, counts, dealkit, end
-from conftest import until
 from offices import MAPS, office
+from processes import until
 
 from dealkit.ledger import show
 from dealkit.testing import Sandbox

@@ -15,8 +15,8 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from conftest import BOTH, answer, made, of, run, until, untyped
-from processes import ended, interrupt, python
+from conftest import BOTH, answer, made, of, run, untyped
+from processes import ended, interrupt, python, until
 
 from dealkit import (
     OMITTED,

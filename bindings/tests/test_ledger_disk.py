@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROWS, email, of, row, rows, until
+from conftest import ROWS, email, of, row, rows
 from ledgers import BOTH, client_of, emails, in_order
-from processes import ended, python
+from processes import ended, python, until
 
 from dealkit import (
     AsyncClient,

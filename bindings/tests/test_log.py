@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import ADA, WAYS, answer, run, until
-from processes import ended, python
+from conftest import ADA, WAYS, answer, run
+from processes import ended, python, until
 
 from dealkit import AsyncClient, Client, DealkitError, _native
 from dealkit.testing import Sandbox

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from processes import ended, needs_curl, python
+from processes import ended, needs_curl, python, until
 
 from dealkit.testing import READINGS
 
@@ -96,17 +95,12 @@ class Shell:
         assert code == 0, f"{block}\n{log.read_text()}"
         self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
         if re.search(r"^dealkit-server.*&", block, re.MULTILINE):
-            self._listens()
+            until(self._listens, 60)  # A reader takes longer to come to the next block.
         return log.read_text()
 
-    def _listens(self) -> None:
-        # A reader takes longer to come to the next block.
-        for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(self.address) == 0:
-                    return
-            time.sleep(0.1)
-        raise AssertionError("the sandbox does not listen")
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(self.address) == 0
 
     def close(self) -> None:
         for process in self._started:
