@@ -69,6 +69,11 @@ impl Service {
     fn builder(&self) -> ClientBuilder {
         builder(&self.url)
     }
+
+    fn client(&self, provider: impl KeyProvider) -> Client {
+        let builder = self.builder().service_key_provider(provider);
+        builder.build().unwrap()
+    }
 }
 
 /// A provider that has one key after the other, and then the last one again. It counts how often it is asked.
@@ -178,11 +183,7 @@ async fn calls_in_flight_share_one_answer() {
     for (keys, asks) in [(["key-old", "key-new"], 2), (["key-old", "key-old"], 2)] {
         let service = Service::start(&["key-old"]);
         let asked = Arc::default();
-        let client = service
-            .builder()
-            .service_key_provider(in_turn(&keys, &asked))
-            .build()
-            .unwrap();
+        let client = service.client(in_turn(&keys, &asked));
         let many = || join_all((0..50).map(|_| retrieve(&client)));
         assert!(many().await.iter().all(Result::is_ok));
         assert_eq!(count(&asked), 1);
@@ -225,11 +226,7 @@ async fn whoever_gives_up_takes_no_answer_from_the_others() {
             }
         }
     };
-    let client = service
-        .builder()
-        .service_key_provider(provider)
-        .build()
-        .unwrap();
+    let client = service.client(provider);
     let call = || {
         let client = client.clone();
         tokio::spawn(async move { retrieve(&client).await })
@@ -312,11 +309,7 @@ async fn a_401_stays_one_if_there_is_no_other_key() {
         let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
         async move { if is_first { Ok(KEY) } else { Err("no") } }
     };
-    let client = service
-        .builder()
-        .service_key_provider(provider)
-        .build()
-        .unwrap();
+    let client = service.client(provider);
     let error = client.agents().create(ada()).await.unwrap_err();
     assert!(error.is_authentication() && error.outcome() == Outcome::Rejected);
     let text = error.to_string();
@@ -464,11 +457,7 @@ async fn a_job_goes_on_with_a_new_key_and_stops_without_one() {
             let key = keys[asked.fetch_add(1, Ordering::SeqCst).min(keys.len() - 1)];
             async move { key.ok_or(()) }
         };
-        let client = service
-            .builder()
-            .service_key_provider(provider)
-            .build()
-            .unwrap();
+        let client = service.client(provider);
         let mut job = client
             .agents()
             .create_many((0..40).map(|_| ada()))
@@ -504,11 +493,7 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
     for (run, seen) in [(1, 2), (2, 2)] {
         let asked = Arc::default();
         let provider = in_turn(&["key-1", "key-2"], &asked);
-        let client = service
-            .builder()
-            .service_key_provider(provider)
-            .build()
-            .unwrap();
+        let client = service.client(provider);
         let rows = [("ada".to_owned(), ada())];
         let mut job = client
             .agents()

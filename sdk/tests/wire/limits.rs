@@ -16,9 +16,8 @@ use crate::peer::{FINE, KEY, Peer, ada};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// What the service does with a request that arrives this long after its start: a status, or 0 for no response at all,
-/// and `Retry-After`.
-pub(crate) type Judge = Box<dyn FnMut(Duration) -> (u16, Option<u64>) + Send>;
+/// What the service does with a request: a status, or 0 for no response at all, and `Retry-After`.
+pub(crate) type Judgement = (u16, Option<u64>);
 
 /// What reached the service: when, and the status it got.
 type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
@@ -29,15 +28,21 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// A service that takes this long for each response.
-    pub(crate) async fn start(latency: Duration, judge: Judge) -> Self {
+    /// A service that takes this long for each response, and responds in this way, one after the other, and then as the
+    /// last time.
+    pub(crate) async fn start<I>(latency: Duration, judgements: I) -> Self
+    where
+        I: IntoIterator<Item = Judgement, IntoIter: Send + 'static>,
+    {
+        let (mut judgements, mut judgement) = (judgements.into_iter(), (200, None));
         let mut peer = Peer::by_hand();
         let (url, log) = (peer.url.clone(), Log::default());
-        let (began, its_log, mut judge) = (Instant::now(), Arc::clone(&log), judge);
+        let (began, its_log) = (Instant::now(), Arc::clone(&log));
         tokio::spawn(async move {
             while let Some(heard) = peer.next_of_all().await {
                 let at = began.elapsed();
-                let (status, retry_after) = judge(at);
+                judgement = judgements.next().unwrap_or(judgement);
+                let (status, retry_after) = judgement;
                 its_log.lock().unwrap().push((at, status));
                 tokio::spawn(async move {
                     sleep(latency).await;
@@ -86,16 +91,7 @@ async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
 #[tokio::test(start_paused = true)]
 async fn all_calls_wait_as_long_as_one_was_told() {
     for (status, is_heeded) in [(429, true), (503, true), (500, false)] {
-        let mut count = 0;
-        let judge = Box::new(move |_| {
-            count += 1;
-            if count == 1 {
-                (status, Some(10))
-            } else {
-                (200, None)
-            }
-        });
-        let service = Service::start(Duration::ZERO, judge).await;
+        let service = Service::start(Duration::ZERO, [(status, Some(10)), (200, None)]).await;
         let client = service.builder().build().unwrap();
         let told = client.deals().retrieve("d_1").retry(RetryPolicy::never());
         assert_eq!(told.await.unwrap_err().retry_after(), Some(10 * SECOND));
@@ -150,16 +146,7 @@ async fn all_calls_wait_as_long_as_one_was_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
-    let mut count = 0;
-    let judge = Box::new(move |_| {
-        count += 1;
-        if count == 1 {
-            (503, Some(86_400))
-        } else {
-            (200, None)
-        }
-    });
-    let service = Service::start(Duration::ZERO, judge).await;
+    let service = Service::start(Duration::ZERO, [(503, Some(86_400)), (200, None)]).await;
     let client = service.builder().timeout(90 * SECOND).build().unwrap();
     let error = client.deals().retrieve("d_1").await.unwrap_err();
     assert_eq!(
@@ -172,12 +159,11 @@ async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_counts_however_long_ago_the_last_one_was() {
-    let mut count = 0;
-    let judge = Box::new(move |_| {
-        count += 1;
-        (if [1, 4].contains(&count) { 429 } else { 200 }, None)
-    });
-    let service = Service::start(Duration::ZERO, judge).await;
+    let service = Service::start(
+        Duration::ZERO,
+        [429, 200, 200, 429, 200].map(|status| (status, None)),
+    )
+    .await;
     let client = service.builder().build().unwrap();
     assert_eq!(retrieve(&client, 2, 1).await, 0);
     sleep(7_200 * SECOND).await;
@@ -191,12 +177,9 @@ async fn a_refusal_counts_however_long_ago_the_last_one_was() {
 async fn a_limit_is_kept_by_all_calls_and_attempts() {
     for (rate, latency) in [(50.0, 0), (30.0, 40), (400.0, 5)] {
         // Every third request fails, and is retried.
-        let mut count = 0;
-        let judge = Box::new(move |_| {
-            count += 1;
-            (if count % 3 == 0 { 500 } else { 200 }, None)
-        });
-        let service = Service::start(Duration::from_millis(latency), judge).await;
+        let judgements = [200, 200, 500].map(|status| (status, None));
+        let latency = Duration::from_millis(latency);
+        let service = Service::start(latency, judgements.into_iter().cycle()).await;
         let client = service.builder().rate_limit(rate).build().unwrap();
         let one_by_one = async {
             for _ in 0..20 {
@@ -230,7 +213,7 @@ async fn a_limit_is_kept_by_all_calls_and_attempts() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_made_use_of() {
     for rate in [7.0, 50.0, 400.0, 3_000.0] {
-        let service = Service::start(Duration::from_millis(5), Box::new(|_| (200, None))).await;
+        let service = Service::start(Duration::from_millis(5), [(200, None)]).await;
         let client = service.builder().rate_limit(rate).build().unwrap();
         let began = Instant::now();
         assert_eq!(retrieve(&client, 1_000, 64).await, 0);
@@ -244,7 +227,7 @@ async fn a_limit_is_made_use_of() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
-    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let service = Service::start(Duration::ZERO, [(200, None)]).await;
     let client = service.builder().rate_limit(1.0).build().unwrap();
     let began = Instant::now();
     let finished = Mutex::new(Vec::new());
@@ -272,7 +255,7 @@ async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_comes_too_late_is_refused_at_once() {
-    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let service = Service::start(Duration::ZERO, [(200, None)]).await;
     let client = service
         .builder()
         .rate_limit(0.5)
@@ -314,7 +297,7 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
 /// The calls of a stream stand still while its program waits for another call: they must not hold it up forever.
 #[tokio::test(start_paused = true)]
 async fn calls_that_nobody_looks_after_do_not_stop_the_others() {
-    let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+    let service = Service::start(Duration::ZERO, [(200, None)]).await;
     let client = service.builder().rate_limit(10.0).build().unwrap();
     let ids = (0..20).map(|number| format!("d_{number}"));
     let mut deals = client.deals().retrieve_many(ids).concurrency(16).stream();
@@ -342,7 +325,7 @@ async fn who_shares_a_limit() {
         ("no limit", None, KEY, false),
         ("another key", Some(1.0), "another", false),
     ] {
-        let service = Service::start(Duration::ZERO, Box::new(|_| (200, None))).await;
+        let service = Service::start(Duration::ZERO, [(200, None)]).await;
         let client = service.builder().rate_limit(1.0).build().unwrap();
         let mut other = service
             .builder()
@@ -368,20 +351,11 @@ async fn who_shares_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_after_a_retry_gives_it_back() {
-    let mut count = 0;
-    let judge = Box::new(move |_| {
-        count += 1;
-        (if count % 2 == 1 { 503 } else { 200 }, None)
-    });
-    let service = Service::start(Duration::ZERO, judge).await;
+    let judgements = [(503, None), (200, None)].into_iter().cycle();
+    let service = Service::start(Duration::ZERO, judgements).await;
     let client = service.builder().build().unwrap();
     for _ in 0..200 {
-        let response = client
-            .deals()
-            .retrieve("d_1")
-            .with_response()
-            .await
-            .unwrap();
-        assert_eq!(response.attempts(), 2);
+        let call = client.deals().retrieve("d_1").with_response();
+        assert_eq!(call.await.unwrap().attempts(), 2);
     }
 }

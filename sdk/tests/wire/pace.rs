@@ -5,10 +5,8 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, Ready, ready},
-    pin::Pin,
+    future::ready,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
     time::Duration,
 };
 
@@ -18,7 +16,7 @@ use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::time::{Instant, sleep};
-use tower_service::Service;
+use tower::service_fn;
 
 use crate::{mock::DEAL, peer::KEY};
 
@@ -110,33 +108,6 @@ impl State {
     }
 }
 
-/// The service as one of its clients reaches it, in 20 to 100 ms.
-#[derive(Clone)]
-struct Reached {
-    by: usize,
-    state: Arc<Mutex<State>>,
-}
-
-impl Service<Request<Bytes>> for Reached {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<Bytes>) -> Self::Future {
-        let (there, reached) = (Duration::from_millis(fastrand::u64(10..50)), self.clone());
-        Box::pin(async move {
-            sleep(there).await;
-            let response = reached.state.lock().unwrap().respond(reached.by);
-            sleep(there).await;
-            Ok(response)
-        })
-    }
-}
-
 /// What came of clients with work that never ends, in percent.
 #[derive(Debug)]
 struct Outcome {
@@ -166,7 +137,17 @@ impl Limit {
         let end = Instant::now() + Duration::from_secs_f64(last);
         let work = (0..clients).map(|by| {
             let state = Arc::clone(&state);
-            let client = builder().transport(Reached { by, state }).build().unwrap();
+            // Each is 20 to 100 ms away.
+            let reached = service_fn(move |_: Request<Bytes>| {
+                let (there, state) = (Duration::from_millis(fastrand::u64(10..50)), state.clone());
+                async move {
+                    sleep(there).await;
+                    let response = state.lock().unwrap().respond(by);
+                    sleep(there).await;
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            let client = builder().transport(reached).build().unwrap();
             async move {
                 sleep(Duration::from_millis(fastrand::u64(0..50))).await;
                 let calls = (0..64).map(|_| async {
@@ -233,27 +214,6 @@ async fn clients_find_the_rate_and_share_it() {
     }
 }
 
-/// Answers with headers, after no time at all.
-#[derive(Clone)]
-struct Says(&'static str, &'static str);
-
-impl Service<Request<Bytes>> for Says {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<Bytes>) -> Self::Future {
-        let response = Response::builder()
-            .header("ratelimit-policy", self.0)
-            .header("ratelimit", self.1);
-        ready(Ok(response.body(Full::from(DEAL)).unwrap()))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn little_that_is_left_makes_clients_slow() {
     // What the service says, and how many milliseconds there are between two calls.
@@ -275,7 +235,14 @@ async fn little_that_is_left_makes_clients_slow() {
         (r#""key";q=0;w=0"#, r#""key";r=0"#, 0),
         ("10", "0", 0),
     ] {
-        let client = builder().transport(Says(policy, left)).build().unwrap();
+        let says = service_fn(move |_: Request<Bytes>| {
+            let response = Response::builder().header("ratelimit-policy", policy);
+            let response = response
+                .header("ratelimit", left)
+                .body(Full::<Bytes>::from(DEAL));
+            ready(Ok::<_, Infallible>(response.unwrap()))
+        });
+        let client = builder().transport(says).build().unwrap();
         let began = Instant::now();
         for _ in 0..3 {
             client.deals().retrieve("d_1").await.unwrap();

@@ -9,28 +9,15 @@ use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    limits::{Judge, SECOND, Service},
+    limits::{Judgement, SECOND, Service},
     peer::{ada, at_once},
 };
 
 /// The runtime's timer counts in milliseconds.
 const GRAIN: Duration = Duration::from_millis(2);
 
-/// A judgement: a status, or 0 for no response at all, and `Retry-After`.
-type Judgement = (u16, Option<u64>);
-
-/// Responds in this way, one after the other, and then as the last time.
-fn in_turn(judgements: &[Judgement]) -> Judge {
-    let mut left = judgements.to_vec();
-    left.reverse();
-    Box::new(move |_| match left.len() {
-        1 => left[0],
-        _ => left.pop().unwrap(),
-    })
-}
-
 async fn service(judgements: &[Judgement]) -> Service {
-    Service::start(Duration::ZERO, in_turn(judgements)).await
+    Service::start(Duration::ZERO, judgements.to_vec()).await
 }
 
 async fn retrieve(client: &Client, policy: RetryPolicy) -> Error {
