@@ -76,7 +76,7 @@ impl Config {
             service_key_file.is_some(),
         ) {
             (true, true) => Err(Failure::Config(
-                "service_key and service_key_file are both set: which key is meant?".to_owned(),
+                "service_key and service_key_file are both set: set only one of them".to_owned(),
             )),
             (false, false) => Err(missing(
                 "service_key",

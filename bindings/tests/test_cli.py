@@ -315,7 +315,7 @@ def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: s
 
 
 def nowhere() -> str:
-    """An address that nothing listens on."""
+    """An address that nothing is listening on."""
     with socket.create_server(("127.0.0.1", 0)) as once:
         return f"http://127.0.0.1:{once.getsockname()[1]}"
 
@@ -324,7 +324,8 @@ def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
     done = dealkit("check", url=nowhere())
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
     assert (
-        "nothing listens at the host and port in the base URL; are they right, and is the service up?\n" in done.shown
+        "nothing is listening at the host and port in the base URL; are they right, and is the service up?\n"
+        in done.shown
     )
 
     env = {"HTTPS_PROXY": nowhere(), "NO_PROXY": "", "no_proxy": ""}

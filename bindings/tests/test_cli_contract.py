@@ -175,4 +175,4 @@ def test_what_keeps_it_from_asking(dealkit_sandbox: Sandbox, tmp_path: Path) -> 
     done = check(f"{dealkit_sandbox.url}/wrong")
     assert "as at another server, or at a wrong path" in done.shown
     done = check("http://127.0.0.1:9")
-    assert done.code == 3 and "nothing listens" in done.told
+    assert done.code == 3 and "nothing is listening" in done.told

@@ -227,7 +227,7 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(is_killed: bo
 # A file of what was found, and what is wrong with it.
 UNSETTLED = [
     ("key,agent_id\nx-0,\nCANARY,a_9\n", "row 3 of found.csv is refused: its key is not in the ledger"),
-    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service itself has said that it "),
+    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service has confirmed that it "),
     (
         "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
         "found.csv: row 4 has the same key as row 2; fill in agent_id in only ",
@@ -407,6 +407,6 @@ def test_a_damaged_ledger(imports: Import) -> None:
     for options in (["--dry-run"], []):
         done = imports("--ledger", "l.ledger", *options)
         assert done.code == 2 and "it is damaged" in done.told
-        assert "leave out the rows that were sent since" in done.told and "same command again" not in done.told
+        assert "leave out the rows sent after it was made" in done.told and "same command again" not in done.told
         assert len(imports.sandbox.agents) == 3
     assert report.read_bytes() == before

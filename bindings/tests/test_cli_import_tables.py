@@ -181,7 +181,7 @@ def test_the_ledger_knows_what_its_keys_are_called(imports: Import) -> None:
         imports.sandbox.clear_requests()
         for dry in (["--dry-run"], []):
             done = imports(*mapped, *others, "--ledger", ledger, *dry)
-            assert done.code == 2 and f'its keys are called "{name}", and those used here "' in done.told
+            assert done.code == 2 and f'its keys are called "{name}", but those used here are called "' in done.told
             assert done.told.endswith(
                 "\n--key selects the column with the keys. If it is still the same column, give it its old name.\n"
             )

@@ -34,8 +34,8 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     before = ledger.read_bytes()
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
         ({"CANARY@example.com": None}, LedgerError, "its key is not in the ledger"),
-        ({"row1@example.com": None}, LedgerError, "the service itself has said that it created"),
-        ({"CANARY": ""}, LedgerError, "empty or a word for nobody"),
+        ({"row1@example.com": None}, LedgerError, "the service has confirmed that it created"),
+        ({"CANARY": ""}, LedgerError, "empty, or a word that stands for no agent"),
         ({"CANARY\ud800": None}, ValueError, "the key at index 1 contains an unpaired surrogate"),
         ({5: None}, TypeError, "the key at index 1 must be a str, not int"),
         ({"CANARY": 5}, TypeError, "the agent's identifier at index 1 must be a str, not int"),
@@ -144,8 +144,8 @@ def test_rows_in_doubt_are_sent_again_if_there_is_no_agent(
         "NoneType",
         "UnicodeEncodeError",
     ]
-    assert "was asked about it has failed" in str(creations[3].error)
-    assert "a word for nobody" in str(creations[5].error)
+    assert "was asked to resolve it failed" in str(creations[3].error)
+    assert "a word that stands for no agent" in str(creations[5].error)
     assert len(sandbox.requests) == 2 and len(show(ledger).in_doubt) == 5
 
 

@@ -46,7 +46,9 @@ def test_it_has_what_the_next_run_does_not_send(tmp_path: Path, dealkit_sandbox:
 def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     ledger = tmp_path / "agents.ledger"
     create(dealkit_sandbox, ledger, CANARY)
-    with pytest.raises(LedgerError, match='its keys are called "email", and those used here "phone"') as raised:
+    with pytest.raises(
+        LedgerError, match='its keys are called "email", but those used here are called "phone"'
+    ) as raised:
         look_up(ledger, [CANARY], key="phone")
     assert raised.value.reason == "other_keys" and CANARY not in str(raised.value)
     with pytest.raises(LedgerError, match="not a regular file"):

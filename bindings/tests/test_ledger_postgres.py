@@ -82,7 +82,7 @@ def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: st
     table.write_text("\n".join(["email,first_name,last_name", *lines]))
     told("agents", "import", table, "--yes", "--ledger", file, sandbox=sandbox)
     assert "3 rows copied" in told("ledger", "copy", file, name, sandbox=sandbox)
-    assert "there is a ledger in its place" in told("ledger", "copy", file, name, sandbox=sandbox)
+    assert "a ledger already exists there" in told("ledger", "copy", file, name, sandbox=sandbox)
     file.unlink()
     said = told("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
     assert "already has 3 of them" in said

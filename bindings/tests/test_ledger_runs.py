@@ -108,7 +108,7 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
     texts = [str(creation.error) for creation in creations]
     assert "the key of the row cannot be determined: KeyError" in texts[1] and "CANARY" not in texts[1]
     assert "key must return a str for each row, not int" in texts[2]
-    assert "no key, or an empty one" in texts[3]
+    assert "key is missing or empty" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
     assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
     # Errors in the row itself come first.
@@ -154,5 +154,5 @@ def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandb
     assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 4]
     texts = [str(creation.error) for creation in creations]
     assert "profile.external_id is the key of the row and must be a str, not int" in texts[1]
-    assert "no key, or an empty one" in texts[2]
+    assert "key is missing or empty" in texts[2]
     assert "the row has no profile.external_id to use as its key: KeyError" in texts[4]

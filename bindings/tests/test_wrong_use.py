@@ -69,7 +69,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "base_url": [
         (1, TypeError, "base_url must be a str, not int"),
         ("", ConfigError, "base_url"),
-        ("https://x.example/v1/", ConfigError, "base_url must not end in /v1: dealkit adds it by itself"),
+        ("https://x.example/v1/", ConfigError, "base_url must not end in /v1: dealkit adds it"),
     ],
     "service_key": [
         (1, TypeError, "service_key must be a str, not int"),

@@ -105,7 +105,7 @@ impl Client {
                 "neither of the environment variables {key} and {file} is set"
             ))),
             (Some(_), Some(_)) => Err(Error::config(format!(
-                "both of the environment variables {key} and {file} are set: which key is meant?"
+                "both of the environment variables {key} and {file} are set: set only one of them"
             ))),
         }
     }

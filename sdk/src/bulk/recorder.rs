@@ -116,7 +116,7 @@ impl Recorder {
     ) -> Result<Recording, Error> {
         let Some(key) = key.filter(|key| !key.is_empty()) else {
             return Err(Error::config(
-                "not sent: the row has no key, or an empty one; with a ledger, each row needs a key of its own",
+                "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
             ));
         };
         let hash = self.hashes.hash_one(compared(self.keys.as_deref(), key));

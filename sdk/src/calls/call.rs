@@ -342,7 +342,7 @@ impl<T, M> Call<T, M> {
         } = self.request;
         let key = service.keys.last().ok_or_else(|| {
             Error::config(words!(
-                "the provider of {} has not been asked yet, which only a call can do",
+                "the provider of {} is asked only when a call is made",
                 Setting::ServiceKey
             ))
         })?;

@@ -245,9 +245,9 @@ fn recorded(
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     let why = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
         None => words!(""),
-        Some(None) => words!(", and the function that was asked about it has failed"),
+        Some(None) => words!(", and the function that was asked to resolve it failed"),
         Some(Some(error)) => words!(
-            ", and what the function says that was asked about it is refused: {}",
+            ", and the answer of the function that was asked to resolve it is refused: {}",
             error.words()
         ),
     };

@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, Words> {
     } else if url.query().is_some() || url.fragment().is_some() {
         words!("{} must not contain a query or a fragment", BaseUrl)
     } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-        words!("{} must not end in /v1: dealkit adds it by itself", BaseUrl)
+        words!("{} must not end in /v1: dealkit adds it", BaseUrl)
     } else {
         return Ok(url);
     };

@@ -198,7 +198,7 @@ impl KeySource {
                     .unwrap_or_else(|_| Err("a panic".to_owned()))
                     .map_err(|error| {
                         words!(
-                            "the provider of {} failed with {}; what it said is not shown, because that may contain a key",
+                            "the provider of {} failed with {}; its message is not shown, because it may contain a key",
                             Setting::ServiceKey,
                             error
                         )
@@ -218,7 +218,7 @@ impl KeySource {
                 async move {
                     reading.await.unwrap_or_else(|_| {
                         Err(words!(
-                            "{} was not read: the runtime is ending",
+                            "{} was not read: the runtime is shutting down",
                             Setting::ServiceKeyFile
                         ))
                     })

@@ -323,7 +323,7 @@ impl fmt::Display for Detail<'_> {
                     "expected at most {limit} values in the document, found more"
                 )
             }
-            Reason::Stopped => f.write_str("it was not read to its end in time"),
+            Reason::Stopped => f.write_str("it could not be read to the end in time"),
             #[cfg(feature = "arrow")]
             Reason::DoesNotFit(column) => write!(
                 f,

@@ -254,7 +254,7 @@ impl Cause {
 
     /// Others take the job for dead.
     pub(super) fn lease_lost() -> Self {
-        let why = "it was out of reach for so long that others take this job for one that has died";
+        let why = "it was out of reach for so long that other jobs take this one for dead";
         Self::Unreachable(why.to_owned())
     }
 
@@ -276,23 +276,23 @@ impl Cause {
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
             Cause::OtherService { theirs, ours } if is_database => format!(
-                "the database has the ledger of another service, {theirs}, and none of {ours}. If that is the same service, \
-                 with the same agents, under another address, record the new address with `dealkit ledger move`. If the \
-                 agents of the two have nothing to do with each other, make a ledger for {ours} with `dealkit ledger init`"
+                "the database has a ledger of another service, {theirs}, but none of {ours}. If that is the same service, \
+                 with the same agents, at another address, record the new address with `dealkit ledger move`. If they \
+                 are separate services, with agents of their own, create a ledger for {ours} with `dealkit ledger init`"
             ),
             Cause::OtherService { theirs, ours } => format!(
                 "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
-                 service, with the same agents, under another address, record the new address with `dealkit ledger \
-                 move`. If the agents of the two have nothing to do with each other, name another ledger for {ours}"
+                 service, with the same agents, at another address, record the new address with `dealkit ledger \
+                 move`. If they are separate services, with agents of their own, name another ledger for {ours}"
             ),
             Cause::OtherKeys { theirs, ours } => {
                 let differ = match theirs {
-                    Some(theirs) => format!("are called {theirs:?}, and those used here {ours:?}"),
-                    None => format!("have no name, and those used here are called {ours:?}"),
+                    Some(theirs) => format!("are called {theirs:?}, but those used here are called {ours:?}"),
+                    None => format!("have no name, but those used here are called {ours:?}"),
                 };
                 format!(
                     "its keys {differ}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
-                     every agent would be created again. Use the keys that it has"
+                     every agent would be created again. Use the ledger's own keys"
                 )
             }
             Cause::NotALedger(why) => {
@@ -309,38 +309,38 @@ impl Cause {
             ),
             Cause::Broken(what) => format!(
                 "it is damaged ({what}): something other than dealkit has changed it, or the disk has lost a part of \
-                 it. Restore it from a backup, and leave out the rows that were sent since: the backup does not know \
-                 them, and would have them created again. Do not begin a new ledger, which would create everybody again"
+                 it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
+                 them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
             Cause::Moved(how) => {
                 let then = match purpose {
-                    Purpose::Once => "and start the program anew",
+                    Purpose::Once => "and restart the program",
                     _ => "before you run the job again",
                 };
                 format!(
                     "{what} was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
-                     everybody would be created again"
+                     every agent would be created again"
                 )
             }
             Cause::DatabaseUrl(what) => format!(
-                "the URL of the database is not one: {what}. It is like postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+                "the database URL is invalid: {what}. Expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             ),
             Cause::Unreachable(why) => format!(
-                "the database cannot be reached ({why}). Nothing is sent that is not recorded there; once it answers, \
+                "the database cannot be reached ({why}). Nothing is sent unless it can be recorded there; once it responds, \
                  {again}"
             ),
             Cause::Denied(why) => format!(
-                "the database refuses it ({why}). Whoever owns it can make the tables with `dealkit ledger init`, and \
-                 grant its users what they need; then {again}"
+                "the database denies access ({why}). Its owner can create the tables with `dealkit ledger init` and grant \
+                 the rights that are needed; then {again}"
             ),
             Cause::Several(names) => format!(
-                "the database has several ledgers: {names}. Name the service and the keys of the one that is meant"
+                "the database has several ledgers: {names}. Name the service and the keys of the one you want"
             ),
             Cause::AlreadyThere => {
-                "there is a ledger in its place already, and two cannot become one. Nothing was recorded".to_owned()
+                "a ledger already exists there, and two cannot be merged. Nothing was recorded".to_owned()
             }
-            Cause::Used => "a job is using it. Wait until it has ended, and begin none before the copy is made: what it \
-                            sends would be missing there"
+            Cause::Used => "a job is using it. Wait until it has ended, and start no other until the copy is made: what \
+                            that sends would be missing from the copy"
                 .to_owned(),
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
@@ -389,11 +389,11 @@ impl Refusal {
                 "another row of the ledger has the agent with this identifier"
             }
             Refusal::Nobody => {
-                "its agent's identifier is empty or a word for nobody. If the service has the agent, pass the \
+                "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
                  identifier that it has there; only if you are sure that there is none, settle the row as having no \
                  agent"
             }
-            Refusal::Succeeded => "the service itself has said that it created this row's agent",
+            Refusal::Succeeded => "the service has confirmed that it created this row's agent",
             Refusal::InFlight => "a job is sending this row now: wait until it has ended",
         };
         text.into()

@@ -45,7 +45,7 @@ fn reading_a_large_document_can_be_stopped() {
     };
     let error = Deal::from_json_while(&document, Unreadable::Error, Some(&stops)).unwrap_err();
     assert!(error.was_stopped());
-    assert_eq!(error.to_string(), "it was not read to its end in time");
+    assert_eq!(error.to_string(), "it could not be read to the end in time");
     assert_eq!(
         (error.path(), error.expected(), error.line()),
         ("", None, None)

@@ -147,7 +147,7 @@ async fn a_refused_connection_is_tried_again_whatever_the_method() {
             .unwrap();
         let error = call(&client, verb).await.unwrap_err();
         check("refused", &error, &unconnected(ErrorKind::Connect), 3);
-        let told = "no connection could be made: nothing listens at the host and port in base_url; are they right, and \
+        let told = "no connection could be made: nothing is listening at the host and port in base_url; are they right, and \
             is the service up? (after 3 attempts)";
         assert!(error.to_string().ends_with(told), "{error}");
         assert!(error.source().is_some());

@@ -233,7 +233,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
         assert!(
             error
                 .to_string()
-                .contains("Put it back and start the program anew"),
+                .contains("Put it back and restart the program"),
             "{error}"
         );
     }

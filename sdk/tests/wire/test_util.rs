@@ -88,7 +88,7 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
         .operation(Method::POST, "/v1/agents")
         .build();
     // Only a real error says why the connection was refused.
-    let why = ": nothing listens at the host and port in base_url; are they right, and is the service up?";
+    let why = ": nothing is listening at the host and port in base_url; are they right, and is the service up?";
     assert_eq!(facts(&made), facts(&real).replace(why, ""));
     assert_eq!(made.source().unwrap().to_string(), "refused");
 

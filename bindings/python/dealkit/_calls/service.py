@@ -105,7 +105,7 @@ def _settled(given: dict[str, Any]) -> dict[str, Any]:
         from dealkit.exceptions import ConfigError
 
         both = f"{variables['service_key']} and {variables['service_key_file']}"
-        raise ConfigError(f"the environment has both {both}: which key is meant?")
+        raise ConfigError(f"the environment has both {both}: set only one of them")
     return settled | found
 
 

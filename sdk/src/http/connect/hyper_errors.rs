@@ -59,7 +59,7 @@ pub(crate) fn connect_failure(
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         .then(|| {
             ConnectFailure::passing(words!(
-                "nothing listens at the host and port in {}; are they right, and is the service up?",
+                "nothing is listening at the host and port in {}; are they right, and is the service up?",
                 BaseUrl
             ))
         })

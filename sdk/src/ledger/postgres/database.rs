@@ -56,7 +56,7 @@ impl Database {
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_name) {
             return Err(refused(
-                "its schema may have small letters, digits and underscores only",
+                "its schema may contain only lowercase letters, digits and underscores",
             ));
         }
         // What is wrong with it is not told: a password that is not escaped is taken for something else.

@@ -190,5 +190,5 @@ pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Columns, column: usize) -> Result
 
 pub(super) fn bytes<const N: usize>(row: &Columns, column: usize) -> Result<[u8; N], Cause> {
     let bytes = get::<&[u8]>(row, column)?.try_into();
-    bytes.map_err(|_| Cause::Broken("a value has another length".to_owned()))
+    bytes.map_err(|_| Cause::Broken("a value has the wrong length".to_owned()))
 }

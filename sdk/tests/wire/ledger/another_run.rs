@@ -134,7 +134,7 @@ async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
     );
     for creation in &came[3..] {
         let told = text(creation);
-        assert!(told.contains("has no key, or an empty one"), "{told}");
+        assert!(told.contains("key is missing or empty"), "{told}");
     }
 }
 

@@ -143,12 +143,12 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
         (2, None),
         (3, Some("the search is down")),
         (4, Some("it has panicked")),
-        (5, Some("a word for nobody")),
+        (5, Some("a word that stands for no agent")),
         (6, Some("another row of the ledger has the agent")),
     ] {
         let error = came[row].result.as_ref().unwrap_err();
         assert_eq!(
-            error.to_string().contains("was asked about it"),
+            error.to_string().contains("was asked to resolve it"),
             why.is_some()
         );
         let source = error.source().map(ToString::to_string).unwrap_or_default();
