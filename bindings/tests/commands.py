@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from processes import STRICT
+from processes import STRICT, waited_for
 
 from dealkit._cli import main
 from dealkit.testing import Sandbox
@@ -81,12 +81,7 @@ def until_told(process: subprocess.Popen[str], text: str) -> str:
 
 def end(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> Done:
     """Waits for a command to end. No expected failure shows a traceback."""
-    try:
-        shown, told = process.communicate(given, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)
-        shown, told = process.communicate()
-        raise AssertionError(f"the command hangs:\n{shown}{told}") from None
+    shown, told = waited_for(process, given, seconds)
     assert "Traceback" not in told and "Warning" not in told, told
     return Done(process.returncode, shown, told)
 

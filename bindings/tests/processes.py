@@ -51,15 +51,20 @@ def python(
     )
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
-    """The output of a process that must end well, with nothing on standard error."""
+def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> tuple[str, str]:
+    """What a process writes to standard output and error until it ends."""
     try:
-        shown, told = process.communicate(timeout=seconds)
+        return process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
         # faulthandler, which -X dev enables, shows where the process hangs.
         process.send_signal(signal.SIGABRT)
         shown, told = process.communicate()
         raise AssertionError(f"the process hangs:\n{shown}{told}") from None
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
+    """The output of a process that must end well, with nothing on standard error."""
+    shown, told = waited_for(process, seconds=seconds)
     assert (process.returncode, SLOW.sub("", told)) == (0, ""), f"exit code {process.returncode}:\n{shown}{told}"
     return shown
 
@@ -154,6 +159,13 @@ class _Connection(socketserver.StreamRequestHandler):
         with self.server.changed:
             self.server.ended += 1
             self.server.changed.notify_all()
+
+
+def run_pytest(file: Path, *options: str) -> str:
+    """The output of a pytest run that knows nothing but this file."""
+    script = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    alone = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", *options]
+    return ended(python(script, str(file), *alone, flags=()))
 
 
 def interrupt(process: subprocess.Popen[str]) -> float:

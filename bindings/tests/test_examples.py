@@ -8,7 +8,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from processes import Peer, ended, python
+from processes import Peer, ended, python, run_pytest
 
 from dealkit import AsyncClient
 from dealkit.testing import Sandbox
@@ -67,9 +67,7 @@ def test_containers_are_given_settings_that_the_server_has() -> None:
 
 def test_the_example_of_a_test() -> None:
     """The fixture and the plugin work in a pytest run that knows nothing else."""
-    run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", "--rootdir", str(EXAMPLES)]
-    shown = ended(python(run_pytest, str(EXAMPLES / "test_reward.py"), *options, flags=()))
+    shown = run_pytest(EXAMPLES / "test_reward.py", "--rootdir", str(EXAMPLES))
     assert "1 passed" in shown
 
 

@@ -20,7 +20,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from processes import ended, needs_curl, python, until
+from processes import ended, needs_curl, python, run_pytest, until
 
 from dealkit.testing import READINGS
 
@@ -148,9 +148,7 @@ def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> 
     if "def test_" in snippet:
         script = folder / "test_snippet.py"
         script.write_text(snippet)
-        run_pytest = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error"]
-        shown = ended(python(run_pytest, str(script), *options, flags=()))
+        shown = run_pytest(script)
         tests = len(READINGS) if "READINGS" in snippet else snippet.count("def test_")
         assert f"{tests} passed" in shown
         return

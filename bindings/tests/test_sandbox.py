@@ -31,12 +31,10 @@ from dealkit import (
     AsyncClient,
     AuthenticationError,
     Client,
-    ConfigError,
     Deal,
     DealkitError,
     Headers,
     NotFoundError,
-    RateLimitError,
     Side,
     _native,
 )
@@ -319,23 +317,6 @@ def test_wrong_faults(fault: Any, error: type[Exception], text: str, any_sandbox
     assert any_sandbox.faults == []
     with of(any_sandbox) as client:
         assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
-
-
-def test_a_limit_from_the_start_and_one_for_a_time() -> None:
-    with Sandbox(rate_limit="2/m") as sandbox:
-        sandbox.fail_next(rate_limit="1/m", lasts=3600)
-        assert sandbox.faults[0].arguments == {"rate_limit": "1/m", "lasts": 3600}
-        for status, policy in [(200, "1"), (429, "1"), (429, "2")]:
-            with of(sandbox, max_retries=0) as client:  # One that was told to wait would do so.
-                try:
-                    headers = client.with_raw_response.deals.retrieve("d_1").headers
-                except RateLimitError as refused:
-                    headers = refused.headers
-                    assert refused.retry_after is not None and 0 < refused.retry_after <= 60
-            assert sandbox.requests[-1].status == status
-            assert headers["ratelimit-policy"] == f'"key";q={policy};w=60'
-    with pytest.raises(ConfigError, match="rate_limit: expected .* such as 50/s"):
-        Sandbox(rate_limit="fast")
 
 
 def test_pending_faults(any_sandbox: Sandbox) -> None:

@@ -442,6 +442,7 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (1, TypeError, "reading must be a str, not int"),
         ("sparsely", ConfigError, "reading: expected one of reference, ok, forbidden, "),
     ],
+    "rate_limit": [("fast", ConfigError, "rate_limit: expected")],
     "admin": [(1, TypeError, "admin must be a bool, not int")],
     "admin_token": [
         (5, TypeError, "admin_token"),
