@@ -13,6 +13,7 @@ use std::{
     collections::VecDeque,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::pin,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -187,6 +188,20 @@ impl Peer {
         }
     }
 
+    /// The next `count` requests, which must come before what is sending them has ended.
+    pub(crate) async fn next_few_of<T>(
+        &mut self,
+        count: usize,
+        sending: impl Future<Output = T>,
+    ) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        let mut sending = pin!(sending);
+        while heard.len() < count {
+            heard.push(self.next_of(&mut sending).await);
+        }
+        heard
+    }
+
     /// The next request for a service that answers as long as there are any: it waits without an end.
     pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
         self.asked.recv().await
@@ -248,6 +263,14 @@ impl Peer {
 pub(crate) async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
+    }
+}
+
+/// Lets everything run that can, of which this must not end.
+pub(crate) async fn waits<T>(sending: impl Future<Output = T>) {
+    tokio::select! {
+        _ = sending => panic!("nothing was answered"),
+        () = settle() => {}
     }
 }
 

@@ -36,8 +36,16 @@ fn job(ledger: &Ledger) -> Box<dyn Store> {
 }
 
 fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recorded> {
-    let claim = Write::Claim { key, when };
-    store.write(&[&claim]).unwrap().remove(0)
+    try_claim(store, key, when).unwrap()
+}
+
+fn try_claim(
+    store: &mut dyn Store,
+    key: KeyHash,
+    when: WhenInDoubt,
+) -> Result<Option<Recorded>, Cause> {
+    let claimed = store.write(&[&Write::Claim { key, when }]);
+    claimed.map(|mut claimed| claimed.remove(0))
 }
 
 #[test]
@@ -337,13 +345,8 @@ fn a_job_whose_lease_has_run_out_claims_nothing_and_what_it_had_is_in_doubt() {
     assert_eq!(ledger.summary().unwrap().in_flight, 2);
     late.renew().unwrap();
     expire(cluster, &url);
-    assert_eq!(
-        kind(late.write(&[&Write::Claim {
-            key: three,
-            when: WhenInDoubt::Report
-        }])),
-        LedgerErrorKind::Unreachable
-    );
+    let claimed = try_claim(&mut *late, three, WhenInDoubt::Report);
+    assert_eq!(kind(claimed), LedgerErrorKind::Unreachable);
     late.renew().unwrap_err();
     let mut next = job(&ledger);
     let found = claim(&mut *next, one, WhenInDoubt::Report).unwrap();
@@ -402,13 +405,8 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
         let (mut store, claimed) = claiming.join().unwrap();
         assert_eq!(kind(claimed), LedgerErrorKind::Unreachable);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::Unreachable);
-        assert_eq!(
-            kind(store.write(&[&Write::Claim {
-                key: two,
-                when: WhenInDoubt::Report
-            }])),
-            LedgerErrorKind::Unreachable
-        );
+        let claimed = try_claim(&mut *store, two, WhenInDoubt::Report);
+        assert_eq!(kind(claimed), LedgerErrorKind::Unreachable);
         // What became of a row waits for the database.
         noting = Some(thread::spawn(move || {
             note(&mut *store, one, State::Succeeded)

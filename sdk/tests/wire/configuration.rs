@@ -347,29 +347,20 @@ fn child_from_env() {
 
 #[test]
 fn from_env_reads_both_variables() {
-    let told = child(
-        "configuration::child_from_env",
-        &[
-            ("DEALKIT_BASE_URL", "https://deals.example.com/api/"),
-            ("DEALKIT_SERVICE_KEY", KEY),
-        ],
-    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, format!("{KEY}\n")).unwrap();
     let expected = format!(
         "TOLD: https://deals.example.com/api/v1/deals/d_1 with a key of {}",
         KEY.len()
     );
-    assert_eq!(told.matches(&expected).count(), 2, "{told}");
-
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, format!("{KEY}\n")).unwrap();
-    let told = child(
-        "configuration::child_from_env",
-        &[
-            ("DEALKIT_BASE_URL", "https://deals.example.com/api/"),
-            ("DEALKIT_SERVICE_KEY_FILE", file.path().to_str().unwrap()),
-        ],
-    );
-    assert_eq!(told.matches(&expected).count(), 2, "{told}");
+    for key in [
+        ("DEALKIT_SERVICE_KEY", KEY),
+        ("DEALKIT_SERVICE_KEY_FILE", file.path().to_str().unwrap()),
+    ] {
+        let url = ("DEALKIT_BASE_URL", "https://deals.example.com/api/");
+        let told = child("configuration::child_from_env", &[url, key]);
+        assert_eq!(told.matches(&expected).count(), 2, "{told}");
+    }
 }
 
 #[test]

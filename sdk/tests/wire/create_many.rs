@@ -16,7 +16,7 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRun
 
 use crate::{
     mock::{builder, client},
-    peer::{Blackhole, FINE, Heard, Http1, Peer, Step, at_once, runtime, settle},
+    peer::{Blackhole, FINE, Heard, Http1, Peer, Step, at_once, runtime, settle, waits},
     rows::{broken, number, request as row},
 };
 
@@ -169,18 +169,13 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
         .concurrency(5)
         .stream();
     // The future of `next` is dropped, and nothing is lost with it.
-    let held = tokio::select! {
-        _ = creations.next() => panic!("nothing was answered"),
-        held = hear(&mut peer, 5) => held,
-    };
+    let mut held = peer.next_few_of(5, creations.next()).await;
+    held.sort_by_key(number);
     let mut held = held.into_iter();
     let slow = held.next().unwrap();
     create(held.next().unwrap());
     // It arrives out of order.
-    tokio::select! {
-        _ = creations.next() => panic!("the first was not answered"),
-        () = settle() => {}
-    }
+    waits(creations.next()).await;
     // These arrive while nobody reads.
     create(held.next().unwrap());
     held.next().unwrap().answer(422, "");
@@ -227,10 +222,7 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
     let client = client(peer.url.as_str());
     let mut creations = client.agents().create_many(rows(0..1)).stream();
     let error = loop {
-        tokio::select! {
-            _ = creations.next() => panic!("it has no end"),
-            () = settle() => {}
-        }
+        waits(creations.next()).await;
         if peer.so_far().requests == 0 {
             continue;
         }
@@ -256,10 +248,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     let blackhole = Blackhole::start().await;
     let connecting = client(blackhole.url.as_str());
     let mut creations = connecting.agents().create_many(rows(0..2)).stream();
-    tokio::select! {
-        _ = creations.next() => panic!("nobody listens"),
-        () = settle() => {}
-    }
+    waits(creations.next()).await;
     let left = creations.cancel();
     assert_eq!(
         outcomes(&left),
@@ -321,10 +310,7 @@ fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
         let mut peer = Peer::by_hand();
         let client = client(peer.url.as_str());
         let mut creations = client.agents().create_many(rows(0..2)).stream();
-        let held = tokio::select! {
-            _ = creations.next() => panic!("nothing was answered"),
-            held = hear(&mut peer, 2) => held,
-        };
+        let held = peer.next_few_of(2, creations.next()).await;
         (creations, held)
     });
     drop(first);

@@ -168,17 +168,7 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
         .retrieve_many(ids(0..10))
         .concurrency(3)
         .stream();
-    let serve = async {
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            held.push(peer.next().await);
-        }
-        held
-    };
-    let held = tokio::select! {
-        _ = deals.next() => panic!("nothing was answered"),
-        held = serve => held,
-    };
+    let held = peer.next_few_of(3, deals.next()).await;
     drop(deals);
     for heard in held {
         heard.gone().await;
