@@ -14,7 +14,8 @@ use std::{
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, ffi, params, types::FromSql,
+    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, ffi,
+    params, types::FromSql,
 };
 
 use self::{
@@ -104,6 +105,8 @@ impl Sqlite {
             thread::sleep(Duration::from_millis(1));
             times < PATIENCE && !is_given_up()
         }))?;
+        // Without this, SQLite plans some of the statements anew whenever they are executed.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let application: i64 = pragma(&connection, "application_id")?;
         if application != APPLICATION_ID {
             return Err(Cause::NotALedger("it is another SQLite database"));

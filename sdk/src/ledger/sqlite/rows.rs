@@ -80,11 +80,14 @@ impl Rows<'_> {
 
     /// What there is of a row, and was before.
     pub(super) fn row(&self, key: KeyHash) -> Result<Row, Cause> {
+        let Some(current) = self.get(key)? else {
+            return Ok(Row::default());
+        };
         let sql = format!("SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number");
         let mut history = self.connection.prepare_cached(&sql)?;
         let history =
             history.query_map([key], |row| Ok((row.get("number")?, self.record(row)?)))?;
-        Ok(Row::new(self.get(key)?, history.collect::<Result<_, _>>()?))
+        Ok(Row::new(Some(current), history.collect::<Result<_, _>>()?))
     }
 
     /// Makes sure that nothing else has changed what is recorded of these keys, or lost it.
