@@ -102,7 +102,7 @@ def _retrieve(calls: Any, ids: Ids, part: Part | _Stream, concurrency: int) -> N
     def add(come: list[DealkitError]) -> None:
         for error in come:
             status = str(error.status_code) if isinstance(error, APIStatusError) else ""
-            part.add(None, [ids[part.done], error.kind, status, error.outcome, in_words(error)])
+            part.add(None, [error.kind, status, error.outcome, in_words(error)])
             progress.advance(failed=True)
         come.clear()
 

@@ -1,5 +1,5 @@
 """What has come of an export, on disk, so that a stopped run can be resumed: `deals.csv.part`, an SQLite database with the
-deals in order, in groups as the file will have them, and the cells of the list of failures."""
+deals in order, in groups as the file will have them, and why others could not be retrieved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from dealkit._cli.ids import FAILED_COLUMNS, Ids
 from dealkit._cli.tables import csv_line, harmless, header_line
 
 # What tells the file from other databases, and its version.
-_APPLICATION = int.from_bytes(b"dea5")
+_APPLICATION = int.from_bytes(b"dea6")
 
 # What has come is put on disk after so many seconds, or as soon as it is so large.
-_SAVED_EVERY, _MOST_BYTES = 1.0, 8 << 20
+_SAVED_EVERY, _MOST_BYTES = 1.0, 4 << 20
 
 
 def part_of(out: Path) -> Path:
@@ -41,6 +42,10 @@ class Part:
         self._out, self._form, self._ids, self._path = out, form, ids, part_of(out)
         self.saved = 0
         """How many ids are done on disk, counted from the first."""
+        # A thread puts it there, while more comes: how many will be done then.
+        self._thread = ThreadPoolExecutor(1)
+        self._saving: Future[None] | None = None
+        self._until = 0
         # What has come since, by the position of the id: its deal, or why there is none.
         self._deals: dict[int, bytes] = {}
         self._failures: dict[int, list[str]] = {}
@@ -52,8 +57,7 @@ class Part:
         if is_there(failed_of(out)) and not was_there:
             _refuse_earlier(failed_of(out), overwrite=overwrite)
         with self._writing():
-            self._file = sqlite3.connect(self._path, timeout=0)
-            self.close = self._file.close
+            self._file = sqlite3.connect(self._path, timeout=0, check_same_thread=False)
             self._is_own = not was_there
             try:
                 if not self._take(job, was_there=was_there, restart=restart):
@@ -61,7 +65,7 @@ class Part:
                         f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
                         "one again to continue it, choose another --out, or start over with --restart"
                     )
-                self._saved_at = time.monotonic()
+                self._until, self._saved_at = self.saved, time.monotonic()
             except BaseException:
                 self.close()
                 if self._is_own:
@@ -94,7 +98,7 @@ class Part:
                 one(f"DROP TABLE IF EXISTS {table}")
             one(f"PRAGMA application_id = {_APPLICATION}")
             one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB)")
-            one("CREATE TABLE failed (at INTEGER PRIMARY KEY, cells TEXT)")
+            one("CREATE TABLE failed (at INTEGER PRIMARY KEY, why TEXT)")
             one("CREATE TABLE job AS SELECT ? AS job", [job])
         one("COMMIT")
         return True
@@ -103,7 +107,7 @@ class Part:
     def done(self) -> int:
         """How many ids are done, counted from the first."""
         # An interrupt may come anywhere, so what has come is counted by what is there.
-        return self.saved + len(self._deals) + len(self._failures)
+        return self._until + len(self._deals) + len(self._failures)
 
     @property
     def failed(self) -> int:
@@ -119,41 +123,61 @@ class Part:
             self._deals[at] = kept = self._form.kept(deal)
             self._size += len(kept)
         if self._size >= _MOST_BYTES or time.monotonic() - self._saved_at >= _SAVED_EVERY:
-            self.save()
+            self._begin_to_save()
 
     def save(self) -> None:
         """Puts what has come on disk."""
-        first, until = self.saved, self.done
-        if first < until:
-            with self._writing(), self._file:
-                at = [*self._deals]
-                deals, unfit = self._form.group([*self._deals.values()])
-                failures = self._failures | {at[n]: [self._ids[at[n]], *why] for n, why in unfit.items()}
-                failed = [(at, json.dumps(cells)) for at, cells in failures.items()]
-                # An interrupt may come when this is on disk, and before that is known here.
-                self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (first, until, deals))
-                self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
-            self.saved, self._deals, self._failures, self._size = until, {}, {}, 0
+        self._begin_to_save()
+        self._wait()
+
+    def _begin_to_save(self) -> None:
+        self._wait()
+        until = self.done
+        if self.saved < until:
+            self._saving = self._thread.submit(self._save, self.saved, until, self._deals, self._failures)
+            # An interrupt may come when this is being saved, and before that is known here.
+            self._until, self._deals, self._failures, self._size = until, {}, {}, 0
         self._saved_at = time.monotonic()
+
+    def _wait(self) -> None:
+        if self._saving is not None:
+            with self._writing():
+                self._saving.result()
+        self.saved = self._until
+
+    def _save(self, first: int, until: int, deals: dict[int, bytes], failures: dict[int, list[str]]) -> None:
+        group, unfit = self._form.group([*deals.values()])
+        at = [*deals]
+        failures = failures | {at[n]: why for n, why in unfit.items()}
+        failed = [(at, json.dumps(why)) for at, why in failures.items()]
+        with self._file:
+            self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (first, until, group))
+            self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
 
     def complete(self) -> list[dict[str, str]]:
         """Makes the files, each as a whole, and removes what they were made from. Returns why deals could not be
         retrieved."""
         self.save()
         with self._writing():
-            cells = self._file.execute("SELECT cells FROM failed ORDER BY at")
-            failures = [dict(zip(FAILED_COLUMNS, json.loads(text), strict=True)) for (text,) in cells]
+            failed = self._file.execute("SELECT at, why FROM failed ORDER BY at")
+            failures = [
+                dict(zip(FAILED_COLUMNS, [self._ids[at], *json.loads(why)], strict=True)) for at, why in failed
+            ]
             with replacing(self._out) as file:
                 deals = self._file.execute("SELECT deals FROM come ORDER BY first")
                 self._form.join(file, (group for (group,) in deals))
                 if failures:
-                    with replacing(failed_of(self._out)) as failed:
-                        failed.write(header_line(FAILED_COLUMNS))
-                        failed.writelines(csv_line(map(harmless, failure.values())) for failure in failures)
+                    with replacing(failed_of(self._out)) as listed:
+                        listed.write(header_line(FAILED_COLUMNS))
+                        listed.writelines(csv_line(map(harmless, failure.values())) for failure in failures)
                 else:
                     failed_of(self._out).unlink(missing_ok=True)
             self.discard()
         return failures
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._file.close()
 
     def discard(self) -> None:
         """Removes the file."""
