@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.formats import Format
 from dealkit._cli.ids import FAILED_COLUMNS, Ids
-from dealkit._cli.tables import csv_line, harmless, header_line
+from dealkit._cli.tables import harmless, header_line, write_table
 
 # What tells the file from other databases, and its version.
 _APPLICATION = int.from_bytes(b"dea6")
@@ -160,16 +161,14 @@ class Part:
         self.save()
         with self._writing():
             failed = self._file.execute("SELECT at, why FROM failed ORDER BY at")
-            failures = [
-                dict(zip(FAILED_COLUMNS, [self._ids[at], *json.loads(why)], strict=True)) for at, why in failed
-            ]
+            failures = [dict(zip(FAILED_COLUMNS, [self._ids[at], *json.loads(why)], strict=True)) for at, why in failed]
             with replacing(self._out) as file:
                 deals = self._file.execute("SELECT deals FROM come ORDER BY first")
                 self._form.join(file, (group for (group,) in deals))
                 if failures:
                     with replacing(failed_of(self._out)) as listed:
-                        listed.write(header_line(FAILED_COLUMNS))
-                        listed.writelines(csv_line(map(harmless, failure.values())) for failure in failures)
+                        cells = (map(harmless, failure.values()) for failure in failures)
+                        write_table(listed, chain([FAILED_COLUMNS], cells))
                 else:
                     failed_of(self._out).unlink(missing_ok=True)
             self.discard()

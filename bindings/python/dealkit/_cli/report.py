@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,12 +15,11 @@ from dealkit._cli.tables import (
     DELIMITERS,
     Table,
     as_it_was,
-    csv_line,
     harmless,
-    header_line,
     letters,
     listed,
     read_table,
+    write_table,
 )
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
@@ -56,6 +56,11 @@ def _entries(path: Path, found: Table) -> Iterator[Entry]:
         yield Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
 
 
+def _cells(row: Result) -> list[object]:
+    number, key, outcome, agent_id, status, message, was_earlier, _ = row
+    return [number, *map(harmless, (key, outcome, agent_id, status, message)), "yes" if was_earlier else ""]
+
+
 class Report:
     """The report of an import."""
 
@@ -88,10 +93,6 @@ class Report:
         try:
             # Only its owner can read it.
             with replacing(self.path, 0o600) as file:
-                file.write(header_line(_HEADER, self._delimiter))
-                for row in results:
-                    earlier = "yes" if row.was_earlier else ""
-                    cells = [str(row.number), row.key, row.outcome, row.agent_id, row.status, row.message, earlier]
-                    file.write(csv_line(map(harmless, cells), self._delimiter))
+                write_table(file, chain([_HEADER], map(_cells, results)), self._delimiter)
         except OSError as error:
             raise Failed(f"{named(self.path)} cannot be written: {error.strerror}", UNWRITABLE) from error

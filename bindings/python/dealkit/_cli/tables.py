@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import MOST_BYTES, SAVE, lines_of, named
@@ -97,16 +97,18 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(safe(name) or "(no name)" for name in names)
 
 
-def csv_line(cells: Iterable[str], delimiter: str = ",") -> bytes:
-    """A line of a CSV file."""
-    line = io.StringIO(newline="")
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
-    return line.getvalue().encode()
+def write_table(file: IO[bytes], rows: Iterable[Iterable[object]], delimiter: str = ",") -> None:
+    """Writes a CSV file, with the byte-order mark without which Excel does not read it as UTF-8."""
+    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    text.detach()
 
 
-def header_line(names: Iterable[str], delimiter: str = ",") -> bytes:
-    """The first line of a CSV file, with the byte-order mark without which Excel does not read it as UTF-8."""
-    return "\ufeff".encode() + csv_line(names, delimiter)
+def header_line(names: Iterable[str]) -> bytes:
+    """The first line of such a file."""
+    line = io.BytesIO()
+    write_table(line, [names])
+    return line.getvalue()
 
 
 def harmless(text: str) -> str:
