@@ -119,7 +119,8 @@ struct Outcome {
 }
 
 impl Limit {
-    async fn serve(self, clients: usize, first: f64, last: f64) -> Outcome {
+    /// Clients begin this many milliseconds apart, and a little more.
+    async fn serve(self, clients: usize, apart: u64, first: f64, last: f64) -> Outcome {
         // The clients' jitter is of this thread too.
         fastrand::seed(7);
         let quota = match self.counts {
@@ -135,7 +136,7 @@ impl Limit {
             refused: Vec::new(),
         }));
         let end = Instant::now() + Duration::from_secs_f64(last);
-        let work = (0..clients).map(|by| {
+        let work = (0..).zip(0..clients).map(|(before, by)| {
             let state = Arc::clone(&state);
             // Each is 20 to 100 ms away.
             let reached = service_fn(move |_: Request<Bytes>| {
@@ -149,7 +150,7 @@ impl Limit {
             });
             let client = builder().transport(reached).build().unwrap();
             async move {
-                sleep(Duration::from_millis(fastrand::u64(0..50))).await;
+                sleep(Duration::from_millis(before * apart + fastrand::u64(0..50))).await;
                 let calls = (0..64).map(|_| async {
                     while Instant::now() < end {
                         let _ = client.deals().retrieve("d_1").await;
@@ -206,11 +207,26 @@ async fn clients_find_the_rate_and_share_it() {
             says_when,
             says_how_many,
         };
-        let outcome = limit.serve(clients, 5.0, 15.0).await;
+        let outcome = limit.serve(clients, 0, 5.0, 15.0).await;
         let what = format!("{clients} clients, {limit:?}: {outcome:?}");
         assert!(outcome.good >= good, "{what}");
         assert!(outcome.refused <= 1, "{what}");
         assert!(outcome.fair >= fair, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_begin_apart_use_a_window_that_says_nothing() {
+    let limit = Limit {
+        counts: Counts::Window(500.0),
+        rate: 500.0,
+        says_when: false,
+        says_how_many: false,
+    };
+    for (clients, apart) in [(2, 500), (8, 100)] {
+        let outcome = limit.serve(clients, apart, 5.0, 20.0).await;
+        assert!(outcome.good >= 90, "{clients} clients: {outcome:?}");
+        assert!(outcome.refused <= 1, "{clients} clients: {outcome:?}");
     }
 }
 
@@ -261,5 +277,5 @@ async fn a_service_without_a_limit_is_used_in_full() {
         says_when: false,
         says_how_many: false,
     };
-    assert!(limit.serve(1, 0.0, 3.0).await.good > 95);
+    assert!(limit.serve(1, 0, 0.0, 3.0).await.good > 95);
 }

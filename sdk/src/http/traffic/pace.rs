@@ -8,9 +8,13 @@ use crate::http::traffic::allowance::Allowance;
 /// header must not silence a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long a client that is refused without a `Retry-After` sends nothing. It is twice as long each time until a call is
-/// accepted, and at most a second.
+/// How long a client that is refused without a `Retry-After` sends nothing. It is [`LONGER`] times as long each time until
+/// a call is accepted, and at most a second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(30);
+
+/// A service that counts by the second of the clock refuses until that is over. A client that doubles its pauses learns
+/// it late, uses only part of the next second, and takes that for the rate.
+const LONGER: f64 = 1.3;
 
 /// How long after a refusal another one tells nothing new of the rate: a limit may count by the second of the clock, and
 /// refuse all until that is over.
@@ -111,7 +115,8 @@ impl Pace {
                 Some(found) if !self.pause.is_zero() => found.at = now,
                 _ => self.learn(now, pause, departed),
             }
-            self.pause = (2 * self.pause).clamp(SHORTEST_PAUSE, Duration::from_secs(1));
+            let longer = self.pause.mul_f64(LONGER);
+            self.pause = longer.clamp(SHORTEST_PAUSE, Duration::from_secs(1));
             self.heard = now;
             self.resumes = self.resumes.max(now.saturating_add(self.pause));
         }
