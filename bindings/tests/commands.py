@@ -65,6 +65,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        process_group=0,
     )
 
 

@@ -48,16 +48,17 @@ def python(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        process_group=0,
     )
 
 
 def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> tuple[str, str]:
-    """What a process writes to standard output and error until it ends."""
+    """What a process, the leader of a group, writes to standard output and error until it ends."""
     try:
         return process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
-        # faulthandler, which -X dev enables, shows where the process hangs.
-        process.send_signal(signal.SIGABRT)
+        # faulthandler, which -X dev enables, shows where it hangs, or a child of its that has the same output.
+        os.killpg(process.pid, signal.SIGABRT)
         shown, told = process.communicate()
         raise AssertionError(f"the process hangs:\n{shown}{told}") from None
 
