@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import fcntl
 import io
 import os
 import pty
@@ -12,7 +11,6 @@ import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -189,11 +187,6 @@ def counts(shown: str) -> dict[str, int]:
     return found
 
 
-def _take_terminal() -> None:
-    """Makes standard input the controlling terminal of the new session: whoever has it is told when it is closed."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 class Terminal:
     """The command on a terminal of its own: somebody types, and looks at the screen."""
 
@@ -206,16 +199,17 @@ class Terminal:
         cwd: Path | None = None,
     ) -> None:
         self._master, slave = pty.openpty()
-        # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else.
+        # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else, and it is told
+        # when the terminal is closed.
+        controlling = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
         self._process = subprocess.Popen(
-            [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
+            [sys.executable, *STRICT, "-c", controlling + COMMAND, *map(str, arguments)],
             env=environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
             cwd=cwd,
             stdin=slave,
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=_take_terminal,
         )
         os.close(slave)
         self.screen = ""

@@ -63,6 +63,19 @@ def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float =
         raise AssertionError(f"the process hangs:\n{shown}{told}") from None
 
 
+def next_line(process: subprocess.Popen[str], seconds: float = 60) -> str:
+    """The next line that a process, the leader of a group, writes to standard output."""
+    assert process.stdout is not None
+    hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
+    hangs.start()
+    try:
+        found = process.stdout.readline()
+    finally:
+        hangs.cancel()
+    assert found, "it ends, or hangs: {}{}".format(*waited_for(process))
+    return found
+
+
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
     """The output of a process that must end well, with nothing on standard error."""
     shown, told = waited_for(process, seconds=seconds)

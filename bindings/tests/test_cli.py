@@ -222,10 +222,11 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
 )
 def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(times=None, **fault)
-    done = dealkit("deal", "d_1", url=dealkit_sandbox.url)
+    dealkit_sandbox.insert_deal({"id": "my-deal"})
+    done = dealkit("deal", "my-deal", url=dealkit_sandbox.url)
     assert (done.code, done.shown) == (code, "")
     assert done.told.startswith("dealkit: GET /v1/deals/{id}: ") and told in done.told
-    assert "sandbox-key" not in done.told and "d_1" not in done.told
+    assert "sandbox-key" not in done.told and "my-deal" not in done.told
 
 
 def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -453,15 +452,11 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
     """Deals that were already on disk are kept, and the export resumes once there is room."""
     out = tmp_path / f"d.{form}"
     command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
-
-    def limited() -> None:
-        # Python ignores SIGXFSZ, so writing beyond the limit fails as on a full disk.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
+    # Python ignores SIGXFSZ, so writing beyond the limit fails as on a full disk.
+    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
     process = subprocess.run(
-        [sys.executable, "-c", COMMAND, *command],
+        [sys.executable, "-c", limited + COMMAND, *command],
         env=environment(sandbox.url, sandbox.service_key),
-        preexec_fn=limited,
         capture_output=True,
         text=True,
         timeout=60,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import BOTH, answer, made, of, run, untyped
-from processes import ended, interrupt, python, until
+from processes import ended, interrupt, next_line, python, until
 
 from dealkit import (
     OMITTED,
@@ -417,7 +417,7 @@ def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str]) -> None:
         with Sandbox() as sandbox:
             sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
             process = python(JOB + ASYNC, *arguments, url=sandbox.url)
-            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            assert next_line(process) == "ready\n"
             time.sleep(random.uniform(0, 0.4))
             interrupt(process)
             judge(sandbox, json.loads(ended(process)))

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from conftest import ROWS, email, row, rows
 from postgres import NEEDED, Postgres, programs
-from processes import python
+from processes import next_line, python
 
 from dealkit import Client
 from dealkit.ledger import init, settle
@@ -125,7 +125,7 @@ class Ledger:
         ways = [self.chance.choice(WAYS) for _ in range(self.chance.choice([1, 2]))]
         jobs = [python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in ways]
         for job in jobs:
-            assert job.stdout is not None and job.stdout.readline() == "begun\n"
+            assert next_line(job) == "begun\n"
         # So long that most have begun to send: it takes longer to open a ledger in a database.
         time.sleep(self.chance.uniform(0, 0.15 if self.database is None else 1))
         if self.database is not None:

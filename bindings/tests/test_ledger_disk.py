@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from conftest import ROWS, email, of, row, rows
 from ledgers import BOTH, client_of, emails, in_order
-from processes import ended, python, until
+from processes import ended, next_line, python, until
 
 from dealkit import (
     AsyncClient,
@@ -311,7 +311,7 @@ def test_the_next_row_is_taken_while_an_outcome_is_recorded(
     with ThreadPoolExecutor(1) as pool, python(LOCKING, str(ledger)) as other:
         came = pool.submit(run, client_of(sandbox), rows=given(), ledger=ledger, concurrency=1)
         try:
-            assert other.stdout is not None and other.stdout.readline() == "locked\n"
+            assert next_line(other) == "locked\n"
             until(lambda: len(taken) == 2)
             assert (show(ledger).in_flight, show(ledger).succeeded) == (1, 0)
         finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import answer
-from processes import Peer, ended, interrupt, python
+from processes import Peer, ended, interrupt, next_line, python
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -77,15 +77,12 @@ def wait():
 def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox) -> None:
     with Peer() as tarpit:
         process = python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
-        assert process.stdout is not None
         took = []
         for done in range(ROUNDS):
             tarpit.wait_for_requests(done + 1)
             time.sleep(random.uniform(0, 0.06))  # Anywhere between two checks for signals.
             pressed = interrupt(process)
-            line = process.stdout.readline()
-            assert line, ended(process)
-            took.append(float(line) - pressed)
+            took.append(float(next_line(process)) - pressed)
             tarpit.wait_for_ends(done + 1)  # The request is not left behind.
         ended(process)
     print(f"interrupted after {min(took) * 1e3:.0f} to {max(took) * 1e3:.0f} ms")

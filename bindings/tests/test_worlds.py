@@ -6,6 +6,7 @@ import os
 
 import pytest
 from conftest import ADA, of
+from processes import ended, python
 
 from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
 from dealkit.testing import Sandbox
@@ -74,12 +75,20 @@ def test_a_server_that_speaks_tls() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_uses_it_and_does_not_end_it() -> None:
-    with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:
-        child = os.fork()
-        if child == 0:
+    code = """
+import os, sys, warnings
+from dealkit.testing import Sandbox
+warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:
+    child = os.fork()
+    if child == 0:
+        try:
             sandbox.insert_deal({"id": "of the child"})
             sandbox.close()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        with of(sandbox) as client:
-            assert client.deals.retrieve("of the child").id == "of the child"
+        finally:
+            os._exit(sys.exception() is not None)
+    assert os.waitpid(child, 0)[1] == 0
+    with sandbox.client() as client:
+        assert client.deals.retrieve("of the child").id == "of the child"
+"""
+    ended(python(code))
