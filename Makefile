@@ -209,6 +209,9 @@ fmt: $(VENV)/tools
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-faults soak-contract soak-python soak-ledger soak-network
 
+# For tests that take longer than any should that does not hang.
+NO_LIMIT := -o faulthandler_timeout=0
+
 soak-faults:
 	cargo test --package dealkit-server --test soak -- --ignored --nocapture
 
@@ -218,7 +221,7 @@ soak-contract: $(TOOLS)/installed
 
 soak-python: $(VENV)/package $(VENV)/tools
 	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
-		bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
+		$(NO_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_arrow.py
 
 # How many processes are killed.
@@ -228,7 +231,7 @@ KILLS ?= 500
 ## over meanwhile, and checks that no agent exists twice and none is missing. 20 minutes.
 soak-ledger: $(VENV)/package $(VENV)/tools
 	DEALKIT_LEDGER_KILLS=$$(( $(KILLS) / 2 )) DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest -s \
-		bindings/tests/test_ledger_crash.py
+		$(NO_LIMIT) bindings/tests/test_ledger_crash.py
 
 soak-network: $(VENV)/package $(VENV)/tools
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
