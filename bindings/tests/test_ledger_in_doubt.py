@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import email, of, row, rows
+from conftest import of, row, rows
 from ledgers import client_of, in_a_loop, in_order, told
-from processes import until
 
 from dealkit import (
     AsyncClient,
@@ -68,24 +66,6 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     with pytest.raises(LedgerError, match="its key is not in the ledger") as unknown:
         unsettle(ledger, ["CANARY"])
     assert unknown.value.index == 0 and "CANARY" not in str(unknown.value)
-
-
-def test_a_row_that_a_job_is_sending_is_settled_by_nobody(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(act_then_reset=True)
-    sandbox.fail_next(delay=30, times=None)
-    given: Any = {"ledger": ledger, "key": email, "on_error": "return", "concurrency": 1}
-    with ThreadPoolExecutor(1) as pool, client.agents.create_many(rows(3), **given) as many:
-        next(many)
-        pool.submit(next, many)
-        until(lambda: show(ledger).in_flight == 1)
-        with pytest.raises(LedgerError, match="a job is sending this row now") as raised:
-            settle(ledger, {"row1@example.com": "a_1"})
-        assert (raised.value.reason, raised.value.index) == ("refused", 0)
-        settle(ledger, {"row0@example.com": None})
-    assert show(ledger)[2:7] == (0, 0, 0, 1, 0) and len(show(ledger).in_doubt) == 1
-    with pytest.raises(LedgerError, match="name the ledger of a job"):
-        settle(ledger.with_name("none.ledger"), {})
 
 
 def in_doubt(sandbox: Sandbox, ledger: Path, count: int) -> None:
