@@ -21,6 +21,8 @@ def engine() -> Iterator[tuple[engines.Map, int]]:
     with (
         Cluster() as cluster
     ):  # The one that DASK_SCHEDULER_ADDRESS names, or one on this machine.
+        # Workers that are still starting, or starting again, are waited for.
+        cluster.wait_for_workers(1, timeout=60)
         workers = len(cluster.scheduler_info(n_workers=-1)["workers"])
         yield (
             lambda function, tasks: cluster.gather(
