@@ -239,13 +239,16 @@ def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
 def test_a_401_or_403_stops_it(of_class: Any, refusal: Any, sandbox: Sandbox) -> None:
     status = 401 if refusal is AuthenticationError else 403
     sandbox.fail_next(status=status, times=None)
-    many = map(row, itertools.count())
+    many = map(row, range(2_000))
     creations = made(
         of(sandbox, of_class), lambda client: client.agents.create_many(many, concurrency=8, on_error="return")
     )
+    # Every row that was taken comes back, and the first that was not sent says why.
+    taken = len(creations)
+    assert [creation.index for creation in creations] == list(range(taken)) and taken <= 24 and next(many) == row(taken)
     kinds = [type(creation.error) for creation in creations]
     sent = kinds.index(StoppedError)
-    assert {*kinds[:sent]} == {refusal} and {*kinds[sent:]} == {StoppedError} and next(many) == row(len(kinds))
+    assert {*kinds[:sent]} == {refusal} and {*kinds[sent:]} == {StoppedError} and sandbox.agents == []
     error = pickle.loads(pickle.dumps(creations[sent].error))
     assert (error.outcome, error.status_code) == ("not_sent", status) and error.first_index < sent
     assert "no further rows are taken" in str(error)

@@ -11,6 +11,7 @@ use super::*;
 
 in_both! {
     what_is_new_or_was_not_sent_is_sent
+    the_agent_of_a_response_that_cannot_be_read_is_known
     a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails
     two_rows_with_one_key_and_rows_without_are_refused
     ;
@@ -89,6 +90,18 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
         let (_, sent) = run(&mut peer, &ledger, true, rows(8), |_| Reply::Create).await;
         assert_eq!(sent, resent);
     }
+}
+
+async fn the_agent_of_a_response_that_cannot_be_read_is_known(ledger: Ledger) {
+    let mut peer = Peer::by_hand();
+    let (came, _) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Unreadable).await;
+    assert_eq!(outcomes(&came), [(Succeeded, false)]);
+    let error = came[0].result.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    let (came, sent) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
+    assert!(sent.is_empty());
+    assert_eq!(outcomes(&came), [(Succeeded, true)]);
+    assert_eq!(came[0].agent_id().unwrap(), "a_0");
 }
 
 async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails(

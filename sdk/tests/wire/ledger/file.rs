@@ -49,6 +49,8 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     let missing = at("none/agents.ledger");
     assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
     assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
+    let error = missing.settle([("a", None)]).unwrap_err();
+    assert!(error.to_string().contains("name the ledger of a job"));
     // The password may be anywhere in a URL that nobody reads.
     let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
     let error = open(&url).await.unwrap_err();

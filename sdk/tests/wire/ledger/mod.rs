@@ -64,6 +64,8 @@ fn run_async(test: impl Future<Output = ()>) {
 #[derive(Clone, Copy)]
 enum Reply {
     Create,
+    /// It creates the agent, but the response has only its identifier.
+    Unreadable,
     Status(u16),
     /// It creates the agent, but the response is lost.
     Lose,
@@ -110,6 +112,7 @@ async fn run(
                 sent.push(number);
                 match reply(number) {
                     Reply::Create => heard.answer(201, &FINE.replace("x_1", &format!("a_{number}"))),
+                    Reply::Unreadable => heard.answer(201, &format!(r#"{{"id": "a_{number}"}}"#)),
                     Reply::Status(status) => heard.answer(status, ""),
                     Reply::Lose => heard.answer_and_close(""),
                     Reply::Cut => heard.answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"),

@@ -122,6 +122,11 @@ async fn a_job_waits_for_the_one_that_sends_a_row() {
     for is_answered in [true, false] {
         let mut sending = job().resend_unknown().stream();
         let heard = peer.next_of(sending.next()).await;
+        // Nobody can say yet what has become of it.
+        let error = ledger.settle([(key(0), None)]).unwrap_err();
+        let told = (error.kind(), error.index());
+        assert_eq!(told, (LedgerErrorKind::Refused, Some(0)));
+        assert!(error.to_string().contains("a job is sending this row now"));
         let mut waiting = job().wait_in_flight().stream();
         tokio::select! {
             _ = waiting.next() => panic!("nothing was answered"),
