@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
-from typing import Any
 
 from dealkit import DealkitError
 from dealkit._cli.advice import failure_of
@@ -47,43 +45,29 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
     if sys.stdout is None:
         tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE
-    failed: Failed | None = None
-    code, is_json = 0, False
-    result: dict[str, Any] = {"counts": {}, "files": {}, "errors": []}
-    out = sys.stdout
+    out, failed, code = sys.stdout, None, 0
     try:
+        options = parse(arguments)
+        options.signals, options.result = signals, {"counts": {}, "files": {}, "errors": []}
+        module, function = options.run.split(".")
         try:
-            options = parse(arguments)
-            options.signals, options.result, options.stdout = signals, result, out
-            is_json = options.json
-            # Standard output is for the object, or for the deals, alone.
-            is_taken = is_json or getattr(options, "out", None) == "-"
-            with redirect_stdout(sys.stderr) if is_taken else nullcontext():
-                code = _call(options)
-            result = options.result
+            # Standard output is for the object alone.
+            with redirect_stdout(sys.stderr) if options.json else nullcontext():
+                code = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
             out.flush()
-        except DealkitError as error:
-            failed = failure_of(error)
-        except Failed as error:
-            failed = error
-        if failed is not None:
-            result["errors"].append({"message": str(failed)})
+        except (DealkitError, Failed) as error:
+            failed = failure_of(error) if isinstance(error, DealkitError) else error
+            options.result["errors"].append({"message": str(failed)})
             tell(str(failed))
             code = failed.code
-        if is_json:
-            write_json(result, out)
+        if options.json:
+            write_json(options.result, out)
     except BrokenPipeError:
         raise
     except OSError as error:
         # The commands say which file of theirs it was; what they print has no name.
         tell(f"{safe(error.filename or 'standard output')} cannot be written: {error.strerror or error}")
         return UNWRITABLE
-    return code
-
-
-def _call(options: Namespace) -> int:
-    module, function = options.run.split(".")
-    code: int = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
     return code
 
 

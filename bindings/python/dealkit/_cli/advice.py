@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import environ
 
 from dealkit import (
     APIConnectionError,
@@ -39,6 +38,8 @@ _SETTINGS = {
 
 # What to do, beyond what the error itself says.
 _HINTS: dict[type[DealkitError], str] = {
+    AuthenticationError: "The service rejects the key. Is it the key for this service, and is it complete? Whoever issued it can tell "
+    "you whether it is still valid.",
     PermissionDeniedError: "The service knows the key, but does not allow it to do this. Ask whoever issued the key.",
     NotFoundError: "The service has no such deal. Are the id and the service's URL right?",
     RateLimitError: "The service asks for fewer requests. Try again later, or set --rate-limit for a job.",
@@ -46,6 +47,12 @@ _HINTS: dict[type[DealkitError], str] = {
     InternalServerError: "The service failed. Try again later; its support can find the request by its id.",
     APITimeoutError: "The service took too long. Try again, perhaps with a longer --timeout. Is a firewall in the way?",
     DecodeError: "The service should not send this. Is the base URL right? Is a login page in the way?",
+}
+_LEDGER_HINTS = {
+    "other_keys": "--key selects the column with the keys. If it is still the same column, give it its old name.",
+    "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger move. If it is a "
+    "different service, leave out --ledger: each service has its own.",
+    "several": "Select one with --base-url and --key.",
 }
 
 
@@ -67,20 +74,10 @@ def failure_of(error: DealkitError) -> Failed:
 
 
 def _hint(error: DealkitError) -> str | None:
-    match error:
-        case AuthenticationError():
-            is_text = "DEALKIT_SERVICE_KEY" in environ
-            where = "DEALKIT_SERVICE_KEY" if is_text else "the file that DEALKIT_SERVICE_KEY_FILE names"
-            return (
-                f"The service rejects the key in {where}. Is it the key for this service, and is it complete? "
-                "Whoever issued it can tell you whether it is still valid."
-            )
-        case APIStatusError(status_code=407):
-            return "The proxy requires a user name and password in HTTPS_PROXY: http://user:password@proxy:3128."
-        case LedgerError(reason="other_keys"):
-            return "--key selects the column with the keys. If it is still the same column, give it its old name."
-        case LedgerError(reason="several"):
-            return "Select one with --base-url and --key."
+    if isinstance(error, LedgerError):
+        return _LEDGER_HINTS.get(error.reason)
+    if isinstance(error, APIStatusError) and error.status_code == 407:
+        return "The proxy requires a user name and password in HTTPS_PROXY: http://user:password@proxy:3128."
     return _HINTS.get(type(error))
 
 

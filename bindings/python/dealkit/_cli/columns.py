@@ -1,17 +1,19 @@
-"""Maps the columns of a table to the fields of an agent, and violations back to columns."""
+"""Maps the columns of a table to the fields of an agent, and violations back to columns; and reads dates, phone numbers and words in
+other forms than the service takes, as the options say."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.tables import letters, listed
-from dealkit._cli.values import Values
+from dealkit._cli.tables import listed, plain
 
 _PROFILE = "profile."
 _METADATA = "profile.client_metadata."
@@ -24,60 +26,44 @@ FIELDS = (
 
 ALL_FIELDS = (*FIELDS, f"{_METADATA}NAME")
 
+_BY_NAME = {plain(field): field for field in FIELDS}
 _REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
 
-# What else offices call a field, letters only. It only serves as a hint: nothing goes to a field because of it.
-_ALSO_CALLED = {
-    "email": "mail emailaddress mailaddress emailadresse mailadresse",
-    "first_name": "givenname forename vorname",
-    "last_name": "surname familyname name nachname familienname",
-    "phone": "telephone tel phonenumber mobile mobilephone mobilenumber cell cellphone telefon telefonnummer handy mobil",
-    "date_of_birth": "birthday birthdate dob geburtsdatum geburtstag geboren gebdatum",
-    "role": "rolle funktion position",
-    "image_url": "photo image foto bild",
-    "brokerage_id": "brokerage",
-    "office_id": "office büro",
-}
+_BOOLEAN = frozenset(f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
+_BOOLEANS = {"true": True, "false": False}
 
 
 class Columns:
     """The columns of a table, each with its field, if it has one."""
 
-    def __init__(self, header: Sequence[str], mapped: Sequence[str], values: Values) -> None:
-        """Takes the header, and what the user says about it, as in `E-mail=email`."""
+    def __init__(self, header: Sequence[str], options: Namespace) -> None:
+        """Takes the header, and what the user says about it, as in `--map Mail=email`."""
         self.header = header
-        self.values = values
-        fields = [_field_named(name) for name in header]
-        said: dict[int, str] = {}
-        for one in mapped:
+        self._values = _Values(options)
+        self.fields = [_field_named(name) for name in header]
+        """The field of each column, or None."""
+        for one in options.map:
             # The name of a column may contain a =; that of a field does not.
             name, sign, field = (part.strip() for part in one.rpartition("="))
             if not sign:
-                raise Failed('--map takes a column and a field, as in --map "E-mail=email"')
-            known = field_said(field, "--map")
-            at = self.index(name, "--map")
-            if said.setdefault(at, known) != known:
-                raise Failed(f"--map: column {safe(name)} cannot go to both {said[at]} and {known}; name one of them")
-            fields[at] = known
-        self.fields = fields
-        """The field of each column, or None."""
-        for double in {*fields} - {None}:
-            names = [name for name, of in zip(header, fields, strict=True) if of == double]
+                raise Failed("--map takes a column and a field, as in --map Mail=email")
+            self.fields[self._index(name, "--map")] = _field_said(field, "--map")
+        for double in {*self.fields} - {None}:
+            names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
             if len(names) > 1:
-                raise Failed(f"{len(names)} columns go to {double}: {', '.join(map(safe, names))}. Only one may")
+                raise Failed(f"{len(names)} columns go to {double}: {listed(names)}. Only one may")
+        if missing := {*_REQUIRED} - {*self.fields} - {*self._values.constants}:
+            raise Failed(
+                f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
+                f'"COLUMN={min(missing)}". The columns are {listed(header)}'
+            )
 
-    @property
-    def missing(self) -> list[str]:
-        """The fields that every agent needs and nothing holds."""
-        return [name for name in _REQUIRED if name not in self.fields and name not in self.values.constants]
-
-    def index(self, name: str, option: str) -> int:
+    def _index(self, name: str, option: str) -> int:
         """The index of a column that an option names."""
         found = [at for at, column in enumerate(self.header) if column == name]
         if len(found) != 1:
-            if found:
-                raise Failed(f"{option}: there is more than one column {safe(name)}; rename all but one")
-            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {listed(self.header)}")
+            number = "no" if not found else "more than one"
+            raise Failed(f"{option}: there is {number} column {safe(name)}; the columns are {listed(self.header)}")
         return found[0]
 
     def key_name(self, index: int) -> str:
@@ -92,42 +78,24 @@ class Columns:
             raise Failed(
                 "no column holds email or profile.external_id, so --key must name one that tells the rows apart"
             )
-        return self.fields.index(key_field) if key_field in self.fields else self.index(key_field, "--key")
+        return self.fields.index(key_field) if key_field in self.fields else self._index(key_field, "--key")
 
-    def shown(self) -> Iterator[dict[str, str]]:
+    def shown(self) -> list[dict[str, str]]:
         """Each column and where it goes, for people."""
-        for name, field in zip(self.header, self.fields, strict=True):
-            meant = self._meant(name) if field is None else None
-            hint = f"; if it holds {meant}, add {_option(name, meant)}" if meant else ""
-            yield {"Column": safe(name) or "(no name)", "goes to": field or f"not sent{hint}"}
-
-    def options_for_missing(self) -> str:
-        """The options that would map columns to the required fields that none holds, as far as the names tell."""
-        options = []
-        for field in self.missing:
-            meant = [
-                name for name, of in zip(self.header, self.fields, strict=True) if not of and self._meant(name) == field
-            ]
-            options.append(_option(meant[0] if len(meant) == 1 else "COLUMN", field))
-        return " ".join(options)
-
-    def _meant(self, name: str) -> str | None:
-        """The field that a column that is not sent may be meant to hold, if no other column holds it."""
-        plain = letters(name)
-        for field in FIELDS:
-            if plain == letters(field.removeprefix(_PROFILE)) or plain in _ALSO_CALLED.get(field, "").split():
-                return None if field in self.fields else field
-        return None
+        return [
+            {"Column": listed([name]), "goes to": field or "not sent"}
+            for name, field in zip(self.header, self.fields, strict=True)
+        ]
 
     def agent(self, cells: list[str]) -> dict[str, Any]:
         """The arguments of a create. An empty cell is left out."""
-        texts = dict(self.values.constants)
+        texts = dict(self._values.constants)
         for cell, field in zip(cells, self.fields, strict=False):
             if cell and field is not None:
                 texts[field] = cell
         agent: dict[str, Any] = {"profile": {}}
         for field, text in texts.items():
-            if (value := self.values.read(field, text)) == "":
+            if (value := self._values.read(field, text)) == "":
                 continue
             if field.startswith(_METADATA):
                 agent["profile"].setdefault("client_metadata", {})[field.removeprefix(_METADATA)] = value
@@ -137,15 +105,15 @@ class Columns:
                 agent[field] = value
         return agent
 
-    def at(self, pointer: str) -> tuple[str, str]:
-        """The column that a violation is about, or nothing if no column holds the field; and the field."""
+    def at(self, pointer: str) -> str:
+        """The column that a violation is about, or the field if no column holds it."""
         # A pointer has the names that are sent: clientMetadata is client_metadata.
-        sent = letters(pointer.replace("~1", "/"))
-        field = next((field for field in (*self.fields, *FIELDS) if field and letters(field) == sent), "")
-        return safe(self.header[self.fields.index(field)]) if field in self.fields else field, field
+        sent = plain(pointer.replace("~1", "/"))
+        field = next((field for field in (*self.fields, *FIELDS) if field and plain(field) == sent), "")
+        return safe(self.header[self.fields.index(field)]) if field in self.fields else field
 
 
-def field_said(name: str, option: str) -> str:
+def _field_said(name: str, option: str) -> str:
     """The field that an option names."""
     if (known := _field_named(name)) is None:
         close = get_close_matches(name, FIELDS, 1)
@@ -158,10 +126,79 @@ def _field_named(name: str) -> str | None:
     """The field with the name of a column, in any letter case and with spaces or hyphens for underscores."""
     if name.lower().startswith(_METADATA) and len(name) > len(_METADATA):
         return _METADATA + name[len(_METADATA) :]
-    plain = re.sub(r"[\s-]+", "_", name.strip().lower())
-    return plain if plain in FIELDS else None
+    return _BY_NAME.get(plain(name))
 
 
-def _option(name: str, field: str) -> str:
-    """The option that maps a column to a field."""
-    return f'--map "{safe(name)}={field}"'
+class _Values:
+    """How cells are read."""
+
+    def __init__(self, options: Namespace) -> None:
+        self._forms: list[str] = options.date_format
+        for form in self._forms:
+            # Every part of a date must come from the cell.
+            try:
+                is_whole = datetime.strptime(date(1987, 6, 5).strftime(form), form).date() == date(1987, 6, 5)
+            except ValueError:
+                is_whole = False
+            if not is_whole:
+                raise Failed("--date-format must have a day, a month and a year, such as %d.%m.%Y")
+        self._phone = _phones_of(options.phone_country) if options.phone_country else None
+        self._words: dict[tuple[str, str], str] = {}
+        for one in options.value:
+            field, _, rest = one.partition(":")
+            word, sign, value = rest.rpartition("=")
+            if not sign:
+                raise Failed(
+                    '--value takes a field, what the table has, and the value, as in --value "role:Makler=AGENT"'
+                )
+            self._words[_field_said(field, "--value"), word.strip()] = value.strip()
+        self.constants = {field: value for (field, word), value in self._words.items() if not word}
+        """The values of fields that a row has nothing for."""
+
+    def read(self, field: str, cell: str) -> Any:
+        """The value in a cell, and the cell itself if no option reads it: the rules say then what is wrong."""
+        text = self._words.get((field, cell), cell)
+        if field in _BOOLEAN:
+            return _BOOLEANS.get(text.lower(), text)
+        if field == "date_of_birth":
+            dates = {found for form in self._forms if (found := _date_in(text, form))}
+            # Forms that read it differently cannot say which date it is.
+            return dates.pop().isoformat() if len(dates) == 1 else text
+        return self._phone(text) if field == "phone" and self._phone is not None else text
+
+
+def _date_in(text: str, form: str) -> date | None:
+    try:
+        moment = datetime.strptime(text, form)
+    except ValueError:
+        return None
+    # It takes 199021 for a date, too.
+    if re.sub(r"\b0+(?=\d)", "", moment.strftime(form)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
+        return None
+    found = moment.date()
+    # A year of two digits: nobody is born in the future.
+    return found.replace(year=found.year - 100) if "%y" in form and found > date.today() else found
+
+
+def _phones_of(country: str) -> Callable[[str], str]:
+    """What writes the phone numbers of a country as +, its code, and digits."""
+    try:
+        import phonenumbers
+    except ImportError:
+        raise Failed(
+            "phone numbers are read with phonenumbers, which is not installed here. Install it:\n"
+            "  pip install 'dealkit[phone]'"
+        ) from None
+    if country.upper() not in phonenumbers.SUPPORTED_REGIONS:
+        raise Failed("--phone-country must be a country's code of two letters, such as DE")
+
+    def read(text: str) -> str:
+        try:
+            number = phonenumbers.parse(text, country.upper())
+        except phonenumbers.NumberParseException:
+            return text
+        # An extension would be lost.
+        is_whole = phonenumbers.is_valid_number(number) and not number.extension
+        return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164) if is_whole else text
+
+    return read

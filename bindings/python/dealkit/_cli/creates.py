@@ -10,7 +10,6 @@ from typing import Any
 
 from dealkit import (
     Agent,
-    APIStatusError,
     AuthenticationError,
     Client,
     Creation,
@@ -84,8 +83,8 @@ class Creates:
             self._rows.note(Result(row.number, row.key, "unknown", message=_UNSEEN))
 
     def _agents(self) -> Iterator[Any]:
-        for index, (row, cells) in enumerate(self._rows.to_send()):
-            found = _Agent(self._rows.agent(cells))
+        for index, (row, agent) in enumerate(self._rows.to_send()):
+            found = _Agent(agent)
             found.key = row.key
             self._unseen[index] = row
             yield found
@@ -124,10 +123,6 @@ class Creates:
             return
         # A row that was not reached is still what an earlier run has made of it.
         if not (isinstance(error, StoppedError) and creation.outcome == "not_sent"):
-            reason = None
-            if isinstance(error, APIStatusError):
-                said = error.problem and (error.problem.title, error.problem.detail)
-                reason = repr((error.status_code, said, error.errors))
             noted = Result(
                 row.number,
                 row.key,
@@ -136,7 +131,6 @@ class Creates:
                 str(getattr(error, "status_code", None) or ""),
                 "" if error is None else in_words(error),
                 creation.recorded,
-                reason,
             )
             self._rows.note(noted)
         self._unseen.pop(creation.index, None)

@@ -13,9 +13,9 @@ from dealkit._cli.advice import OF_THE_SERVICE, failure_of, in_words
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import STANDARD, is_there, named, refuse_inputs
 from dealkit._cli.formats import format_of
-from dealkit._cli.ids import Ids, exported_ids, is_missing, read_ids
+from dealkit._cli.ids import Ids, ids_in, is_missing
 from dealkit._cli.part import Part, failed_of, part_of
-from dealkit._cli.screen import Progress, command_line, counted, painted, safe, say, tell, write_json
+from dealkit._cli.screen import Progress, command_line, counted, say, tell
 from dealkit._cli.service import address, connect
 
 # After this many consecutive failures that would be the same for any deal, or twice as many as are in flight, the
@@ -23,45 +23,21 @@ from dealkit._cli.service import address, connect
 _IN_A_ROW = 25
 
 
-class _Stream:
-    """Standard output in place of a file: a deal is written when it comes, and nothing can be resumed."""
-
-    def __init__(self, options: Namespace) -> None:
-        self._out = options.stdout
-        self.done = self.failed = 0
-
-    def add(self, deal: Any, failure: list[str] | None = None) -> None:
-        self.done += 1
-        if failure is None:
-            write_json(deal.to_json(), self._out)
-        else:
-            self.failed += 1
-            tell(f"the deal of id number {self.done:,}: {failure[-1]}")
-
-
 def run(options: Namespace) -> int:
     """Retrieves the deals and writes the file, or resumes where an earlier run stopped."""
     out = Path(options.out)
     form = format_of(out, options.on_unreadable)
-    if options.out == STANDARD and options.json:
-        raise Failed("--out - and --json both write to standard output: use only one")
-    if options.out != STANDARD:
-        if is_there(out) and not options.overwrite:
-            raise Failed(f"{named(out)} exists: choose another name, or replace it with --overwrite")
-        read = [options.ids, *options.skip_known, options.ca_file, options.client_cert]
-        refuse_inputs([out, part_of(out), failed_of(out)], read)
+    if is_there(out) and not options.overwrite:
+        raise Failed(f"{named(out)} exists: choose another name, or replace it with --overwrite")
+    read = [options.ids, *options.skip_known, options.ca_file, options.client_cert]
+    refuse_inputs([out, part_of(out), failed_of(out)], read)
     ids = _ids(options)
     if not ids:
         say("there are no ids left, so nothing was retrieved")
         return DONE
     with connect(options) as client:
         deals = client.with_raw_response.deals if form.is_raw else client.deals
-        if options.out == STANDARD:
-            stream = _Stream(options)
-            _retrieve(deals, ids, stream, options.concurrency)
-            return INCOMPLETE if stream.failed else DONE
-        part = Part(out, form, ids, address(options), restart=options.restart, overwrite=options.overwrite)
-        with closing(part):
+        with closing(Part(out, form, ids, address(options), options)) as part:
             if part.done:
                 failed = f", of which {part.failed:,} could not be retrieved" if part.failed else ""
                 so_far = f"{part.done:,} of {counted(len(ids), 'deal')} are done{failed}"
@@ -80,19 +56,19 @@ def run(options: Namespace) -> int:
 
 def _ids(options: Namespace) -> Ids:
     """The ids to be exported, each once."""
-    ids, column = read_ids(options.ids)
-    if column not in (None, "id"):
-        tell(f"reading the ids from the column {safe(column or '')}")
+    ids = Ids(ids_in(options.ids))
+    if not ids:
+        raise Failed(f"there are no ids to retrieve in {named(options.ids)}")
     if ids.repeated:
         tell(f"{counted(ids.repeated, 'repeated id')} skipped: each deal is retrieved once")
     for source in options.skip_known:
-        left = ids.without(exported_ids(source))
+        left = ids.without(ids_in(source))
         tell(f"{counted(len(ids) - len(left), 'id')} skipped: {named(source)} has the deals")
         ids = left
     return ids
 
 
-def _retrieve(calls: Any, ids: Ids, part: Part | _Stream, concurrency: int) -> None:
+def _retrieve(calls: Any, ids: Ids, part: Part, concurrency: int) -> None:
     """Retrieves the deals that have not come yet, in order, so that a single number records the progress."""
     progress = Progress("deal", len(ids), part.done, part.failed)
     # Consecutive failures that no single deal is to blame for. They are recorded once anything else comes.
@@ -109,23 +85,22 @@ def _retrieve(calls: Any, ids: Ids, part: Part | _Stream, concurrency: int) -> N
     try:
         with calls.retrieve_many(ids.since(part.done), concurrency=concurrency, on_error="return") as deals:
             for deal in deals:
-                if not isinstance(deal, DealkitError):
-                    has_service = True
-                    add(in_a_row)
-                    part.add(deal)
-                    progress.advance()
-                elif isinstance(deal, AuthenticationError):
+                if isinstance(deal, AuthenticationError):
                     raise deal
                 # A response that is too large did arrive, and concerns only its own deal.
-                elif isinstance(deal, OF_THE_SERVICE) and deal.outcome != "succeeded":
+                if isinstance(deal, OF_THE_SERVICE) and deal.outcome != "succeeded":
                     in_a_row.append(deal)
                     if len(in_a_row) >= max(_IN_A_ROW, 2 * concurrency):
                         tell(f"{len(in_a_row)} calls in a row have failed; stopped after the last of them")
                         raise deal
-                else:
-                    has_service = True
-                    add(in_a_row)
+                    continue
+                has_service = True
+                add(in_a_row)
+                if isinstance(deal, DealkitError):
                     add([deal])
+                else:
+                    part.add(deal)
+                    progress.advance()
         if in_a_row and not has_service:
             raise in_a_row[0]
         add(in_a_row)
@@ -140,18 +115,13 @@ def _sum_up(out: Path, options: Namespace, total: int, failures: list[dict[str, 
     if not failed:
         say(f"{counted(total, 'deal')} in {named(out)}")
         return DONE
-    say(f"{total - failed:,} of {counted(total, 'deal')} in {named(out)}")
+    say(f"{total - failed:,} of {counted(total, 'deal')} in {named(out)}; {named(failed_of(out))} has the others:")
     if missing:
-        do, their, ids = ("does", "its", "id") if missing == 1 else ("do", "their", "ids")
-        none = painted(f"{missing:,} {do} not exist", "red")
-        say(f"{none}, according to the service: {named(failed_of(out))} has {their} {ids}")
+        say(f"{missing:,} not found: according to the service, there {'is' if missing == 1 else 'are'} no such deal")
     if missing < failed:
         others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
         again = next(other for other in others if not other.exists())
-        say(
-            f"{painted(f'{failed - missing:,} could not be retrieved', 'red')}; {named(failed_of(out))} says why. When "
-            "that is fixed, retrieve them into another file:"
-        )
+        say(f"{failed - missing:,} could not be retrieved. When that is fixed, retrieve them into another file:")
         say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
     return INCOMPLETE
 

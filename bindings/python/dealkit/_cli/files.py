@@ -6,6 +6,7 @@ import codecs
 import io
 import os
 import secrets
+import sqlite3
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.screen import safe
 
 STANDARD = "-"
-"""Standard input, or standard output, in place of a file."""
+"""Standard input in place of a file."""
 
 MOST_BYTES = 256 << 20
 """What a list of ids or a table may have at most: some millions of ids, or a million agents."""
@@ -33,8 +34,8 @@ _BYTE_ORDER_MARKS = {
 
 _OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
 
-SAVE = '; in a spreadsheet, save it as "CSV UTF-8"'
-"""What to do about a table in another form."""
+# What to do about a table in another form.
+_SAVE = 'in a spreadsheet, save it as "CSV UTF-8"'
 
 
 def named(path: str | Path) -> str:
@@ -42,19 +43,13 @@ def named(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD else safe(str(path))
 
 
-def lines_of(path: str | Path, encoding: str | None = None, advice: str = "") -> tuple[Iterator[str], str]:
-    """The lines of a file or of standard input, with their ends, and how they are read.
+def lines_of(path: str | Path, encoding: str | None = None) -> Iterator[str]:
+    """The lines of a file or of standard input, with their ends.
 
-    An encoding that is not given is detected: by a byte-order mark, or else it is UTF-8. Errors name the file and the line,
-    but show none of its content.
+    Without an encoding, or with a byte-order mark, it is the mark's, or else UTF-8. Errors name the file and the line, but
+    show none of its content.
     """
-    lines = _read(path, encoding, advice)
-    return lines, next(lines)
-
-
-def _read(path: str | Path, encoding: str | None, advice: str) -> Iterator[str]:
-    """How a file is read, and then its lines."""
-    name, number, length, known_as = named(path), 0, 0, ""
+    name, number, length = named(path), 0, 0
     if str(path) == STANDARD and sys.stdin is None:
         raise Failed("standard input is closed")
     try:
@@ -63,24 +58,20 @@ def _read(path: str | Path, encoding: str | None, advice: str) -> Iterator[str]:
         with io.BufferedReader(source) as file:
             beginning = file.peek(4)
             if kind := next((kind for mark, kind in _OTHER_FILES.items() if beginning.startswith(mark)), None):
-                raise Failed(f"{name} is {kind}, not text{SAVE}")
+                raise Failed(f"{name} is {kind}, not text; {_SAVE}")
             marked = next((of for mark, of in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
-            encoding = encoding or marked or "utf-8"
-            known_as = encoding.upper().removesuffix("-SIG")
+            encoding = marked or encoding or "utf-8"
             text = io.TextIOWrapper(file, encoding, newline="")
-            yield f"{known_as} with a byte-order mark" if marked else encoding.upper()
             while line := text.readline(_LONGEST_LINE):
                 number, length = number + 1, length + len(line)
                 if "\0" in line:
-                    raise Failed(f"{name} is not text in {known_as}{advice}")
-                for what, has, most in (
-                    (name, length, MOST_BYTES),
-                    (f"{name}: line {number}", len(line), _LONGEST_LINE),
-                ):
-                    if has >= most:
-                        raise Failed(f"{what} is longer than {most >> 20} MiB. Is it the right file? If so, split it")
-                # If another encoding was named, the byte-order mark is a character, which is not part of the first line.
-                yield line.removeprefix("\ufeff") if marked and number == 1 else line
+                    raise Failed(f"{name} is not text in {encoding.upper()}")
+                if length >= MOST_BYTES or len(line) >= _LONGEST_LINE:
+                    raise Failed(
+                        f"{name} is longer than {MOST_BYTES >> 20} MiB, or has a line of more than "
+                        f"{_LONGEST_LINE >> 20} MiB. Is it the right file? If so, split it"
+                    )
+                yield line
     except LookupError:
         raise Failed(
             f"--encoding {safe(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
@@ -88,7 +79,7 @@ def _read(path: str | Path, encoding: str | None, advice: str) -> Iterator[str]:
     except UnicodeError as error:
         # What was read together with it begins after the last line.
         before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
-        raise Failed(f"{name}: line {number + 1 + before} is not {known_as}{advice}") from None
+        raise Failed(f"{name}: line {number + 1 + before} is not {(encoding or '').upper()}; {_SAVE}") from None
     except OSError as error:
         raise Failed(f"{name} cannot be read: {error.strerror}") from None
 
@@ -144,3 +135,16 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def temporary_database(tables: str) -> sqlite3.Connection:
+    """An empty database with these tables."""
+    # SQLite removes its file as soon as it is open. Nothing else opens it, and nothing needs to be undone.
+    database = sqlite3.connect("", isolation_level=None)
+    database.executescript(f"PRAGMA journal_mode = OFF; {tables}; BEGIN")
+    return database
+
+
+def not_kept(what: str, error: sqlite3.Error) -> Failed:
+    """Says that something could not be written to it."""
+    return Failed(f"cannot keep the {what} in a temporary file: {error}", UNWRITABLE)

@@ -12,10 +12,9 @@ from pathlib import Path
 from types import UnionType
 from typing import IO, Any, NamedTuple, get_args, get_origin
 
-from dealkit import Deal, DecodeError, RawJson, fields
-from dealkit._cli.advice import in_words
+from dealkit import Deal, RawJson, fields
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import STANDARD
+from dealkit._cli.screen import safe
 from dealkit._cli.tables import harmless, header_line
 from dealkit.arrow import deals_to_arrow, schema
 
@@ -47,9 +46,7 @@ def format_of(out: Path, on_unreadable: str | None) -> Format:
             return _parquet(with_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
             return _text(_json_line)
-    if str(out) == STANDARD:
-        return _text(_json_line)
-    raise Failed("--out must end in .ndjson or .csv or .parquet, which selects the format, or be - for standard output")
+    raise Failed("--out must end in .ndjson or .csv or .parquet, which selects the format")
 
 
 def with_pyarrow() -> Any:
@@ -85,18 +82,12 @@ def _parquet(pyarrow: Any, on_unreadable: Any) -> Format:
     options = pyarrow.ipc.IpcWriteOptions(compression="lz4")
 
     def group(deals: list[bytes]) -> tuple[bytes, dict[int, list[str]]]:
-        table = deals_to_arrow(deals, on_error="return", on_unreadable=on_unreadable)
-        errors = {*pyarrow.table(table.errors)["index"].to_pylist()}
-        unfit = {}
-        for at, deal in enumerate(deals):
-            # As a line of a file, an empty one would be none.
-            if at in errors or not deal.strip():
-                try:
-                    Deal.from_json(deal, on_unreadable=on_unreadable)
-                    deals_to_arrow([deal], on_unreadable=on_unreadable)
-                except DecodeError as error:
-                    # The service has responded with a deal.
-                    unfit[at] = [error.kind, "", "succeeded", in_words(error)]
+        # A blank line would be no deal, rather than one that cannot be read.
+        lines = [deal.strip() or b"?" for deal in deals]
+        table = deals_to_arrow(lines, on_error="return", on_unreadable=on_unreadable)
+        errors = pyarrow.table(table.errors).to_pylist()
+        # The service has responded with a deal.
+        unfit = {one["index"]: [one["kind"], "", "succeeded", safe(one["message"])] for one in errors}
         sink = pyarrow.BufferOutputStream()
         with pyarrow.ipc.new_stream(sink, columns, options=options) as stream:
             stream.write_table(pyarrow.table(table))

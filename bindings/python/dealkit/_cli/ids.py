@@ -10,14 +10,9 @@ from itertools import count
 from pathlib import Path
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import lines_of, named
-from dealkit._cli.formats import with_pyarrow
-from dealkit._cli.screen import counted, tell
-from dealkit._cli.tables import as_it_was, letters, listed, read_table
-from dealkit._cli.temporary import not_kept, temporary_database
-
-# The names that the column may have, letters only.
-_NAMES = ("id", "dealid")
+from dealkit._cli.files import lines_of, named, not_kept, temporary_database
+from dealkit._cli.formats import COLUMNS, with_pyarrow
+from dealkit._cli.tables import as_it_was, listed, plain, read_table
 
 FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
 """The list of deals that could not be retrieved, which is itself a file of ids."""
@@ -62,75 +57,43 @@ class Ids:
         return hashed.hexdigest()
 
 
-def read_ids(source: str) -> tuple[Ids, str | None]:
-    """The ids in a file with one per line, in the column `id` or `deal_id` of a table, or on standard input; and the
-    column."""
-    path, column = Path(source), None
-    if path.suffix.lower() in (".csv", ".tsv"):
-        rows, at, header = _column(path)
-        column = header[at]
-        if header == FAILED_COLUMNS:
-            return Ids(_existing(rows, at)), column
-        ids = Ids(cells[at] for cells in rows)
-    else:
-        ids = Ids(id for line in lines_of(source)[0] if (id := line.strip()))
-    if not ids:
-        raise Failed(f"there are no ids in {named(source)}")
-    return ids, column
+def ids_in(source: str) -> Iterator[str]:
+    """The ids in a file: one per line, in a table's column `id` or `deal_id`, or those of the deals in an export. A list of
+    failures has those of deals that may exist."""
+    path = Path(source)
+    try:
+        match path.suffix.lower():
+            case ".csv" | ".tsv":
+                yield from _in_table(path)
+            case ".ndjson":
+                yield from (json.loads(line)["id"] for line in lines_of(path))
+            case ".parquet":
+                with with_pyarrow().parquet.ParquetFile(path) as file:
+                    for batch in file.iter_batches(columns=["id"]):
+                        yield from batch["id"].to_pylist()
+            case _:
+                yield from (id for line in lines_of(source) if (id := line.strip()))
+    except OSError as error:
+        raise Failed(f"{named(path)} cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError):
+        raise Failed(f"{named(path)} is not a file of an export") from None
 
 
-def _existing(rows: Iterator[list[str]], at: int) -> Iterator[str]:
-    """The ids in a list of failures, without those of deals that do not exist."""
-    missing = 0
-    for cells in rows:
-        if is_missing("".join(cells[2:3])):
-            missing += 1
-        else:
-            yield as_it_was(cells[at])
-    if missing:
-        tell(f"{counted(missing, 'id')} skipped: the service has said that there is no such deal")
+def _in_table(path: Path) -> Iterator[str]:
+    header, rows, _ = read_table(path)
+    fitting = [at for at, name in enumerate(header) if plain(name) in ("id", "dealid")]
+    if len(fitting) != 1:
+        # Without a header, the only column begins with an id, which is not shown.
+        has = f"it has {listed(header)}" if len(header) > 1 else "put a list without one into a .txt file"
+        raise Failed(f"{named(path)} must have one column named id or deal_id in its first row; {has}")
+    # In what an export has written, no spreadsheet takes an id for a formula.
+    text = as_it_was if header in (FAILED_COLUMNS, [*COLUMNS]) else str
+    for _, cells in rows:
+        is_final = header == FAILED_COLUMNS and is_missing("".join(cells[2:3]))
+        if not is_final and (id := "".join(cells[fitting[0] : fitting[0] + 1])):
+            yield text(id)
 
 
 def is_missing(status: str) -> bool:
     """Whether a deal does not exist: no other run finds it."""
     return status in ("404", "410")
-
-
-def exported_ids(source: str) -> Iterator[str]:
-    """The ids of the deals in a file that an export has written."""
-    path = Path(source)
-    try:
-        match path.suffix.lower():
-            case ".parquet":
-                with with_pyarrow().parquet.ParquetFile(path) as file:
-                    for batch in file.iter_batches(columns=["id"]):
-                        yield from batch["id"].to_pylist()
-            case ".ndjson":
-                with open(path, "rb") as lines:
-                    yield from (json.loads(line)["id"] for line in lines)
-            case _:
-                # A CSV file of an export has more columns than a list of ids, and its texts are harmless to spreadsheets.
-                rows, at, _ = _column(path)
-                yield from (as_it_was(cells[at]) for cells in rows)
-    except OSError as error:
-        raise Failed(f"{named(path)} cannot be read: {error.strerror or error}") from None
-    except (ValueError, TypeError, KeyError):
-        raise Failed(
-            f"{named(path)} is not a file of an export: --skip-known takes what an export has written"
-        ) from None
-
-
-def _column(path: Path) -> tuple[Iterator[list[str]], int, list[str]]:
-    """The rows of a table that have an id, where in them it is, and the header."""
-    table = read_table(path)
-    fitting = [at for at, name in enumerate(table.header) if letters(name) in _NAMES]
-    if len(fitting) != 1:
-        # Without a header, the only column begins with an id, which is not shown.
-        has = (
-            f"it has {listed(table.header)}"
-            if len(table.header) > 1
-            else "put a list without one into a file that ends in .txt"
-        )
-        raise Failed(f"{named(path)} must have one column named id or deal_id in its first row; {has}")
-    (at,) = fitting
-    return (row.cells for row in table.rows if at < len(row.cells) and row.cells[at]), at, table.header

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from dealkit import LedgerError, ledger
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
-from dealkit._cli.rows import AT_A_TIME, IN_PROGRESS, Result, Rows, word_of
+from dealkit._cli.rows import AT_A_TIME, Result, Rows, word_of
 from dealkit._cli.screen import say
 from dealkit._cli.service import address
 
@@ -65,49 +66,43 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Cou
     return known
 
 
-def elsewhere(own: str | Path | None, rows: Rows, options: Namespace) -> list[Path]:
+def elsewhere(own: str | Path, rows: Rows, options: Namespace) -> list[Path]:
     """The other ledgers that know some of the rows to be sent, by whichever column, in the folders of the table and of the
-    import's own ledger. Says what they know."""
-    folders = [Path(options.file).parent]
-    if isinstance(own, Path) and own.parent not in folders:
-        folders.append(own.parent)
+    import's own ledger. Says how many they know."""
+    folders = {Path(options.file).parent, *([own.parent] if isinstance(own, Path) else [])}
     found = []
-    for path in (path for folder in folders for path in ledger.in_folder(folder)):
+    for path in (path for folder in sorted(folders) for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
-        known: Counter[str] = Counter()
         try:
-            for some in _some(rows):
-                agents = [(row.key, rows.agent(cells)) for row, cells in some if not row.was_earlier]
-                keys = [key for key, _ in agents]
-                emails = [str(agent["email"]) for _, agent in agents]
-                ids = [agent["profile"].get("external_id", "") for _, agent in agents]
-                looked_up = zip(*(ledger.look_up(path, column) for column in (keys, emails, ids)), strict=True)
-                for one in (next(one for one in by if one is not None) for by in looked_up if any(by)):
-                    known[word_of(one.outcome, in_flight=one.in_flight)] += 1
-            words = outcomes(known)
-            number = known.total()
+            number = sum(_known(path, some) for some in _some(rows))
+            knows = f"has {number:,} of these rows" if number else ""
         except LedgerError:
-            words, number = "it cannot be read", sum(not row.was_earlier for row, _ in rows.to_send())
-        if not number:
+            knows = "cannot be read"
+        if not knows:
             continue
         found.append(path)
-        has = f"{number:,} of these rows: {words}."
         if own is None:
-            say(f"{named(path)} has {has} --base-url decides whether it is used.")
+            say(f"{named(path)} {knows}: --base-url decides whether it is used.")
         else:
-            say(f"{named(path)}, another ledger, has {has} This import does not use it, so it would send them.")
+            say(
+                f"{named(path)}, another ledger, {knows}. This import does not use it, so it would send all of its rows."
+            )
     return found
 
 
-def _some(rows: Rows) -> Iterator[list[tuple[Result, list[str]]]]:
+def _known(path: Path, some: list[tuple[Result, dict[str, Any]]]) -> int:
+    """How many of these rows a ledger knows by their keys, addresses or external ids."""
+    new = [(row.key, agent) for row, agent in some if not row.was_earlier]
+    columns = (
+        [key for key, _ in new],
+        [str(agent["email"]) for _, agent in new],
+        [str(agent["profile"].get("external_id", "")) for _, agent in new],
+    )
+    return sum(map(any, zip(*(ledger.look_up(path, column) for column in columns), strict=True)))
+
+
+def _some(rows: Rows) -> Iterator[list[tuple[Result, dict[str, Any]]]]:
     """The rows to be sent, some at a time."""
     each = rows.to_send()
     return iter(lambda: [*islice(each, AT_A_TIME)], [])
-
-
-def outcomes(kinds: Counter[str]) -> str:
-    """`2 created, 1 unknown`."""
-    return ", ".join(
-        f"{kinds[kind]:,} {kind}" for kind in ("created", "rejected", "unknown", IN_PROGRESS) if kinds[kind]
-    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,10 +37,14 @@ def failed_of(out: Path) -> Path:
     return out.with_name(out.name + ".failed.csv")
 
 
+class _Busy(Failed):
+    """Another process is writing the file."""
+
+
 class Part:
     """The unfinished export of some ids into a file."""
 
-    def __init__(self, out: Path, form: Format, ids: Ids, service: str, *, restart: bool, overwrite: bool) -> None:
+    def __init__(self, out: Path, form: Format, ids: Ids, service: str, options: Namespace) -> None:
         self._out, self._form, self._ids, self._path = out, form, ids, part_of(out)
         self.saved = 0
         """How many ids are done on disk, counted from the first."""
@@ -51,30 +56,25 @@ class Part:
         self._deals: dict[int, bytes] = {}
         self._failures: dict[int, list[str]] = {}
         self._size = 0
-        job = f"{ids.digest()} {service}"
         was_there = is_there(self._path) and self._path.stat().st_size > 0
         # SQLite writes this one, too.
         is_there(self._path.with_name(self._path.name + "-journal"))
         if is_there(failed_of(out)) and not was_there:
-            _refuse_earlier(failed_of(out), overwrite=overwrite)
+            _refuse_earlier(failed_of(out), overwrite=options.overwrite)
         with self._writing():
             self._file = sqlite3.connect(self._path, timeout=0, check_same_thread=False)
-            self._is_own = not was_there
             try:
-                if not self._take(job, was_there=was_there, restart=restart):
-                    raise Failed(
-                        f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
-                        "one again to continue it, choose another --out, or start over with --restart"
-                    )
-                self._until, self._saved_at = self.saved, time.monotonic()
-            except BaseException:
+                self._lock(was_there=was_there)
+                self._take(f"{ids.digest()} {service}", is_new=options.restart or not was_there)
+            except BaseException as error:
                 self.close()
-                if self._is_own:
+                if not (was_there or isinstance(error, _Busy)):
                     self._path.unlink()
                 raise
+        self._until, self._saved_at = self.saved, time.monotonic()
 
-    def _take(self, job: str, *, was_there: bool, restart: bool) -> bool:
-        """Takes the file for a job, and keeps other processes away from it. Returns False if it has another job."""
+    def _lock(self, *, was_there: bool) -> None:
+        """Keeps other processes away from the file, and refuses one that is not of an export."""
         one = self._file.execute
         try:
             if was_there and one("PRAGMA application_id").fetchone() != (_APPLICATION,):
@@ -82,27 +82,32 @@ class Part:
             one("PRAGMA locking_mode = EXCLUSIVE")
             one("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-                self._is_own = False
-                raise Failed(f"another dealkit process is writing {named(self._out)}") from None
-            if getattr(error, "sqlite_errorcode", None) not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_BUSY:
+                raise _Busy(f"another dealkit process is writing {named(self._out)}") from None
+            if code not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise
             raise Failed(
                 f"{named(self._path)} is not of a stopped export: move it away, or choose another --out"
             ) from None
-        if was_there and not restart:
-            if one("SELECT job FROM job").fetchone() != (job,):
-                return False
-            self.saved = one("SELECT coalesce(max(until), 0) FROM come").fetchone()[0]
-        else:
+
+    def _take(self, job: str, *, is_new: bool) -> None:
+        """Begins a job, or resumes it."""
+        one = self._file.execute
+        if is_new:
             for table in ("job", "come", "failed"):
                 one(f"DROP TABLE IF EXISTS {table}")
             one(f"PRAGMA application_id = {_APPLICATION}")
             one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB)")
             one("CREATE TABLE failed (at INTEGER PRIMARY KEY, why TEXT)")
             one("CREATE TABLE job AS SELECT ? AS job", [job])
+        elif one("SELECT job FROM job").fetchone() != (job,):
+            raise Failed(
+                f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
+                "one again to continue it, choose another --out, or start over with --restart"
+            )
+        self.saved = one("SELECT coalesce(max(until), 0) FROM come").fetchone()[0]
         one("COMMIT")
-        return True
 
     @property
     def done(self) -> int:

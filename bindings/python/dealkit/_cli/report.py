@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -11,16 +10,7 @@ from typing import NamedTuple
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.rows import Result, Rows
-from dealkit._cli.tables import (
-    DELIMITERS,
-    Table,
-    as_it_was,
-    harmless,
-    letters,
-    listed,
-    read_table,
-    write_table,
-)
+from dealkit._cli.tables import Table, as_it_was, harmless, listed, plain, read_table, write_table
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
 
@@ -36,14 +26,10 @@ class Entry(NamedTuple):
     """What the report says, if it is one."""
 
 
-def read(path: Path, options: Namespace) -> list[Entry]:
+def entries(path: Path, found: Table) -> Iterator[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
-    return [*_entries(path, read_table(path, options))]
-
-
-def _entries(path: Path, found: Table) -> Iterator[Entry]:
-    at = {letters(name): place for place, name in enumerate(found.header)}
-    if "key" not in at or "agentid" not in at:
+    at = {plain(name): place for place, name in enumerate(found.header)}
+    if not {"key", "agentid"} <= {*at}:
         raise Failed(
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
             f"{listed(found.header)}"
@@ -56,43 +42,32 @@ def _entries(path: Path, found: Table) -> Iterator[Entry]:
         yield Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
 
 
+def take_last(path: Path, rows: Rows) -> None:
+    """Tells the rows what the report of the last run says. Fails if there is something else."""
+    if not is_there(path) or not path.stat().st_size:
+        return
+    try:
+        found = read_table(path)
+        if found.header != _HEADER:
+            raise Failed(f"its columns are {listed(found.header)}")
+        rows.report((entry.key, entry.outcome == "created", entry.agent_id) for entry in entries(path, found))
+    except Failed as why:
+        raise Failed(
+            f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
+            f"{why}. Name another file with --report"
+        ) from None
+
+
+def write(path: Path, results: Iterable[Result], delimiter: str) -> None:
+    """Writes a report as a whole or not at all, with the delimiter of the table, which the user's spreadsheet reads."""
+    try:
+        # Only its owner can read it.
+        with replacing(path, 0o600) as file:
+            write_table(file, chain([_HEADER], map(_cells, results)), delimiter)
+    except OSError as error:
+        raise Failed(f"{named(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+
+
 def _cells(row: Result) -> list[object]:
-    number, key, outcome, agent_id, status, message, was_earlier, _ = row
-    return [number, *map(harmless, (key, outcome, agent_id, status, message)), "yes" if was_earlier else ""]
-
-
-class Report:
-    """The report of an import."""
-
-    def __init__(self, path: Path, delimiter: str, rows: Rows) -> None:
-        """The delimiter is that of the table, which the user's spreadsheet reads without further settings. A delimiter
-        that would not be detected when the report is read again is replaced by a comma. The rows get what the report of the
-        last run says.
-        """
-        self.path = path
-        self._delimiter = delimiter if delimiter in DELIMITERS else ","
-        if not is_there(path) or not path.stat().st_size:
-            return
-        try:
-            found = read_table(path)
-            if found.header != _HEADER:
-                raise Failed(f"its columns are {listed(found.header)}")
-            rows.report(
-                (entry.key, entry.outcome == "created", entry.agent_id)
-                for entry in _entries(path, found)
-                if entry.outcome == "created" or entry.agent_id
-            )
-        except Failed as why:
-            raise Failed(
-                f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
-                f"{why}. Name another file with --report"
-            ) from None
-
-    def write(self, results: Iterable[Result]) -> None:
-        """Writes the file as a whole or not at all."""
-        try:
-            # Only its owner can read it.
-            with replacing(self.path, 0o600) as file:
-                write_table(file, chain([_HEADER], map(_cells, results)), self._delimiter)
-        except OSError as error:
-            raise Failed(f"{named(self.path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+    number, *texts, was_earlier = row
+    return [number, *map(harmless, texts), "yes" if was_earlier else ""]

@@ -7,18 +7,16 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from dealkit import Client
 from dealkit._cli.columns import Columns
-from dealkit._cli.screen import painted, pairs, safe, say, say_all, table
+from dealkit._cli.files import not_kept, temporary_database
+from dealkit._cli.screen import painted, pairs, safe, say, table
 from dealkit._cli.tables import Cells
-from dealkit._cli.temporary import not_kept, temporary_database
 
 _MOST_SHOWN = 3
-"""How many rows, or ranges of rows, are shown on the screen for one item; the report has them all."""
+"""How many rows are shown on the screen for one item; the report has them all."""
 
 IN_PROGRESS = "in progress elsewhere"
 
@@ -34,8 +32,6 @@ OUTCOMES = {
 
 _WORDS = {"succeeded": "created", "rejected": "rejected", "unknown": "unknown", "not_sent": "not sent"}
 
-_APART = "must identify the row"
-
 
 def word_of(outcome: str, *, in_flight: bool) -> str:
     """The word for the outcome of a call. What another import is sending is known to that one."""
@@ -45,7 +41,7 @@ def word_of(outcome: str, *, in_flight: bool) -> str:
 _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
-    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, reason TEXT);
+    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0);
 CREATE TABLE firsts (hash INTEGER PRIMARY KEY, number INTEGER);
 CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
 """
@@ -54,45 +50,13 @@ CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) 
 AT_A_TIME = 5000
 
 
-class Problem(NamedTuple):
-    """What is wrong with a row, or may be. It contains no values of the row."""
-
-    column: str
-    field: str
-    kind: str
-    """Which rule: problems of a kind in a column are shown as one."""
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.column}: {self.text}".removeprefix(": ")
-
-
-@dataclass(slots=True)
-class Row:
-    """A row that is not blank, as it is checked."""
+class Result(NamedTuple):
+    """What became of a row. None of its texts contains a value, except for the key."""
 
     number: int
     """As a spreadsheet counts: the header is 1."""
     key: str
     """What identifies it in the ledger."""
-    agent: dict[str, Any]
-    """The arguments of its create."""
-    problems: list[Problem] = field(default_factory=list)
-    """Why it cannot be sent."""
-    doubts: list[Problem] = field(default_factory=list)
-    """Possible mistakes, which do not keep it from being sent."""
-
-    def cell(self, name: str) -> Any:
-        """What goes to a field."""
-        agent = self.agent
-        return agent["profile"].get(name.removeprefix("profile.")) if name.startswith("profile.") else agent.get(name)
-
-
-class Result(NamedTuple):
-    """What became of a row. None of its texts contains a value, except for the key."""
-
-    number: int
-    key: str
     outcome: str
     """A word of `OUTCOMES`."""
     agent_id: str = ""
@@ -100,15 +64,39 @@ class Result(NamedTuple):
     message: str = ""
     was_earlier: bool = False
     """Whether the outcome is that of an earlier run."""
-    reason: str | None = None
-    """What it has in common with rows that failed for the same reason, whatever their requests were called."""
+
+
+class Groups(dict[tuple[str, str], tuple[str, "array[int]"]]):
+    """Rows by the column that something is said of, and what kind of thing that is, with what is said of the first one."""
+
+    def put(self, column: str, kind: str, number: int, text: str) -> None:
+        self.setdefault((column, kind), (text, array("q")))[1].append(number)
+
+    def show(self, title: str) -> list[dict[str, Any]]:
+        """Says each thing once, with the first of its rows."""
+        found: list[dict[str, Any]] = []
+        shown = []
+        for (column, _), (text, numbers) in self.items():
+            found.append({"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text})
+            more = f", … ({len(numbers):,} rows)" if len(numbers) > _MOST_SHOWN else ""
+            first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
+            shown.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+        if shown:
+            say(painted(title, "bold"))
+            say(f"{table(shown)}\n")
+        return found
 
 
 class Rows:
     """The rows of an import, and what became of them, in a temporary database: there may be more than fit in memory."""
 
     def __init__(self, columns: Columns, key: str | None) -> None:
-        self._columns, self._key = columns, key
+        self._columns = columns
+        self._at = columns.key_index(key)
+        self.key_name = columns.key_name(self._at)
+        """What the keys are called in a ledger."""
+        self.wrong, self.doubtful = Groups(), Groups()
+        """Why rows cannot be sent, and possible mistakes, which do not keep them from being sent. No text contains a value."""
         self._database = temporary_database(_TABLES)
 
     def _one(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
@@ -117,26 +105,56 @@ class Rows:
         except sqlite3.Error as error:
             raise not_kept("rows", error) from None
 
-    @cached_property
-    def at(self) -> int:
-        """The index of the column that identifies rows."""
-        return self._columns.key_index(self._key)
+    def check(self, found: Iterable[Cells]) -> None:
+        """Checks rows against the rules, and their keys and e-mail addresses against those of earlier rows, and keeps them."""
+        # It calls nobody: the rules need neither a service nor a key.
+        with Client(base_url="http://127.0.0.1", service_key="none") as client:
+            for number, cells in found:
+                key = cells[self._at] if self._at < len(cells) else ""
+                agent = self._columns.agent(cells)
+                # All cells are texts, so only a boolean has the wrong type.
+                problems = [
+                    (
+                        self._columns.at(one.pointer),
+                        one.code,
+                        "must be TRUE or FALSE" if one.code == "wrong_type" else one.detail,
+                    )
+                    for one in client.agents.validate(**agent)
+                ]
+                if any(cells[len(self._columns.header) :]):
+                    problems.append(
+                        ("", "cells", "has more cells than there are columns; are quotation marks missing?")
+                    )
+                doubts: list[tuple[str, str, str]] = []
+                if (same := self._same(number, key, agent, {column for column, _, _ in problems})) is not None:
+                    (doubts if same[1] == "address" else problems).append(same)
+                for groups, some in ((self.wrong, problems), (self.doubtful, doubts)):
+                    for column, kind, text in some:
+                        groups.put(column, kind, number, text)
+                message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
+                self._one(
+                    "INSERT INTO rows (number, key, cells, outcome, message) VALUES (?, ?, ?, ?, ?)",
+                    (number, key, json.dumps(cells), "invalid" if problems else "not sent", message),
+                )
 
-    @property
-    def key_name(self) -> str:
-        """What that column's keys are called in a ledger."""
-        return self._columns.key_name(self.at)
+    def _same(self, number: int, key: str, agent: dict[str, Any], wrong: set[str]) -> tuple[str, str, str] | None:
+        """What is wrong with the key of a row, or may be with its address."""
+        key_column = safe(self._columns.header[self._at])
+        # As the ledger compares them.
+        of_key = self._first("key", key.lower() if self.key_name == "email" else key, number)
+        # Addresses that differ only in case belong to one person.
+        of_address = self._first("address", str(agent.get("email", "")).casefold(), number)
+        if not key:
+            is_said = key_column in wrong
+            return None if is_said else (key_column, "no key", "is empty, but must identify the row: fill it in")
+        if of_key != number:
+            return key_column, "key", f"is the same as in row {of_key}, but must identify the row: remove one"
+        if of_address != number and "email" in agent and not wrong:
+            text = f"is the same as in row {of_address}: remove one, unless they are two agents"
+            return self._columns.at("/email"), "address", text
+        return None
 
-    def add(self, row: Row, cells: list[str]) -> None:
-        """Keeps a row that was checked."""
-        outcome = "invalid" if row.problems else "not sent"
-        message = "; ".join(map(str, row.problems or row.doubts))
-        self._one(
-            "INSERT INTO rows (number, key, cells, outcome, message) VALUES (?, ?, ?, ?, ?)",
-            (row.number, row.key, json.dumps(cells), outcome, message),
-        )
-
-    def first(self, kind: str, text: str, number: int) -> int:
+    def _first(self, kind: str, text: str, number: int) -> int:
         """The number of the first row with this text. A hash of 64 bits stands for the text: two that share one, which among
         a million happens once in forty million tables, are taken for one.
         """
@@ -146,33 +164,25 @@ class Rows:
         found: int = self._one("SELECT number FROM firsts WHERE hash = ?", (hashed,)).fetchone()[0]
         return found
 
-    def cells(self) -> Iterator[Cells]:
-        """The rows as they were read."""
-        return (Cells(number, json.loads(cells)) for number, cells in self._each("cells"))
-
-    def to_send(self) -> Iterator[tuple[Result, list[str]]]:
-        """The rows of which nothing is wrong, with their cells."""
+    def to_send(self) -> Iterator[tuple[Result, dict[str, Any]]]:
+        """The rows of which nothing is wrong, with the arguments of their creates."""
         for number, key, outcome, was_earlier, cells in self._each(
             "key, outcome, was_earlier, cells", "outcome != 'invalid'"
         ):
-            yield Result(number, key, outcome, was_earlier=was_earlier), json.loads(cells)
-
-    def agent(self, cells: list[str]) -> dict[str, Any]:
-        """The arguments of a row's create."""
-        return self._columns.agent(cells)
+            yield Result(number, key, outcome, was_earlier=was_earlier), self._columns.agent(json.loads(cells))
 
     def results(self) -> Iterator[Result]:
         """What became of each row; what somebody has filled into the last report is kept until the row is sent again."""
         filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
         agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected')
             THEN ifnull(({filled_in}), '') ELSE agent_id END"""
-        return (Result(*row) for row in self._each(f"key, outcome, {agent_id}, status, message, was_earlier, reason"))
+        return (Result(*row) for row in self._each(f"key, outcome, {agent_id}, status, message, was_earlier"))
 
     def note(self, result: Result) -> None:
         """Notes what became of a row."""
         number, _, *values = result
-        values_of = "(outcome, agent_id, status, message, was_earlier, reason) = (?, ?, ?, ?, ?, ?)"
-        self._one(f"UPDATE rows SET {values_of} WHERE number = ?", (*values, number))
+        columns = "(outcome, agent_id, status, message, was_earlier)"
+        self._one(f"UPDATE rows SET {columns} = (?, ?, ?, ?, ?) WHERE number = ?", (*values, number))
 
     def note_unsent(self, message: str) -> None:
         """Says why rows are not sent, until it is noted what became of them."""
@@ -207,93 +217,15 @@ class Rows:
             last = some[-1][0]
 
 
-@dataclass
-class Group:
-    """Rows that have something in common."""
-
-    text: str
-    """What is said of the first one."""
-    numbers: array[int] = field(default_factory=lambda: array("q"))
-    differs: bool = False
-    """Whether something else is said of another, such as how long its text is."""
-
-
-Groups = dict[tuple[str, str], Group]
-
-
-def into(groups: Groups, kind: tuple[str, str], number: int, text: str) -> None:
-    """Adds a row to its group."""
-    group = groups.setdefault(kind, Group(text))
-    group.numbers.append(number)
-    group.differs |= text != group.text
-
-
-def show_problems(title: str, groups: Groups) -> list[dict[str, Any]]:
-    """Lists what is wrong with the rows: each kind of problem of a column once, with the rows that it occurs in."""
-    found: list[dict[str, Any]] = []
-    for (column, _), group in groups.items():
-        message = f"{group.text} (row {group.numbers[0]})" if group.differs else group.text
-        found.append({"rows": group.numbers.tolist(), "column": column, "message": message})
-    if found:
-        say(painted(title, "bold"))
-        shown = [{"Rows": _ranges(one["rows"]), "Column": one["column"], "Problem": one["message"]} for one in found]
-        say_all(table(shown, indent="  "))
-        say()
-    return found
-
-
-def checked(found: Iterable[Cells], columns: Columns, rows: Rows) -> Iterator[tuple[Row, list[str]]]:
-    """Checks rows against the rules, and their keys and e-mail addresses against those of earlier rows."""
-    at, is_email = rows.at, rows.key_name == "email"
-    key_column = safe(columns.header[at])
-    # It calls nobody: the rules need neither a service nor a key.
-    with Client(base_url="http://127.0.0.1", service_key="none") as client:
-        for number, cells in found:
-            row = Row(number, cells[at] if at < len(cells) else "", columns.agent(cells))
-            if any(cells[len(columns.header) :]):
-                text = "has more cells than there are columns; are quotation marks missing?"
-                row.problems.append(Problem("", "", "too_many_cells", text))
-            for violation in client.agents.validate(**row.agent):
-                column, of = columns.at(violation.pointer)
-                is_boolean = violation.code == "wrong_type" and isinstance(row.cell(of), str)
-                text = "must be TRUE or FALSE" if is_boolean else violation.detail
-                row.problems.append(Problem(column, of, violation.code, text))
-            if not row.key and not any(problem.column == key_column for problem in row.problems):
-                text = f"is empty, but {_APART}: fill it in"
-                row.problems.append(Problem(key_column, "", "no_key", text))
-            # As the ledger compares them.
-            of_key = rows.first("key", row.key.lower() if is_email else row.key, number)
-            # Addresses that differ only in case belong to one person.
-            email = str(row.agent.get("email", "")).casefold()
-            of_email = rows.first("email", email, number)
-            if row.key and of_key != number:
-                text = f"is the same as in row {of_key}, but {_APART}: remove one"
-                row.problems.append(Problem(key_column, "", "same_key", text))
-            elif email and of_email != number and not row.problems:
-                text = f"is the same as in row {of_email}: remove one, unless they are two agents"
-                row.doubts.append(Problem(columns.at("/email")[0], "", "same_email", text))
-            yield row, cells
-
-
 def show_outcomes(rows: Rows, result: dict[str, Any], *, can_go_on: bool) -> None:
     """Says how many rows had which outcome, and names those that did not become an agent."""
-    # The message of the first one stands for all that have its reason, and the report has each.
-    groups: Groups = {}
+    groups = {"rejected": Groups(), "unknown": Groups()}
     for row in rows.results():
-        if row.outcome in ("rejected", "unknown"):
-            into(groups, (row.outcome, row.reason or row.message), row.number, row.message)
-    for outcome in ("rejected", "unknown"):
-        errors: list[dict[str, Any]] = [
-            {"rows": group.numbers.tolist(), "outcome": outcome, "message": group.text}
-            for (of, _), group in groups.items()
-            if of == outcome
-        ]
-        if errors:
-            say(painted(outcome.capitalize(), OUTCOMES[outcome][0]))
-            shown = [{"Rows": _ranges(one["rows"]), "Reason": one["message"]} for one in errors]
-            say_all(table(shown, indent="  "))
-            say()
-            result["errors"] += errors
+        if row.outcome in groups:
+            # The message of the first one stands for all with its status, and the report has each.
+            groups[row.outcome].put("", row.status or row.message, row.number, row.message)
+    for outcome, of in groups.items():
+        result["errors"] += of.show(outcome.capitalize())
     counts, numbers = rows.counts(), {}
     for outcome, (colour, meaning) in OUTCOMES.items():
         earlier = counts[outcome, True]
@@ -302,18 +234,6 @@ def show_outcomes(rows: Rows, result: dict[str, Any], *, can_go_on: bool) -> Non
         before = f" ({earlier:,} in an earlier run)" if earlier and outcome != IN_PROGRESS else ""
         note = meaning if meaning and number and (can_go_on or outcome != "not sent") else ""
         if number or outcome in ("created", "rejected", "unknown"):
-            name = painted(outcome.capitalize(), colour) if number else outcome.capitalize()
-            numbers[name] = f"{number:,}{before}  {note}".rstrip()
-    say_all(pairs(numbers))
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`7`, `7-9, 12`, `2, 4-9, 11, … (335 rows)`."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and spans[-1][-1] == number - 1:
-            spans[-1] = [spans[-1][0], number]
-        else:
-            spans.append([number])
-    shown = ", ".join("-".join(map(str, span)) for span in spans[:_MOST_SHOWN])
-    return f"{shown}{', …' * (len(spans) > _MOST_SHOWN)}{f' ({len(numbers):,} rows)' * (len(numbers) > _MOST_SHOWN)}"
+            shown = painted(f"{number:,}", colour) if number else "0"
+            numbers[outcome.capitalize()] = f"{shown}{before}  {note}".rstrip()
+    say(pairs(numbers))

@@ -1,18 +1,16 @@
-"""What is shown: results on standard output, everything else on standard error. On a terminal, no line is wider than it, and
-no word is cut."""
+"""What is shown: results on standard output, everything else on standard error. On a terminal, no word is cut."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
+import shutil
 import sys
+import textwrap
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,22 +23,13 @@ _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u20
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
-_HEADINGS = {"extra": "Undocumented fields"}
-
 # What the last column of a table needs to be read beside the others.
 _LEAST_COLUMNS = 24
 
 
 def say(text: str = "") -> None:
     """One or more lines of the result."""
-    for line in _lines(text, room(sys.stdout)):
-        print(line)
-
-
-def say_all(lines: Iterator[str]) -> None:
-    """Lines of the result, as they are."""
-    for line in lines:
-        print(line)
+    print(folded(text, room(sys.stdout)))
 
 
 def tell(text: str) -> None:
@@ -50,7 +39,7 @@ def tell(text: str) -> None:
             sys.stdout.flush()
     except OSError:
         pass  # The next write, or the end of the command, reports it.
-    _write("\n".join(_lines(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr))) + "\n")
+    _write(folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n")
 
 
 def _write(text: str) -> None:
@@ -93,12 +82,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def room(stream: TextIO | None) -> int:
     """How many columns a line may have: as many as the terminal has, and any number elsewhere."""
-    if stream is None or not is_terminal(stream):
-        return sys.maxsize
-    given = os.environ.get("COLUMNS", "")
-    with suppress(OSError):  # It may just have been closed.
-        return (int(given) if given.isdigit() else 0) or os.get_terminal_size(stream.fileno()).columns or 80
-    return 80
+    return shutil.get_terminal_size().columns if is_terminal(stream) else sys.maxsize
 
 
 def painted(text: str, style: str, stream: TextIO | None = None) -> str:
@@ -106,163 +90,89 @@ def painted(text: str, style: str, stream: TextIO | None = None) -> str:
     # https://no-color.org
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream or sys.stdout):
         return text
-    # The older console of Windows shows the escapes.
-    if sys.platform == "win32" and "WT_SESSION" not in os.environ:
-        return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(_columns(letter) for letter in re.sub("\x1b\\[[0-9]*m", "", text))
+def folded(text: str, columns: int) -> str:
+    """A text in lines of so many columns. A line that is indented is a command or a table, and stays as it is."""
+    return "\n".join(line if line.startswith(" ") else _line("", line, columns) for line in text.split("\n"))
 
 
-def _columns(letter: str) -> int:
-    if unicodedata.combining(letter) or unicodedata.category(letter) == "Cf":
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+def _line(start: str, text: str, columns: int) -> str:
+    """A text that goes on below itself, as one of a table does."""
+    fold = textwrap.TextWrapper(
+        columns,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return fold.fill(text) or start.rstrip()
 
 
-def folded(text: str, columns: int) -> list[str]:
-    """A text in lines of so many columns, between words."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and width(lines[-1]) + 1 + width(word) > columns:
-            lines.append(word)
-        else:
-            lines[-1] += f" {word}" if lines[-1] else word
-    return lines
+def pairs(values: Mapping[str, str], *, indent: str = "", columns: int | None = None) -> str:
+    """Names and values, a line for each; a longer value continues below itself, or, where there is little room, below its
+    name."""
+    names = max(map(len, values), default=0)
+    columns = columns or room(sys.stdout)
+    if columns - len(indent) - names - 2 < _LEAST_COLUMNS:
+        return "\n".join(f"{indent}{name}\n{_line(f'{indent}  ', value, columns)}" for name, value in values.items())
+    return "\n".join(_line(f"{indent}{name:{names}}  ", value, columns) for name, value in values.items())
 
 
-def _lines(text: str, columns: int) -> Iterator[str]:
-    """The lines of a text. One that is indented is a command, to be copied as it is."""
-    for line in text.split("\n"):
-        yield from [line] if line.startswith(" ") else folded(line, columns)
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Records as a table below a heading; where there is no room for that, one below the other."""
+    *names, last = [name for name in rows[0] if any(row[name] for row in rows)]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    columns = room(sys.stdout)
+    longest = max(len(last), *(len(row[last]) for row in rows))
+    if columns - 2 - sum(widths.values()) - 2 * len(widths) < min(longest, _LEAST_COLUMNS):
+        return "\n\n".join(pairs({name: row[name] for name in (*names, last)}, indent="  ") for row in rows)
+    heading, *lines = (
+        _line("  " + "".join(f"{row[name]:{widths[name]}}  " for name in names), row[last], columns)
+        for row in ({name: name for name in (*names, last)}, *rows)
+    )
+    return "\n".join([painted(heading, "bold"), *lines])
 
 
-def pairs(values: Mapping[str, str], *, indent: str = "", columns: int | None = None) -> Iterator[str]:
-    """Names and values, a line for each; a longer value continues below itself."""
-    columns = (columns or room(sys.stdout)) - len(indent)
-    names = max(map(width, values), default=0)
-    left = columns - names - 2
-    for name, value in values.items():
-        lines = folded(value, left if left >= _LEAST_COLUMNS else columns - 2)
-        if left < _LEAST_COLUMNS and width(value) > left:
-            yield indent + name
-            yield from (f"{indent}  {line}" for line in lines)
-            continue
-        for at, line in enumerate(lines):
-            yield f"{indent}{_padded('' if at else name, names)}  {line}".rstrip()
-
-
-def table(rows: Sequence[Mapping[str, str]], *, indent: str = "", numbers: Sequence[str] = ()) -> Iterator[str]:
-    """Records as a table below a heading, with the numbers to the right; where there is no room for that, one below the
-    other."""
-    columns = room(sys.stdout) - len(indent)
-    names = [name for name in dict.fromkeys(name for row in rows for name in row) if any(row.get(name) for row in rows)]
-    if not names:
-        return
-    widths = {name: max(width(name), *(width(row.get(name, "")) for row in rows)) for name in names}
-    others = sum(widths[name] + 2 for name in names[:-1])
-    left = columns - others
-    # Numbers and names would be harder to read in pieces.
-    if others + widths[names[-1]] > columns and (left < _LEAST_COLUMNS or widths[names[-1]] < 2 * _LEAST_COLUMNS):
-        for at, row in enumerate(rows):
+def outline(model: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
+    """A document for people to read: its values, and then what is nested, below its name. What is empty is left out, and
+    numbers have all their digits."""
+    there = {safe(name): value for name, value in model.items() if value not in (None, "", [], {})}
+    nested = {name: value for name, value in there.items() if isinstance(value, Mapping | list)}
+    if plain := {name: _text(value) for name, value in there.items() if name not in nested}:
+        yield pairs(plain, indent=indent)
+    for name, value in nested.items():
+        yield indent + painted(name, "bold")
+        for at, one in enumerate(value if isinstance(value, list) else [value]):
             if at:
                 yield ""
-            yield from pairs({name: row[name] for name in names if row.get(name)}, indent=indent)
-        return
-    for row in ({name: painted(name, "bold") for name in names}, *rows):
-        start = "".join(f"{_padded(row.get(name, ''), widths[name], name in numbers)}  " for name in names[:-1])
-        *_, last = names
-        lines = folded(row.get(last, ""), left)
-        lines[0] = _padded(lines[0], min(widths[last], left), last in numbers)
-        for at, line in enumerate(lines):
-            yield f"{indent}{' ' * width(start) if at else start}{line}".rstrip()
-
-
-def _padded(text: str, columns: int, to_the_right: bool = False) -> str:
-    space = " " * (columns - width(text))
-    return space + text if to_the_right else text + space
-
-
-def label(name: str) -> str:
-    """`net_agent_commission` as `Net agent commission`, `line1` as `Line 1`."""
-    words = re.sub(r"(?<=[a-z])(?=[0-9])", " ", safe(name).replace("_", " "))
-    return words[:1].upper() + words[1:]
-
-
-def tree(title: str, model: Mapping[str, Any], indent: str = "", named: Callable[[str], str] = label) -> Iterator[str]:
-    """A document for people to read: a heading, the values, and then what is nested, each with its heading. What is empty is
-    left out, and numbers have all their digits."""
-    there = {name: value for name, value in model.items() if value is not None and value not in ("", [], {})}
-    yield indent + painted(f"{title} {safe(str(there['id']))}" if "id" in there else title, "bold")
-    inner = f"{indent}  "
-    yield from pairs(
-        {named(n): _text(value) for n, value in there.items() if _is_plain(value) and n != "id"}, indent=inner
-    )
-    below = indent if title == "Deal" else inner
-    for name, value in there.items():
-        if _is_plain(value):
-            continue
-        # What is not documented keeps its names.
-        inside = safe if name in ("metadata", "extra") else named
-        heading = _HEADINGS.get(name) or named(name)
-        yield ""
-        if isinstance(value, Mapping):
-            yield from tree(heading, value, below, inside)
-        elif all(isinstance(one, Mapping) and all(map(_is_plain, one.values())) for one in value):
-            yield below + painted(heading, "bold")
-            rows = [{named(key): _text(one) for key, one in row.items()} for row in value]
-            numbers = {named(key) for row in value for key, one in row.items() if isinstance(one, int | Decimal)}
-            yield from table(rows, indent=f"{below}  ", numbers=[*numbers])
-        else:
-            for at, one in enumerate(value):
-                if at:
-                    yield ""
-                yield from tree(
-                    heading.removesuffix("s"), one if isinstance(one, Mapping) else {"": one}, below, inside
-                )
-
-
-def _is_plain(value: Any) -> bool:
-    return not value or not (
-        isinstance(value, Mapping) or isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value)
-    )
+            yield from outline(one if isinstance(one, Mapping) else {"": one}, f"{indent}  ")
 
 
 def _text(value: Any) -> str:
-    match value:
-        case datetime():
-            return value.astimezone(UTC).isoformat(" ").replace("+00:00", " UTC")
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case Decimal():
-            return f"{value:,f}"
-        case list():
-            return ", ".join(map(_text, value))
-        case None | {}:
-            return ""
-    return safe(str(value))
+    return f"{value:,}" if isinstance(value, int | Decimal) and not isinstance(value, bool) else safe(str(value))
 
 
-def ask(question: str, *, check: str, declined: str) -> None:
-    """Asks for confirmation. Where nobody can be asked, `check` says what to do before --yes; `declined` says what a no
-    means."""
+def label(name: str) -> str:
+    """`settled_with_agent` as `Settled with agent`."""
+    return name.replace("_", " ").capitalize()
+
+
+def ask(question: str) -> None:
+    """Asks for confirmation before anything is done."""
     if not is_terminal(sys.stdin):
-        raise Failed(f"nobody can be asked to confirm this: {check}, then add --yes")
+        raise Failed("nobody can be asked to confirm this: check what is shown above, then add --yes")
     # The question refers to this output, which must come first.
     sys.stdout.flush()
     try:
-        _write("\n".join(_lines(f"{question} [y/N]", room(sys.stderr))) + " ")
+        _write(folded(f"{question} [y/N]", room(sys.stderr)) + " ")
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         _write("\n")
         raise
     if answer.strip().lower() not in ("y", "yes"):
-        raise Failed(declined, INCOMPLETE)
+        raise Failed("nothing was done", INCOMPLETE)
 
 
 def counted(number: int, noun: str) -> str:
@@ -289,7 +199,7 @@ def masked(ledger: str | Path) -> str:
 
 
 class Progress:
-    """The progress of a job: a bar on a terminal, and a line from time to time elsewhere."""
+    """How far a job has come: a line that is rewritten on a terminal, and a line from time to time elsewhere."""
 
     def __init__(self, noun: str, total: int, done: int = 0, failed: int = 0) -> None:
         self._noun, self._total, self._done, self._failed = noun, total, done, failed
@@ -312,41 +222,21 @@ class Progress:
 
     def end(self) -> None:
         """Ends the display: what is shown next goes on a line of its own."""
-        if self._on_terminal and self._is_shown:
+        if self._is_shown and self._on_terminal:
             self._show()
             _write("\n")
-            self._is_shown = False
+        self._is_shown = False
 
     def _show(self) -> None:
         self._is_shown = True
-        if not self._on_terminal:
-            tell(", ".join(self._numbers()))
-            return
-        columns = min(room(sys.stderr), 200) - 1
-        shown, *more = self._numbers()
-        for part in more:
-            if len(shown) + 2 + len(part) <= columns:
-                shown += f", {part}"
-        bar = min(columns - len(shown) - 3, 30)
-        if bar >= 10:
-            full = bar * self._done // self._total if self._total else bar
-            shown = f"[{'#' * full}{'-' * (bar - full)}] {shown}"
-        # The spaces replace the rest of an earlier, longer line.
-        _write(f"\r{shown[:columns].ljust(columns)}\r{shown[:columns]}")
-
-    def _numbers(self) -> Iterator[str]:
-        yield f"{self._done:,} of {counted(self._total, self._noun)}"
-        if self._failed:
-            yield f"{self._failed:,} failed"
+        text = f"{self._done:,} of {counted(self._total, self._noun)}"
+        text += f", {self._failed:,} failed" if self._failed else ""
         seconds, done = time.monotonic() - self._begun_at, self._done - self._begun_with
         if seconds >= 1 and done:
-            rate = done / seconds
-            yield f"{rate:,.0f} per second" if rate >= 10 else f"{rate:,.1f} per second"
-            if self._done < self._total:
-                yield f"{_duration((self._total - self._done) / rate)} left"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(max(round(seconds), 1), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+            minutes, rest = divmod(round((self._total - self._done) * seconds / done), 60)
+            text += f", {done / seconds:,.1f} per second, {minutes} min {rest:02} s left"
+        if self._on_terminal:
+            # Erases the rest of an earlier, longer line.
+            _write(f"\r\x1b[K{text[: room(sys.stderr) - 1]}")
+        else:
+            tell(text)

@@ -23,7 +23,7 @@ from dealkit import (
 )
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.exits import DONE, NO_SERVICE, Failed
-from dealkit._cli.screen import label, pairs, safe, say, say_all, tree
+from dealkit._cli.screen import label, outline, painted, pairs, safe, say
 
 _NO_KEY = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
@@ -40,9 +40,6 @@ DEALKIT_BASE_URL"""
 _ANYBODY = """\
 Something responds, but it responds to a made-up key as it does to yours: it may be another server, or another path of the \
 service, and the key has not been looked at. Check the base URL, its path too."""
-
-_NOT_FOUND_OUT = """\
-Something responds, but how it responds to a made-up key, which would show whether keys are looked at, could not be found out:"""
 
 
 def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
@@ -69,10 +66,15 @@ def address(options: Namespace) -> str:
     return given.rstrip("/")
 
 
+def made_up() -> str:
+    """A key or an id that nobody has."""
+    return f"dealkit-check-{secrets.token_hex(8)}"
+
+
 def probe(client: Client) -> RawResponse[Deal] | DealkitError:
     """Requests a deal that does not exist, which shows whether the service is there, and changes nothing."""
     try:
-        response = client.with_raw_response.deals.retrieve(f"dealkit-check-{secrets.token_hex(8)}")
+        response = client.with_raw_response.deals.retrieve(made_up())
         response.parse()
         return response
     except DealkitError as error:
@@ -86,38 +88,35 @@ def deal(options: Namespace) -> int:
     if options.json:
         options.result = found.to_json(indent=2)
     else:
-        say_all(tree("Deal", found.to_dict()))
+        say(painted(f"Deal {safe(found.id)}", "bold"))
+        for lines in outline({name: value for name, value in found.to_dict().items() if name != "id"}):
+            print(lines)
     return DONE
 
 
 def check(options: Namespace) -> int:
     """Can the service be reached, and does it accept the key?"""
-    if options.deal or options.creates or options.profile_out:
-        raise Failed("--deal, --creates and --profile-out belong to --contract, which is missing")
-    where = address(options)
+    if options.deal:
+        raise Failed("--deal belongs to --contract, which is missing")
     with connect(options, max_retries=0) as client:
         begun = time.monotonic()
         response = probe(client)
-        took = _duration(time.monotonic() - begun)
+        took = f"{(time.monotonic() - begun) * 1000:.0f} ms"
         accepted, why, code = _look_at_key(client, response)
-    found = {"service": safe(where)}
+    found = {"service": safe(address(options))}
     match response:
         case APIConnectionError(outcome="not_sent"):
             found["reached"] = f"no, after {took}"
         case APIStatusError() | RawResponse():
             found["reached"] = f"yes, in {took}, over {response.http_version}"
-            # The transport does not say which of the two versions it was.
-            is_https = where.lower().startswith("https:")
-            found["secure"] = "yes: TLS 1.3 or 1.2, with a trusted certificate" if is_https else "no: plain HTTP"
             found["key"] = accepted
         case _:
             found["reached"] = f"yes, in {took}, but it did not respond as it should"
     options.result.update(found)
-    say_all(pairs({label(name): text for name, text in found.items()}))
+    say(pairs({label(name): text for name, text in found.items()}))
     if why:
         options.result["errors"].append({"message": why})
-        say()
-        say(why)
+        say(f"\n{why}")
     return code
 
 
@@ -131,15 +130,9 @@ def _look_at_key(client: Client, response: RawResponse[Deal] | DealkitError) -> 
         case DealkitError() if not isinstance(response, NotFoundError):
             return "unclear whether it is accepted", explanation(response), code_of(response)
     # Any web server says that there is no such page. Only what looks at keys refuses one that nobody has.
-    with client.with_options(service_key=f"dealkit-check-{secrets.token_hex(8)}") as stranger:
+    with client.with_options(service_key=made_up()) as stranger:
         refusal = probe(stranger)
-    match refusal:
-        case AuthenticationError() | PermissionDeniedError():
-            return "accepted", "", DONE
-        case NotFoundError() | RawResponse():
-            return "unclear whether it is accepted", _ANYBODY, NO_SERVICE
-    return "unclear whether it is accepted", f"{_NOT_FOUND_OUT} {explanation(refusal)}", NO_SERVICE
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    if isinstance(refusal, AuthenticationError | PermissionDeniedError):
+        return "accepted", "", DONE
+    why = _ANYBODY if isinstance(refusal, NotFoundError | RawResponse) else explanation(refusal)
+    return "unclear whether it is accepted", why, NO_SERVICE

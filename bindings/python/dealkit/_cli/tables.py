@@ -5,23 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import MOST_BYTES, SAVE, lines_of, named
+from dealkit._cli.files import MOST_BYTES, lines_of, named
 from dealkit._cli.screen import safe
 
 # A cell may be as long as the file.
 csv.field_size_limit(MOST_BYTES)
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-"""The usual delimiters, which are detected."""
-
-_OR_SAY = f"{SAVE}, or name the encoding: --encoding cp1252 is that of Windows in western Europe and America"
+_DELIMITERS = ",;\t|"
 
 # A spreadsheet takes a cell that begins like this for a formula, and runs it.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
@@ -43,36 +39,26 @@ class Table(NamedTuple):
     rows: Iterator[Cells]
     """The rows, which are read one by one: what is wrong with one of them is an error then."""
     delimiter: str
-    understood: str
-    """How the file is read: its encoding and its delimiter."""
 
 
-def read_table(path: Path, options: Namespace | None = None) -> Table:
-    """Reads a CSV file, with the options of a command that takes --encoding and --delimiter. Without them, the delimiter
-    is detected by a first line such as `sep=;`, as Excel reads and writes it, or else by the header.
+def read_table(path: Path, encoding: str | None = None) -> Table:
+    """Reads a CSV file. The delimiter is detected by a first line such as `sep=;`, as Excel reads and writes it, or else it
+    is the one that is most frequent in the header.
 
     Errors name the file and the line, but show none of its content.
     """
-    encoding, delimiter = (None, None) if options is None else (options.encoding, options.delimiter)
-    lines, understood = lines_of(path, encoding, SAVE if options is None else _OR_SAY)
+    lines = lines_of(path, encoding)
     line = next(lines, "")
-    said = re.fullmatch(r'"?sep=(.)"?\s*', line, re.IGNORECASE)
+    said = re.fullmatch(rf'"?sep=([{_DELIMITERS}])"?\s*', line, re.IGNORECASE)
     if said:
         line = next(lines, "")
-    # The one that is most frequent in the header.
     beginning = re.sub('"[^"]*"?', "", line)
-    delimiter = delimiter or (said[1] if said else max(DELIMITERS, key=beginning.count))
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise Failed("--delimiter must be one character, such as ;")
+    delimiter = said[1] if said else max(_DELIMITERS, key=beginning.count)
     records = _records(path, csv.reader(chain([line], lines), delimiter=delimiter, strict=True), int(bool(said)))
     header = next(records, [])
     if not any(header):
         raise Failed(f"{named(path)}: the first row is empty; it must contain the column names")
-    separator = DELIMITERS.get(delimiter, f'"{delimiter}"')
-    understood += f", separated by {separator}" if len(header) > 1 else ", one column"
-    understood += ", as its sep= line says" if said and delimiter == said[1] else ""
-    rows = (Cells(number, cells) for number, cells in enumerate(records, 2) if any(cells))
-    return Table(header, rows, delimiter, understood)
+    return Table(header, (Cells(number, cells) for number, cells in enumerate(records, 2) if any(cells)), delimiter)
 
 
 def _records(path: Path, reader: Any, before: int) -> Iterator[list[str]]:
@@ -87,9 +73,9 @@ def _records(path: Path, reader: Any, before: int) -> Iterator[list[str]]:
         ) from None
 
 
-def letters(name: str) -> str:
-    """The name of a column reduced to its letters: `E-mail`, `e_mail` and `EMail` are the same."""
-    return "".join(letter for letter in name.casefold() if letter.isalpha())
+def plain(name: str) -> str:
+    """The name of a column without what differs between tables: `E-mail`, `e_mail` and `EMail` are the same."""
+    return re.sub(r"[\W_]", "", name).casefold()
 
 
 def listed(names: Iterable[str]) -> str:
