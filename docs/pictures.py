@@ -176,7 +176,7 @@ def an_import() -> None:
         (folder / "agents.csv").write_text("email,first_name,last_name\n" + "".join(rows))
         recording = Recording(folder)
         command = "dealkit agents import agents.csv --yes --rate-limit 3 --concurrency 2"
-        recording.run(command, interrupt="] 7 of 16 agents")
+        recording.run(command, interrupt="K7 of 16 agents")
         recording.wait(3)
         recording.clear()
         recording.run(command)
@@ -190,7 +190,7 @@ def a_dry_run() -> None:
         lines += ["grace;Grace;Hopper;Agent;09.12.1986", "alan@example.com;Alan;Turing;Broker;23.06.1972"]
         (folder / "agents.csv").write_text("\n".join(lines) + "\n")
         recording = Recording(folder)
-        recording.run('dealkit agents import agents.csv --dry-run --map "E-mail=email"')
+        recording.run('dealkit agents import agents.csv --dry-run --map Born=date_of_birth')
         recording.frames = [(0, recording.frames[-1][1])]
         recording.svg("dry-run.svg")
 
