@@ -53,10 +53,11 @@ def start(
     key: str = "sandbox-key",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    before: str = "",
 ) -> subprocess.Popen[str]:
-    """Starts the command and captures its output."""
+    """Starts the command, after what else its process is to do, and captures its output."""
     return subprocess.Popen(
-        [sys.executable, *STRICT, "-c", COMMAND, *map(str, arguments)],
+        [sys.executable, *STRICT, "-c", f"{before}\n{COMMAND}", *map(str, arguments)],
         env=environment(url, key, env),
         cwd=cwd,
         stdin=subprocess.PIPE,

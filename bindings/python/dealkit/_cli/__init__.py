@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
@@ -55,8 +56,8 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
                 code = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
             out.flush()
-        except (DealkitError, Failed) as error:
-            failed = failure_of(error) if isinstance(error, DealkitError) else error
+        except (DealkitError, sqlite3.Error, Failed) as error:
+            failed = error if isinstance(error, Failed) else failure_of(error)
             options.result["errors"].append({"message": str(failed)})
             tell(str(failed))
             code = failed.code

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 
 from dealkit import (
     APIConnectionError,
-    APIStatusError,
     APITimeoutError,
     AuthenticationError,
     ConfigError,
@@ -26,14 +26,16 @@ from dealkit._cli.screen import safe
 OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be the same for every call, and to be temporary."""
 
-_SAME_NAMES = ("allow_http", "ca_file", "client_cert", "rate_limit", "resend_unknown", "timeout")
 # What the options of a client are called on the command line.
 _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
     "on_unreadable": "--on-unreadable none",
-    **{name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES},
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in ("allow_http", "ca_file", "client_cert", "rate_limit", "resend_unknown", "timeout")
+    },
 }
 
 # What to do, beyond what the error itself says.
@@ -59,26 +61,21 @@ _LEDGER_HINTS = {
 def in_words(error: DealkitError, entries: Mapping[int, str] | None = None) -> str:
     """The text of an error, with the names used on the command line, and those of the entries given to a ledger."""
     text = error.text({**_SETTINGS, **(entries or {})})
-    return safe(f"{text}: {error.details}" if error.details else text)
+    return safe(f"{text} ({error.details})" if error.details else text)
 
 
 def explanation(error: DealkitError) -> str:
     """What went wrong, and what to do about it."""
-    parts = [error.text(_SETTINGS), error.details and f"({error.details})", _hint(error)]
-    return "\n".join(safe(part) for part in parts if part)
+    hint = _LEDGER_HINTS.get(error.reason) if isinstance(error, LedgerError) else _HINTS.get(type(error))
+    return f"{in_words(error)}\n{hint}" if hint else in_words(error)
 
 
-def failure_of(error: DealkitError) -> Failed:
+def failure_of(error: DealkitError | sqlite3.Error) -> Failed:
     """The end of a command because of an error."""
-    return Failed(explanation(error), code_of(error))
-
-
-def _hint(error: DealkitError) -> str | None:
-    if isinstance(error, LedgerError):
-        return _LEDGER_HINTS.get(error.reason)
-    if isinstance(error, APIStatusError) and error.status_code == 407:
-        return "The proxy requires a user name and password in HTTPS_PROXY: http://user:password@proxy:3128."
-    return _HINTS.get(type(error))
+    if isinstance(error, DealkitError):
+        return Failed(explanation(error), code_of(error))
+    # What does not fit in memory is in a temporary database.
+    return Failed(f"a temporary file cannot be written: {error}", UNWRITABLE)
 
 
 def code_of(error: DealkitError) -> int:

@@ -15,7 +15,7 @@ from dealkit._cli.creates import Creates
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.known import elsewhere, ledger_of, note_earlier
-from dealkit._cli.rows import Rows, show_outcomes
+from dealkit._cli.rows import Result, Rows, show_outcomes
 from dealkit._cli.screen import ask, command_line, counted, masked, safe, say, table
 from dealkit._cli.service import NO_ADDRESS, address, connect, probe
 from dealkit._cli.tables import read_table
@@ -92,11 +92,7 @@ def run(options: Namespace) -> int:
             raise response
         # Anything filled in for a row that is sent again is no longer true, even if this ends in a crash. In that
         # case, only the ledger has the result of the row.
-        running = (
-            row if row.outcome == "invalid" or row.was_earlier else row._replace(outcome="running", message=_RUNNING)
-            for row in rows.results()
-        )
-        report.write(report_path, running, found.delimiter)
+        report.write(report_path, map(_running, rows.results()), found.delimiter)
         creates = Creates(client, rows, fit, own, options)
         with suppress(KeyboardInterrupt):
             creates.run(options)
@@ -109,6 +105,12 @@ def run(options: Namespace) -> int:
     except Failed as failed:
         failure = failed
     return _finish(rows, creates, own, report_path, failure, options)
+
+
+def _running(row: Result) -> Result:
+    """A row in the report of an import that has not finished."""
+    is_known = row.outcome == "invalid" or row.was_earlier
+    return row if is_known else row._replace(outcome="running", message=_RUNNING)
 
 
 def _refuse_inputs(path: Path, own: str | Path | None, report: Path, options: Namespace) -> None:

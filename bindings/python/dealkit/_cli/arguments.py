@@ -28,16 +28,13 @@ cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of the command that the arguments name, with the function that runs it in `run`, as its module and its
-    name. Exits if they are wrong, or, after showing the help, if there are none."""
+    name. Exits if they are wrong."""
     parser = _parser()
     if "_ARGCOMPLETE" in os.environ:
         # Only the user's shell sets it, if it was told to complete this command.
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    if not arguments:
-        parser.print_help(sys.stderr)
-        parser.exit(2)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
@@ -173,7 +170,6 @@ def _add_export(group: Any) -> None:
     _add(parser, "--out FILE", out, required=True)
     _add(parser, "--skip-known FILE", "like --ids: deals that are not retrieved again; repeatable", **_MANY)
     _add(parser, "--overwrite", "replace the file if it exists")
-    _add(parser, "--restart", "start over instead of resuming an interrupted run")
     _add(parser, "--on-unreadable raise|none", _UNREADABLE, choices=("raise", "none"))
     _add_speed(parser, 16)
     _add_service(parser)

@@ -7,7 +7,6 @@ import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, CreateAgentParams
@@ -20,7 +19,7 @@ _METADATA = "profile.client_metadata."
 
 FIELDS = (
     *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
-    *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name != "client_metadata"),
+    *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name not in ("client_metadata", "extra")),
 )
 """The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
 
@@ -31,6 +30,7 @@ _REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__require
 
 _BOOLEAN = frozenset(f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
 _BOOLEANS = {"true": True, "false": False}
+_SOME_DAY = date(1987, 6, 5)
 
 
 class Columns:
@@ -116,9 +116,7 @@ class Columns:
 def _field_said(name: str, option: str) -> str:
     """The field that an option names."""
     if (known := _field_named(name)) is None:
-        close = get_close_matches(name, FIELDS, 1)
-        meant = f"Did you mean {close[0]}?" if close else f"The fields are: {', '.join(ALL_FIELDS)}"
-        raise Failed(f"{option}: {safe(name)} is not a field of an agent. {meant}")
+        raise Failed(f"{option}: {safe(name)} is not a field of an agent, which are: {', '.join(ALL_FIELDS)}")
     return known
 
 
@@ -136,11 +134,7 @@ class _Values:
         self._forms: list[str] = options.date_format
         for form in self._forms:
             # Every part of a date must come from the cell.
-            try:
-                is_whole = datetime.strptime(date(1987, 6, 5).strftime(form), form).date() == date(1987, 6, 5)
-            except ValueError:
-                is_whole = False
-            if not is_whole:
+            if _date_in(_SOME_DAY.strftime(form), form) != _SOME_DAY:
                 raise Failed("--date-format must have a day, a month and a year, such as %d.%m.%Y")
         self._phone = _phones_of(options.phone_country) if options.phone_country else None
         self._words: dict[tuple[str, str], str] = {}
@@ -186,8 +180,7 @@ def _phones_of(country: str) -> Callable[[str], str]:
         import phonenumbers
     except ImportError:
         raise Failed(
-            "phone numbers are read with phonenumbers, which is not installed here. Install it:\n"
-            "  pip install 'dealkit[phone]'"
+            "--phone-country needs phonenumbers, which is not installed here: pip install 'dealkit[phone]'"
         ) from None
     if country.upper() not in phonenumbers.SUPPORTED_REGIONS:
         raise Failed("--phone-country must be a country's code of two letters, such as DE")

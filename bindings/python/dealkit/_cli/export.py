@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,6 @@ def _ids(options: Namespace) -> Ids:
     ids = Ids(ids_in(options.ids))
     if not ids:
         raise Failed(f"there are no ids to retrieve in {named(options.ids)}")
-    if ids.repeated:
-        tell(f"{counted(ids.repeated, 'repeated id')} skipped: each deal is retrieved once")
     for source in options.skip_known:
         left = ids.without(ids_in(source))
         tell(f"{counted(len(ids) - len(left), 'id')} skipped: {named(source)} has the deals")
@@ -119,8 +116,7 @@ def _sum_up(out: Path, options: Namespace, total: int, failures: list[dict[str, 
     if missing:
         say(f"{missing:,} not found: according to the service, there {'is' if missing == 1 else 'are'} no such deal")
     if missing < failed:
-        others = (out.with_name(f"{out.stem}-{number}{out.suffix}") for number in count(2))
-        again = next(other for other in others if not other.exists())
+        again = out.with_name(f"{out.stem}-2{out.suffix}")
         say(f"{failed - missing:,} could not be retrieved. When that is fixed, retrieve them into another file:")
         say(f"  {command_line(['deals', 'export', '--ids', str(failed_of(out)), '--out', str(again)])}")
     return INCOMPLETE
@@ -134,10 +130,9 @@ def _left(part: Part, options: Namespace) -> str:
     if not done:
         part.discard()
         return ""
-    arguments = [argument for argument in options.arguments if argument != "--restart"]
     same_ids = ", with the same ids" if options.ids == STANDARD else ""
     others = f", and {failed:,} that could not be retrieved" if failed else ""
     kept = f"{counted(done - failed, 'deal')}{others}, in {named(part_of(Path(options.out)))}"
     options.result["counts"] = {"done": done, "failed": failed}
     options.result["files"] = {"part": str(part_of(Path(options.out)))}
-    return f"\nKept: {kept}. To continue, run the same command again{same_ids}:\n  {command_line(arguments)}"
+    return f"\nKept: {kept}. To continue, run the same command again{same_ids}:\n  {command_line(options.arguments)}"

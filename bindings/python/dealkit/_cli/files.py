@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -86,24 +87,13 @@ def lines_of(path: str | Path, encoding: str | None = None) -> Iterator[str]:
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
     """Refuses to write a file that is also read, under whatever name."""
-    read = [(one, found) for one in inputs if one is not None and (found := _status(one)) is not None]
-    for output in outputs:
-        there = _status(output)
-        for one, found in read:
-            if there is not None and os.path.samestat(there, found):
-                raise Failed(
-                    f"{named(output)} would be written, but is the same file as {named(one)}, which is read: choose "
-                    "another name"
-                )
-
-
-def _status(path: str | Path) -> os.stat_result | None:
-    try:
-        if str(path) != STANDARD:
-            return os.stat(path)
-        return None if sys.stdin is None else os.fstat(sys.stdin.fileno())
-    except (OSError, ValueError):
-        return None
+    for output, one in product(outputs, inputs):
+        read = "/dev/stdin" if one == STANDARD else one
+        if read is not None and output.exists() and os.path.exists(read) and output.samefile(read):
+            raise Failed(
+                f"{named(output)} would be written, but is the same file as {named(one or read)}, which is read: choose "
+                "another name"
+            )
 
 
 def is_there(path: Path) -> bool:
@@ -143,8 +133,3 @@ def temporary_database(tables: str) -> sqlite3.Connection:
     database = sqlite3.connect("", isolation_level=None)
     database.executescript(f"PRAGMA journal_mode = OFF; {tables}; BEGIN")
     return database
-
-
-def not_kept(what: str, error: sqlite3.Error) -> Failed:
-    """Says that something could not be written to it."""
-    return Failed(f"cannot keep the {what} in a temporary file: {error}", UNWRITABLE)

@@ -56,8 +56,7 @@ def with_pyarrow() -> Any:
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise Failed(
-            "Parquet files are written and read with pyarrow, which is not installed here. Install it:\n"
-            "  pip install 'dealkit[parquet]'\nor export to .ndjson or .csv, which need no other package"
+            "Parquet files need pyarrow, which is not installed here: pip install 'dealkit[parquet]', or use .ndjson or .csv"
         ) from None
     return pyarrow
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
-from itertools import count
 from pathlib import Path
 
 from dealkit._cli.exits import Failed
-from dealkit._cli.files import lines_of, named, not_kept, temporary_database
+from dealkit._cli.files import lines_of, named, temporary_database
 from dealkit._cli.formats import COLUMNS, with_pyarrow
 from dealkit._cli.tables import as_it_was, listed, plain, read_table
 
@@ -24,15 +22,9 @@ class Ids:
 
     def __init__(self, given: Iterable[str]) -> None:
         self._file = temporary_database("CREATE TABLE ids (at INTEGER PRIMARY KEY, id TEXT UNIQUE)")
-        numbers = count()
-        rows = ((id,) for id, _ in zip(given, numbers, strict=False))
-        try:
-            # They are numbered from 1, without a gap where one is repeated.
-            self._number = self._file.executemany("INSERT OR IGNORE INTO ids (id) VALUES (?)", rows).rowcount
-        except sqlite3.Error as error:
-            raise not_kept("ids", error) from None
-        self.repeated = next(numbers) - self._number
-        """How many ids were the same as an earlier one."""
+        # They are numbered from 1, without a gap where one is repeated.
+        rows = self._file.executemany("INSERT OR IGNORE INTO ids (id) VALUES (?)", ((id,) for id in given))
+        self._number = rows.rowcount
 
     def __len__(self) -> int:
         return self._number

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from dealkit import LedgerError, ledger
+from dealkit import ledger
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
 from dealkit._cli.rows import AT_A_TIME, Result, Rows, word_of
@@ -26,22 +25,8 @@ def ledger_of(options: Namespace) -> str | Path | None:
         if not options.ledger:
             raise Failed("--ledger needs the name of a file, or the URL of a database")
         return ledger.path(options.ledger) or options.ledger
-    if not (service := _in_a_name(address(options))):
-        return None
-    return Path(options.file).parent / f"agents-{service}.ledger"
-
-
-def _in_a_name(url: str) -> str:
-    """The host of a service, its port and its path, as a part of a file's name."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return ""
-    where = parts.hostname or ""
-    if port and port != {"http": 80, "https": 443}.get(parts.scheme):
-        where += f"-{port}"
-    return re.sub(r"[^a-z0-9.]+", "-", f"{where}{parts.path.lower()}").strip("-.")[:100]
+    service = re.sub(r"[^a-z0-9.]+", "-", address(options).lower().partition("://")[2])[:100].strip("-.")
+    return Path(options.file).parent / f"agents-{service}.ledger" if service else None
 
 
 def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Counter[str]:
@@ -74,19 +59,11 @@ def elsewhere(own: str | Path, rows: Rows, options: Namespace) -> list[Path]:
     for path in (path for folder in sorted(folders) for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
-        try:
-            number = sum(_known(path, some) for some in _some(rows))
-            knows = f"has {number:,} of these rows" if number else ""
-        except LedgerError:
-            knows = "cannot be read"
-        if not knows:
-            continue
-        found.append(path)
-        if own is None:
-            say(f"{named(path)} {knows}: --base-url decides whether it is used.")
-        else:
+        if number := sum(_known(path, some) for some in _some(rows)):
+            found.append(path)
             say(
-                f"{named(path)}, another ledger, {knows}. This import does not use it, so it would send all of its rows."
+                f"{named(path)}, another ledger, has {number:,} of these rows. This import does not use it, so it would send "
+                "all of its rows."
             )
     return found
 

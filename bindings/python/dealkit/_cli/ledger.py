@@ -76,14 +76,10 @@ def settle(options: Namespace) -> int:
             f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} if "
             "there is no agent"
         )
-    first: dict[str, Entry] = {}
-    for entry in filled:
-        # They may contradict each other.
-        if (of := first.setdefault(entry.key, entry)) is not entry:
-            raise Failed(
-                f"{path}: row {entry.row} has the same key as row {of.row}; fill in agent_id in only one of them"
-            )
     found = {entry.key: None if entry.agent_id.strip().lower() == _NO_AGENT else entry.agent_id for entry in filled}
+    if len(found) < len(filled):
+        # They may contradict each other.
+        raise Failed(f"{path} has rows with the same key; fill in agent_id in only one of them")
     with _naming(path, filled):
         # The report has the agents of created rows from the beginning, which are no news.
         news = ledger.settle(**which, found=found, dry_run=True)

@@ -65,7 +65,7 @@ class Part:
             self._file = sqlite3.connect(self._path, timeout=0, check_same_thread=False)
             try:
                 self._lock(was_there=was_there)
-                self._take(f"{ids.digest()} {service}", is_new=options.restart or not was_there)
+                self._take(f"{ids.digest()} {service}", is_new=not was_there)
             except BaseException as error:
                 self.close()
                 if not (was_there or isinstance(error, _Busy)):
@@ -95,8 +95,6 @@ class Part:
         """Begins a job, or resumes it."""
         one = self._file.execute
         if is_new:
-            for table in ("job", "come", "failed"):
-                one(f"DROP TABLE IF EXISTS {table}")
             one(f"PRAGMA application_id = {_APPLICATION}")
             one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB)")
             one("CREATE TABLE failed (at INTEGER PRIMARY KEY, why TEXT)")
@@ -104,7 +102,7 @@ class Part:
         elif one("SELECT job FROM job").fetchone() != (job,):
             raise Failed(
                 f"{named(self._path)} belongs to a stopped export of other ids or from another service. Run that "
-                "one again to continue it, choose another --out, or start over with --restart"
+                "one again to continue it, choose another --out, or remove the file to start over"
             )
         self.saved = one("SELECT coalesce(max(until), 0) FROM come").fetchone()[0]
         one("COMMIT")

@@ -46,16 +46,13 @@ def take_last(path: Path, rows: Rows) -> None:
     """Tells the rows what the report of the last run says. Fails if there is something else."""
     if not is_there(path) or not path.stat().st_size:
         return
-    try:
-        found = read_table(path)
-        if found.header != _HEADER:
-            raise Failed(f"its columns are {listed(found.header)}")
-        rows.report((entry.key, entry.outcome == "created", entry.agent_id) for entry in entries(path, found))
-    except Failed as why:
+    found = read_table(path)
+    if found.header != _HEADER:
         raise Failed(
-            f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it: "
-            f"{why}. Name another file with --report"
-        ) from None
+            f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "
+            "file with --report"
+        )
+    rows.report((entry.key, entry.outcome == "created", entry.agent_id) for entry in entries(path, found))
 
 
 def write(path: Path, results: Iterable[Result], delimiter: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from dealkit import Client
 from dealkit._cli.columns import Columns
-from dealkit._cli.files import not_kept, temporary_database
+from dealkit._cli.files import temporary_database
 from dealkit._cli.screen import painted, pairs, safe, say, table
 from dealkit._cli.tables import Cells
 
@@ -99,12 +98,6 @@ class Rows:
         """Why rows cannot be sent, and possible mistakes, which do not keep them from being sent. No text contains a value."""
         self._database = temporary_database(_TABLES)
 
-    def _one(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        try:
-            return self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            raise not_kept("rows", error) from None
-
     def check(self, found: Iterable[Cells]) -> None:
         """Checks rows against the rules, and their keys and e-mail addresses against those of earlier rows, and keeps them."""
         # It calls nobody: the rules need neither a service nor a key.
@@ -132,7 +125,7 @@ class Rows:
                     for column, kind, text in some:
                         groups.put(column, kind, number, text)
                 message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
-                self._one(
+                self._database.execute(
                     "INSERT INTO rows (number, key, cells, outcome, message) VALUES (?, ?, ?, ?, ?)",
                     (number, key, json.dumps(cells), "invalid" if problems else "not sent", message),
                 )
@@ -159,9 +152,9 @@ class Rows:
         a million happens once in forty million tables, are taken for one.
         """
         hashed = hash((kind, text))
-        if self._one("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (hashed, number)).rowcount:
+        if self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (hashed, number)).rowcount:
             return number
-        found: int = self._one("SELECT number FROM firsts WHERE hash = ?", (hashed,)).fetchone()[0]
+        found: int = self._database.execute("SELECT number FROM firsts WHERE hash = ?", (hashed,)).fetchone()[0]
         return found
 
     def to_send(self) -> Iterator[tuple[Result, dict[str, Any]]]:
@@ -182,16 +175,16 @@ class Rows:
         """Notes what became of a row."""
         number, _, *values = result
         columns = "(outcome, agent_id, status, message, was_earlier)"
-        self._one(f"UPDATE rows SET {columns} = (?, ?, ?, ?, ?) WHERE number = ?", (*values, number))
+        self._database.execute(f"UPDATE rows SET {columns} = (?, ?, ?, ?, ?) WHERE number = ?", (*values, number))
 
     def note_unsent(self, message: str) -> None:
         """Says why rows are not sent, until it is noted what became of them."""
-        self._one("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
+        self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
 
     def report(self, entries: Iterable[tuple[str, bool, str]]) -> None:
         """Takes what the last report says: the keys of rows, whether it calls them created, and their agents' identifiers."""
         for entry in entries:
-            self._one(
+            self._database.execute(
                 "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET is_created = max(is_created, excluded.is_created), "
                 "agent_id = ifnull(nullif(excluded.agent_id, ''), agent_id)",
                 entry,
@@ -200,19 +193,19 @@ class Rows:
     def lost(self) -> int:
         """How many of the rows to be sent the last report calls created."""
         of = "rows JOIN reported USING (key) WHERE is_created AND outcome = 'not sent'"
-        number: int = self._one(f"SELECT count(*) FROM {of}").fetchone()[0]
+        number: int = self._database.execute(f"SELECT count(*) FROM {of}").fetchone()[0]
         return number
 
     def counts(self) -> Counter[tuple[str, bool]]:
         """How many rows have which outcome, and whether it is that of an earlier run."""
-        found = self._one("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
+        found = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
         return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in found})
 
     def _each(self, columns: str, where: str = "1") -> Iterator[Any]:
         """Reads some rows at a time, so that they may be changed meanwhile."""
         sql = f"SELECT number, {columns} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {AT_A_TIME}"
         last = 0
-        while some := self._one(sql, (last,)).fetchall():
+        while some := self._database.execute(sql, (last,)).fetchall():
             yield from some
             last = some[-1][0]
 

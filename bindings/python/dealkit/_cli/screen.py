@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -189,13 +190,10 @@ def masked(ledger: str | Path) -> str:
     """The name of a ledger: a path as it is, and the URL of a database without a password, which then comes from
     ``PGPASSWORD``."""
     text = safe(str(ledger))
-    if path(text) is not None:
-        return text
-    scheme, _, rest = text.partition("://")
-    user, at, host = rest.rpartition("@")
-    base, _, query = host.partition("?")
-    kept = [part for part in query.split("&") if part and not part.startswith("password=")]
-    return f"{scheme}://{user.partition(':')[0]}{at}{base}{'?' * bool(kept)}{'&'.join(kept)}"
+    if path(text) is None:
+        text = re.sub(r"://([^:/@]*):.*@", r"://\1@", text)
+        text = re.sub(r"(?<=[?&])password=[^&]*&?", "", text).rstrip("?&")
+    return text
 
 
 class Progress:

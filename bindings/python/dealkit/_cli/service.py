@@ -29,8 +29,6 @@ _NO_KEY = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
 the shell ask for it:
   read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
-in PowerShell:
-  $env:DEALKIT_SERVICE_KEY = Read-Host
 Or put the path of a file with the key into DEALKIT_SERVICE_KEY_FILE."""
 
 NO_ADDRESS = """\
