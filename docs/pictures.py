@@ -190,7 +190,7 @@ def a_dry_run() -> None:
         lines += ["grace;Grace;Hopper;Agent;09.12.1986", "alan@example.com;Alan;Turing;Broker;23.06.1972"]
         (folder / "agents.csv").write_text("\n".join(lines) + "\n")
         recording = Recording(folder)
-        recording.run('dealkit agents import agents.csv --dry-run --map Born=date_of_birth')
+        recording.run("dealkit agents import agents.csv --dry-run --map Born=date_of_birth")
         recording.frames = [(0, recording.frames[-1][1])]
         recording.svg("dry-run.svg")
 

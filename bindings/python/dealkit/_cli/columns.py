@@ -26,7 +26,6 @@ FIELDS = (
 ALL_FIELDS = (*FIELDS, f"{_METADATA}NAME")
 
 _BY_NAME = {plain(field): field for field in FIELDS}
-_REQUIRED = tuple(name for name in FIELDS if name in CreateAgentParams.__required_keys__)
 
 _BOOLEAN = frozenset(f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
 _BOOLEANS = {"true": True, "false": False}
@@ -52,7 +51,7 @@ class Columns:
             names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
             if len(names) > 1:
                 raise Failed(f"{len(names)} columns go to {double}: {listed(names)}. Only one may")
-        if missing := {*_REQUIRED} - {*self.fields} - {*self._values.constants}:
+        if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._values.constants}:
             raise Failed(
                 f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
                 f'"COLUMN={min(missing)}". The columns are {listed(header)}'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, Self
 
 
@@ -36,7 +35,7 @@ class Signals:
         finally:
             self._stop = None
 
-    def _come(self, number: int, _frame: FrameType | None) -> None:
+    def _come(self, number: int, _frame: object) -> None:
         was_stopping, self.is_stopping = self.is_stopping, True
         if number != signal.SIGINT:
             if was_stopping:
