@@ -299,16 +299,20 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
         assert done.code in (2, 4) and f"dealkit: {told}" in done.told, done
     options = ["--ids", "ids.txt", "--out", "o.csv"]
     assert "o.csv.failed.csv exists; " in dealkit("deals", "export", *options, url=sandbox.url, cwd=tmp_path).told
+    with open(tmp_path / "ids.txt") as given:
+        command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
+        (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
+        env = environment(sandbox.url, sandbox.service_key)
+        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=60)
+    assert refused.returncode == 2 and b"is the same file as standard input" in refused.stderr
+    (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
 
 
 def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
-    (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 19))
-    for source, wrong in {
-        "/dev/zero": "is not text in UTF-8",
-        "endless.txt": "is longer than 1 MiB, or has a line of more than 16 MiB. Is it the right file?",
-    }.items():
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 16)
+    (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
+    for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
         done = dealkit("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
         assert done.code == 2 and f"{source} {wrong}" in done.told
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
