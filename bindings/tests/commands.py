@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -179,13 +180,8 @@ class Import:
 
 def counts(shown: str) -> dict[str, int]:
     """How many rows of an import had each outcome, according to the screen."""
-    found = {}
-    for line in shown.splitlines():
-        words = line.replace("Not sent", "Not-sent").split()
-        if len(words) > 1 and words[0] in ("Created", "Rejected", "Unknown", "Not-sent", "Invalid"):
-            if words[1].replace(",", "").isdigit():
-                found[words[0].lower()] = int(words[1].replace(",", ""))
-    return found
+    found = re.findall(r"^(Created|Rejected|Unknown|Not sent|Invalid) +([\d,]+)", shown, re.MULTILINE)
+    return {name.lower().replace(" ", "-"): int(number.replace(",", "")) for name, number in found}
 
 
 class Terminal:
