@@ -36,7 +36,7 @@ def test_the_reading_is_found() -> None:
 
 
 def test_only_what_was_announced_is_sent(dealkit_sandbox: Sandbox) -> None:
-    for options, most in (((), 7), (("--deal", "d_1"), 11)):
+    for options, most in (((), 6), (("--deal", "d_1"), 10)):
         dealkit_sandbox.clear_requests()
         done = dealkit("check", "--contract", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
         assert done.code == 0 and done.shown.startswith(f"Sending up to {most} requests, 1000 a second at most.")
@@ -72,8 +72,6 @@ def test_a_breach_is_named(dealkit_sandbox: Sandbox, peer: Any) -> None:
         (UNKNOWN, answer(500, "sandbox-key"), "a deal that does not exist", "Retrieve a deal"),
         (UNKNOWN, answer(302), "a deal that does not exist", "Retrieve a deal"),
         (STRANGER, answer(200, DEAL), "a made-up key", "Authentication"),
-        (STRANGER, answer(401), "a made-up key", "a 401 has the header www-authenticate"),
-        (r"^PROPFIND", answer(405), "an unknown method", "a 405 has the header allow"),
         (r"^PROPFIND", b"\0\r\n\r\n", "an unknown method", "Endpoints"),
         (r"^GET /v1/dealkit", answer(500), "an unknown path", "Endpoints"),
         (r"^HEAD /v1/deals/d_1", answer(500), "HEAD of a known deal", "RFC 9110, 9.3"),
@@ -106,7 +104,7 @@ def test_a_service_that_asks_for_fewer_requests_gets_none(status: int, dealkit_s
     dealkit_sandbox.fail_next(status=status, after=3, times=None)
     done = check(dealkit_sandbox.url)
     assert done.code == 3 and str(status) in done.told and len(dealkit_sandbox.requests) == 4
-    assert json.loads(done.shown)["counts"] == {"asked": 2, "breaches": 0}
+    assert json.loads(done.shown)["counts"] == {"asked": 3, "breaches": 0}
 
 
 def test_what_keeps_it_from_asking(dealkit_sandbox: Sandbox) -> None:

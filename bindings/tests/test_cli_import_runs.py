@@ -159,7 +159,7 @@ def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
     shown = imports.command("ledger", "show", ledger).shown
     assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in shown
     assert (
-        re.search("  Rejected +1\n", shown) and re.search("  Unknown +3\n", shown) and "Nobody knows whether" in shown
+        re.search("  rejected +1\n", shown) and re.search("  unknown +3\n", shown) and "Nobody knows whether" in shown
     )
     told = json.loads(imports.command("ledger", "show", ledger, "--json").shown)
     assert (told["counts"]["created"], told["counts"]["unknown"], len(told["in_doubt"])) == (1, 3, 3)

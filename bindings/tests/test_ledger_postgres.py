@@ -88,7 +88,7 @@ def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: st
     said = told("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
     assert "already has 3 of them" in said
     assert len(sandbox.agents) == 3
-    assert re.search(r"Created +3", told("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
+    assert re.search(r"created +3", told("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
     assert told("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
 
 

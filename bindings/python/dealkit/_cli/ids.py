@@ -29,9 +29,6 @@ class Ids:
     def __len__(self) -> int:
         return self._number
 
-    def __getitem__(self, at: int) -> str:
-        return next(self.since(at))
-
     def since(self, at: int) -> Iterator[str]:
         """The ids from this position on, which is counted from 0."""
         return (id for (id,) in self._file.execute("SELECT id FROM ids WHERE at > ? ORDER BY at", (at,)))

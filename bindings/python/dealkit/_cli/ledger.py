@@ -13,7 +13,7 @@ from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
 from dealkit._cli.exits import DONE, Failed
 from dealkit._cli.report import Entry
-from dealkit._cli.screen import ask, counted, label, masked, pairs, safe, say, table
+from dealkit._cli.screen import ask, counted, masked, pairs, safe, say, table
 from dealkit._cli.tables import read_table
 
 _NO_AGENT = "none"
@@ -56,10 +56,10 @@ def show(options: Namespace) -> int:
     say(
         f"{masked(options.ledger)}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}\n"
     )
-    say(pairs({label(name): f"{number:,}" for name, number in counts.items()}, indent="  "))
+    say(pairs({name.replace("_", " "): f"{number:,}" for name, number in counts.items()}, indent="  "))
     if doubts:
         say("\nNobody knows whether these rows have an agent. Whoever runs the service can look for the requests:")
-        say(table([{label(name): text for name, text in row.items()} for row in doubts[:_MOST_SHOWN]]))
+        say(table(doubts[:_MOST_SHOWN]))
         if len(doubts) > _MOST_SHOWN:
             say(f"  … and {len(doubts) - _MOST_SHOWN:,} more; --json has all of them")
     return DONE

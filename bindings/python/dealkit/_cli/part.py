@@ -164,7 +164,10 @@ class Part:
         self.save()
         with self._writing():
             failed = self._file.execute("SELECT at, why FROM failed ORDER BY at")
-            failures = [dict(zip(FAILED_COLUMNS, [self._ids[at], *json.loads(why)], strict=True)) for at, why in failed]
+            failures = [
+                dict(zip(FAILED_COLUMNS, [next(self._ids.since(at)), *json.loads(why)], strict=True))
+                for at, why in failed
+            ]
             with replacing(self._out) as file:
                 deals = self._file.execute("SELECT deals FROM come ORDER BY first")
                 self._form.join(file, (group for (group,) in deals))

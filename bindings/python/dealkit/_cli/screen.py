@@ -155,11 +155,6 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int | Decimal) and not isinstance(value, bool) else safe(str(value))
 
 
-def label(name: str) -> str:
-    """`settled_with_agent` as `Settled with agent`."""
-    return name.replace("_", " ").capitalize()
-
-
 def ask(question: str) -> None:
     """Asks for confirmation before anything is done."""
     if not is_terminal(sys.stdin):

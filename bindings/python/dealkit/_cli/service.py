@@ -23,7 +23,7 @@ from dealkit import (
 )
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.exits import DONE, NO_SERVICE, Failed
-from dealkit._cli.screen import label, outline, painted, pairs, safe, say
+from dealkit._cli.screen import outline, painted, pairs, safe, say
 
 _NO_KEY = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
@@ -111,7 +111,7 @@ def check(options: Namespace) -> int:
         case _:
             found["reached"] = f"yes, in {took}, but it did not respond as it should"
     options.result.update(found)
-    say(pairs({label(name): text for name, text in found.items()}))
+    say(pairs({name.capitalize(): text for name, text in found.items()}))
     if why:
         options.result["errors"].append({"message": why})
         say(f"\n{why}")

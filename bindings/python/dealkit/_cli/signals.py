@@ -13,9 +13,6 @@ class Signals:
     Ctrl-C does: with KeyboardInterrupt, or as ``stopping`` says.
     """
 
-    # Windows has no SIGHUP.
-    _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
-
     def __init__(self) -> None:
         self.code: int | None = None
         """The exit code, once a signal other than Ctrl-C has come."""
@@ -47,7 +44,8 @@ class Signals:
         self._stop()
 
     def __enter__(self) -> Self:
-        for name in self._NAMES:
+        # Windows has no SIGHUP.
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             # As nohup leaves it.
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
