@@ -36,8 +36,7 @@ the address of the service is missing: pass it with --base-url https://deals.exa
 DEALKIT_BASE_URL"""
 
 _ANYBODY = """\
-Something responds, but it responds to a made-up key as it does to yours: it may be another server, or another path of the \
-service, and the key has not been looked at. Check the base URL, its path too."""
+Something responds, but to a made-up key as it does to yours, so nothing looks at keys there. Check the base URL, its path too."""
 
 
 def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
