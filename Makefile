@@ -105,12 +105,12 @@ test-site: needs-chromium $(BROWSER)/installed site
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
-# The engines that the examples on_*.py run on. Spark needs a Java runtime.
+# The engines that the example on_engines.py runs on. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
 NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
 
-## Tests the examples that export deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
+## Tests the example that exports deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
 ## because the engines take 1.2 GB; `ENGINES=dask` installs and runs only one of them.
 test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)

@@ -1,4 +1,4 @@
-"""Clusters of two worker processes on this machine, and the code that runs the programs of the examples on them.
+"""Clusters of two worker processes on this machine, and the code that runs the example on them.
 
 As on a cluster whose secrets are managed well, the workers have the service key, and the process that submits tasks
 does not.
@@ -19,23 +19,21 @@ from processes import until
 
 from dealkit.testing import Sandbox
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "python" / "on_engines.py"
+WORKERS = 2
 # How long to wait on a machine that is busy with other things.
 PATIENCE = 300
 
 
 class Cluster:
-    """A cluster that an example runs on. Its processes write to ``folder``, whose path must be short, because it holds
+    """A cluster that the example runs on. Its processes write to ``folder``, whose path must be short, because it holds
     sockets.
     """
 
     name: str
-    # Text that the engine's logs contain when they mention the examples' tasks.
-    task = b"do_task"
 
-    def __init__(self, folder: Path, sandbox: Sandbox, workers: int = 2, ledger: object = "") -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox, ledger: object = "") -> None:
         self.folder = folder
-        self.count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
         # No setting of a service or an engine is inherited, and nothing is written elsewhere.
@@ -70,24 +68,14 @@ class Cluster:
         """Whether a process runs tasks."""
         raise NotImplementedError
 
-    def begin(self, *arguments: object, twice: bool = False) -> subprocess.Popen[bytes]:
-        """Starts the example with these arguments, with two copies of each task if asked."""
-        programs = [*([Path(__file__).with_name("twice.py")] if twice else []), EXAMPLES / f"on_{self.name}.py"]
-        return self._spawn("driver", [*self._command(), *map(str, [*programs, *arguments])], self.env)
+    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
+        """Starts the example with these arguments."""
+        return self._spawn("driver", [*self._command(), str(EXAMPLE), self.name, *map(str, arguments)], self.env)
 
-    def run(self, *arguments: object, twice: bool = False) -> tuple[int, str]:
-        """Runs the example and returns its exit code and the output of its processes."""
-        before = self.said().count("\n")
-        code = self.begin(*arguments, twice=twice).wait(PATIENCE)
-        return code, "\n".join(self.said().split("\n")[before:])
-
-    def said(self) -> str:
-        """The output of the example's driver so far."""
-        log = self.folder / "driver.log"
-        return log.read_text(errors="replace") if log.exists() else ""
-
-    def write_state(self) -> None:
-        """Has the engine, if it can, write what it knows of its tasks to a file."""
+    def run(self, *arguments: object) -> tuple[int, str]:
+        """Runs the example and returns its exit code and its output."""
+        code = self.begin(*arguments).wait(PATIENCE)
+        return code, (self.folder / "driver.log").read_text(errors="replace")
 
     def workers(self) -> list[psutil.Process]:
         """The processes that run tasks."""
@@ -115,7 +103,7 @@ class Cluster:
             started.wait(PATIENCE)
 
     def _spawn(self, log: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{log}.log").open("ab") as output:
+        with (self.folder / f"{log}.log").open("wb") as output:
             process = subprocess.Popen(
                 command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -144,23 +132,14 @@ class DaskCluster(Cluster):
 
     def _start(self) -> None:
         address = self.folder / "scheduler.json"
-        self.env["DASK_LOGGING__DISTRIBUTED"] = "debug"
-        # Results are spilled to disk at once.
-        self.env["DASK_DISTRIBUTED__WORKER__MEMORY__TARGET"] = "0.000001"
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
         until(lambda: address.exists() and address.read_text().endswith("}"), PATIENCE)
-        workers = ["--nworkers", str(self.count), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
+        workers = ["--nworkers", str(WORKERS), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        until(lambda: len(self.workers()) == self.count, PATIENCE)
-
-    def write_state(self) -> None:
-        from distributed import Client
-
-        with Client(self.env["DASK_SCHEDULER_ADDRESS"]) as client:
-            client.dump_cluster_state(str(self.folder / "state"), format="yaml")
+        until(lambda: len(self.workers()) == WORKERS, PATIENCE)
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return "spawn_main" in " ".join(process.cmdline())
@@ -173,28 +152,19 @@ class SparkCluster(Cluster):
     """
 
     name = "spark"
-    task = b"on_spark.py"
 
     def _start(self) -> None:
         self.env |= {"SPARK_LOCAL_IP": "127.0.0.1", **self.secrets}
-        (self.folder / "events").mkdir()
 
     def _command(self) -> list[str]:
         settings = {
             "spark.driver.memory": "1g",
             "spark.ui.enabled": "false",
             "spark.local.dir": self.folder / "tmp",
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": (self.folder / "events").as_uri(),
-            "spark.log.level": "INFO",
-            # Leaves the files on disk readable.
-            "spark.eventLog.compress": "false",
-            "spark.shuffle.compress": "false",
-            "spark.broadcast.compress": "false",
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         # Each task may be tried four times, as on a cluster.
-        return ["spark-submit", "--master", f"local[{self.count},4]", *options]
+        return ["spark-submit", "--master", f"local[{WORKERS},4]", *options]
 
     def _is_worker(self, process: psutil.Process) -> bool:
         # The daemon is the parent of the processes that run tasks.
@@ -206,14 +176,13 @@ class RayCluster(Cluster):
     """The head of a cluster, which starts workers as tasks arrive."""
 
     name = "ray"
-    task = b"function_name=do"
 
     def _start(self) -> None:
-        self.env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "debug"}
+        self.env["RAY_USAGE_STATS_ENABLED"] = "0"
         options = {
             "--node-ip-address": "127.0.0.1",
             "--port": "0",
-            "--num-cpus": self.count,
+            "--num-cpus": WORKERS,
             "--object-store-memory": 1_000_000_000,
             "--temp-dir": self.folder / "ray",
             "--include-dashboard": "false",
@@ -226,7 +195,7 @@ class RayCluster(Cluster):
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        return process.cmdline()[0].startswith("ray::do")
+        return process.cmdline()[0].startswith("ray::do_task")
 
 
 CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}

@@ -8,13 +8,16 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 from processes import Peer, ended, python, run_pytest
+from pyarrow import parquet
 
 from dealkit import AsyncClient
 from dealkit.testing import Sandbox
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "python"
+EMAILS = ["ada@example.com", "grace@example.com", "jean"]
 
 
 def test_quickstart(dealkit_sandbox: Sandbox) -> None:
@@ -128,7 +131,38 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
     assert [agent.email for agent in dealkit_sandbox.agents] == ["ada@example.com", "grace@example.com"]
 
 
+def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    """In processes of this machine; `bindings/engines` runs it on engines."""
+    ids, out, table = tmp_path / "ids.txt", tmp_path / "out", tmp_path / "agents.parquet"
+    ids.write_text("d_1\nd_2\nno-such-deal\nd_1\n")
+    rows = [
+        {"email": email, "first_name": "A", "phone": None, "last_name": "L", "profile": {"tier": None}}
+        for email in EMAILS
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), table)
+
+    def on_processes(*arguments: object) -> str:
+        given = ["processes", *map(str, arguments), "--per-task", "2"]
+        env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
+        process = python(EXAMPLES / "on_engines.py", *given, url=dealkit_sandbox.url, env=env)
+        shown, errors = process.communicate(timeout=60)
+        assert errors == ""
+        return shown
+
+    assert on_processes("export", ids, out) == "2 done, 1 failed\n"
+    assert on_processes("export", ids, out) == "0 done, 1 failed\n"
+    assert sorted(parquet.read_table(out / "deals")["id"].to_pylist()) == ["d_1", "d_2"]
+    assert parquet.read_table(out / "failed")["id"].to_pylist() == ["no-such-deal"]
+    for _ in range(2):
+        assert on_processes("import", table, out) == "2 done, 1 failed\n"
+        done = parquet.read_table(out / "agents").to_pylist()
+        assert {row["email"]: row["agent_id"] for row in done} == {
+            agent.email: agent.id for agent in dealkit_sandbox.agents
+        }
+        assert parquet.read_table(out / "failed")["outcome"].to_pylist() == ["not_sent"]
+    assert len(dealkit_sandbox.agents) == 2
+
+
 def test_no_example_is_forgotten() -> None:
-    # The examples that need an engine are tested in bindings/engines.
-    names = {path.name for path in EXAMPLES.glob("*.py")} - {"on_dask.py", "on_spark.py", "on_ray.py"}
-    assert names == {"quickstart.py", "async_quickstart.py", "bulk.py", "fastapi_service.py", "test_reward.py"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == {"quickstart", "async_quickstart", "bulk", "fastapi_service", "on_engines", "test_reward"}

@@ -31,7 +31,7 @@ PAGES = sorted(
 ERRORS = ROOT / "docs/guide/errors.md"
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust(?:,no_run)?": "sdk/README.md"}
-# Pages whose commands are run elsewhere: `make test-engines` installs what these need.
+# Pages whose commands are run elsewhere, as they need an engine: `make test-engines` installs some.
 ON_ENGINES = ["docs/howto/on-engines.md"]
 
 

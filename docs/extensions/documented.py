@@ -10,7 +10,6 @@ from sphinx.util import logging
 MODULES = [
     "dealkit",
     "dealkit.arrow",
-    "dealkit.engines",
     "dealkit.enums",
     "dealkit.ledger",
     "dealkit.params",
