@@ -12,9 +12,7 @@ import pytest
 from conftest import CONTRACT
 
 from dealkit import AgentProfileParams, AsyncClient, Client, Omitted, Role
-from dealkit._client.resources import (
-    Agents,
-)
+from dealkit._client.resources import AgentCalls
 from dealkit.params import CreateAgentParams, RoleName
 from dealkit.testing import Sandbox
 
@@ -50,10 +48,10 @@ def test_the_roles_are_the_specifications() -> None:
 
 def test_the_params_are_the_arguments_of_create() -> None:
     """CreateAgentParams has what ``create`` takes, with the same types and descriptions."""
-    taken = get_type_hints(Agents.create)
+    taken = get_type_hints(AgentCalls.create)
     params = {name: {*get_args(of)} or {of} for name, of in get_type_hints(CreateAgentParams).items()}
     assert taken.keys() - params.keys() == {"validate", "options", "return"}
     assert params == {name: ({*get_args(taken[name])} or {taken[name]}) - {Omitted} for name in params}
-    described = " ".join(str(Agents.create.__doc__).split())
+    described = " ".join(str(AgentCalls.create.__doc__).split())
     for words in re.findall(r'^    """(.*)"""$', inspect.getsource(CreateAgentParams), re.MULTILINE):
         assert words in described

@@ -11,11 +11,19 @@ import dealkit._models.classes  # noqa: F401 - completes the native classes, whi
 from dealkit import _native
 from dealkit._calls.service import Service, open_service
 from dealkit._client.resources import (
+    AWAITED,
+    AWAITED_RAW,
+    PLAIN,
+    RAW,
+    AgentCalls,
     Agents,
+    AsyncAgentCalls,
     AsyncAgents,
+    AsyncDealCalls,
     AsyncDeals,
     AsyncRawAgents,
     AsyncRawDeals,
+    DealCalls,
     Deals,
     RawAgents,
     RawDeals,
@@ -27,6 +35,9 @@ from dealkit._core.private import awaited, sealed
 
 # What `request` returns: the response, or its coroutine.
 Requested = TypeVar("Requested")
+# The calls of a client.
+OnAgents = TypeVar("OnAgents")
+OnDeals = TypeVar("OnDeals")
 
 
 class _Requests(Generic[Requested]):
@@ -223,17 +234,17 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     @property
     def agents(self) -> Agents:
         """Calls on agents: ``create``."""
-        return Agents(self._service)
+        return AgentCalls(self._service, PLAIN)
 
     @property
     def deals(self) -> Deals:
         """Calls on deals: ``retrieve`` and ``retrieve_many``."""
-        return Deals(self._service)
+        return DealCalls(self._service, PLAIN)
 
     @property
-    def with_raw_response(self) -> RawClient:
+    def with_raw_response(self) -> RawClient[RawAgents, RawDeals]:
         """The same calls, returning the whole response."""
-        return RawClient(RawAgents(self._service), RawDeals(self._service))
+        return RawClient(AgentCalls(self._service, RAW), DealCalls(self._service, RAW))
 
     def close(self) -> None:
         """Closes the client, and its connections unless a client from ``with_options`` shares them."""
@@ -265,17 +276,18 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     @property
     def agents(self) -> AsyncAgents:
         """Calls on agents: ``create``."""
-        return AsyncAgents(self._service)
+        return AsyncAgentCalls(self._service, AWAITED)
 
     @property
     def deals(self) -> AsyncDeals:
         """Calls on deals: ``retrieve`` and ``retrieve_many``."""
-        return AsyncDeals(self._service)
+        return AsyncDealCalls(self._service, AWAITED)
 
     @property
-    def with_raw_response(self) -> AsyncRawClient:
+    def with_raw_response(self) -> RawClient[AsyncRawAgents, AsyncRawDeals]:
         """The same calls, returning the whole response."""
-        return AsyncRawClient(AsyncRawAgents(self._service), AsyncRawDeals(self._service))
+        service = self._service
+        return RawClient(AsyncAgentCalls(service, AWAITED_RAW), AsyncDealCalls(service, AWAITED_RAW))
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client from ``with_options`` shares them."""
@@ -289,19 +301,10 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         await self.aclose()
 
 
-class RawClient(NamedTuple):
+class RawClient(NamedTuple, Generic[OnAgents, OnDeals]):
     """The calls of a client, returning the whole response."""
 
-    agents: RawAgents
+    agents: OnAgents
     """Calls on agents."""
-    deals: RawDeals
-    """Calls on deals."""
-
-
-class AsyncRawClient(NamedTuple):
-    """The calls of an async client, returning the whole response."""
-
-    agents: AsyncRawAgents
-    """Calls on agents."""
-    deals: AsyncRawDeals
+    deals: OnDeals
     """Calls on deals."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import date
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, Unpack, overload
 
 from dealkit import _native
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
@@ -38,7 +38,7 @@ Retrievals = TypeVar("Retrievals")
 RetrievalsOrErrors = TypeVar("RetrievalsOrErrors")
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """A form in which calls come."""
 
     send: Any
@@ -48,10 +48,10 @@ class _Form(NamedTuple):
     is_raw: bool
 
 
-_PLAIN = _Form(Service.send, create_once, CreationIterator, DealIterator, False)
-_RAW = _Form(Service.send, create_once, CreationIterator, DealIterator, True)
-_AWAITED = _Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, False)
-_AWAITED_RAW = _Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, True)
+PLAIN = Form(Service.send, create_once, CreationIterator, DealIterator, False)
+RAW = Form(Service.send, create_once, CreationIterator, DealIterator, True)
+AWAITED = Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, False)
+AWAITED_RAW = Form(Service.send_async, create_once_async, AsyncCreationIterator, AsyncDealIterator, True)
 
 
 class AgentAndOptions(CreateAgentParams, CallOptions):
@@ -61,12 +61,10 @@ class AgentAndOptions(CreateAgentParams, CallOptions):
 class _Calls:
     """Calls in one of these forms."""
 
-    __slots__ = ("_service",)
+    __slots__ = ("_form", "_service")
 
-    _form: ClassVar[_Form]
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, form: Form) -> None:
+        self._service, self._form = service, form
 
 
 class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
@@ -387,89 +385,39 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
         return form.deals(self._service, ids, concurrency, ordered, on_error, progress, options, raw=form.is_raw)
 
 
-class Agents(AgentCalls[Agent, Creation[Agent], CreationIterator[Agent]]):
-    """Calls on agents; see ``Client.agents``."""
+class AsyncAgentCalls(AgentCalls[Created, CreatedOnce, Creations]):
+    """The same calls, awaited."""
 
     __slots__ = ()
-    _form = _PLAIN
-
-
-class Deals(DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError]]):
-    """Calls on deals; see ``Client.deals``."""
-
-    __slots__ = ()
-    _form = _PLAIN
-
-
-class RawAgents(
-    AgentCalls[RawResponse[Agent], Creation[RawResponse[Agent]], CreationIterator[RawResponse[Agent]]],
-):
-    """Calls on agents; see ``Client.with_raw_response.agents``."""
-
-    __slots__ = ()
-    _form = _RAW
-
-
-class RawDeals(
-    DealCalls[
-        RawResponse[Deal],
-        DealIterator[RawResponse[Deal]],
-        DealIterator[RawResponse[Deal] | DealkitError],
-    ]
-):
-    """Calls on deals; see ``Client.with_raw_response.deals``."""
-
-    __slots__ = ()
-    _form = _RAW
-
-
-class AsyncAgents(
-    AgentCalls[Coroutine[Any, Any, Agent], Coroutine[Any, Any, Creation[Agent]], AsyncCreationIterator[Agent]],
-):
-    """Calls on agents; see ``AsyncClient.agents``."""
-
-    __slots__ = ()
-    _form = _AWAITED
     if not TYPE_CHECKING:
         create = awaited(AgentCalls.create)
         create_once = awaited(AgentCalls.create_once)
 
 
-class AsyncDeals(DealCalls[Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], AsyncDealIterator[Deal | DealkitError]]):
-    """Calls on deals; see ``AsyncClient.deals``."""
+class AsyncDealCalls(DealCalls[Retrieved, Retrievals, RetrievalsOrErrors]):
+    """The same calls, awaited."""
 
     __slots__ = ()
-    _form = _AWAITED
     if not TYPE_CHECKING:
         retrieve = awaited(DealCalls.retrieve)
 
 
-class AsyncRawAgents(
-    AgentCalls[
-        Coroutine[Any, Any, RawResponse[Agent]],
-        Coroutine[Any, Any, Creation[RawResponse[Agent]]],
-        AsyncCreationIterator[RawResponse[Agent]],
-    ],
-):
-    """Calls on agents; see ``AsyncClient.with_raw_response.agents``."""
-
-    __slots__ = ()
-    _form = _AWAITED_RAW
-    if not TYPE_CHECKING:
-        create = awaited(AgentCalls.create)
-        create_once = awaited(AgentCalls.create_once)
-
-
-class AsyncRawDeals(
-    DealCalls[
-        Coroutine[Any, Any, RawResponse[Deal]],
-        AsyncDealIterator[RawResponse[Deal]],
-        AsyncDealIterator[RawResponse[Deal] | DealkitError],
-    ]
-):
-    """Calls on deals; see ``AsyncClient.with_raw_response.deals``."""
-
-    __slots__ = ()
-    _form = _AWAITED_RAW
-    if not TYPE_CHECKING:
-        retrieve = awaited(DealCalls.retrieve)
+# What the calls of a client return, in each form.
+RawAgent: TypeAlias = RawResponse[Agent]
+RawDeal: TypeAlias = RawResponse[Deal]
+Agents: TypeAlias = AgentCalls[Agent, Creation[Agent], CreationIterator[Agent]]
+RawAgents: TypeAlias = AgentCalls[RawAgent, Creation[RawAgent], CreationIterator[RawAgent]]
+AsyncAgents: TypeAlias = AsyncAgentCalls[
+    Coroutine[Any, Any, Agent], Coroutine[Any, Any, Creation[Agent]], AsyncCreationIterator[Agent]
+]
+AsyncRawAgents: TypeAlias = AsyncAgentCalls[
+    Coroutine[Any, Any, RawAgent], Coroutine[Any, Any, Creation[RawAgent]], AsyncCreationIterator[RawAgent]
+]
+Deals: TypeAlias = DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError]]
+RawDeals: TypeAlias = DealCalls[RawDeal, DealIterator[RawDeal], DealIterator[RawDeal | DealkitError]]
+AsyncDeals: TypeAlias = AsyncDealCalls[
+    Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], AsyncDealIterator[Deal | DealkitError]
+]
+AsyncRawDeals: TypeAlias = AsyncDealCalls[
+    Coroutine[Any, Any, RawDeal], AsyncDealIterator[RawDeal], AsyncDealIterator[RawDeal | DealkitError]
+]
