@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
@@ -220,17 +219,6 @@ def the_page() -> None:
         screenshot("page.png", f"http://{ADDRESS}/__sandbox/docs", 900, 430)
 
 
-def a_notebook() -> None:
-    with sandbox(), TemporaryDirectory() as folder:
-        program = "from dealkit import Client; print(Client().deals.retrieve('d_1')._repr_html_())"
-        shown = subprocess.run([BIN / "python", "-c", program], check=True, capture_output=True, text=True).stdout
-        page = Path(folder) / "deal.html"
-        cell = '<pre style="background:#f4f4f4;border:1px solid #ddd;padding:.6em">client.deals.retrieve("d_1")</pre>'
-        shown = re.sub("<details", "<details open", shown, count=2)
-        page.write_text(f'<body style="font:15px sans-serif;margin:1em">{cell}{shown}', encoding="utf-8")
-        screenshot("notebook.png", page.as_uri(), 640, 480)
-
-
 # Diagrams: boxes by column and row, with how many columns they span, and arrows between them. Their colours are legible on light and
 # dark pages.
 FILLS = {"plain": "#dbe4ee", "good": "#cdeccf", "wait": "#fbe3b0", "bad": "#f6cfcb"}
@@ -338,7 +326,6 @@ def main() -> None:
         an_import,
         a_dry_run,
         the_page,
-        a_notebook,
         the_end_of_a_create,
         the_architecture,
     ]

@@ -35,12 +35,6 @@ fn prepare(
     Ok(())
 }
 
-/// The contract, as openapi.json states it.
-#[pyfunction]
-fn openapi() -> &'static str {
-    dealkit::wire::OPENAPI
-}
-
 /// The native half of dealkit; its public names are those of the package `dealkit`.
 #[pymodule(gil_used = false)]
 mod _native {
@@ -79,7 +73,7 @@ mod _native {
             response::RawResponse,
             texts::{json_text, raw_json, violation_texts},
         },
-        openapi, prepare,
+        prepare,
         python::failure::NativeFailure,
         testing::{
             cli::run_server,
@@ -93,10 +87,6 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("READINGS", crate::testing::sandbox::readings(module.py())?)?;
-        module.add(
-            "PROFILE_FIELDS",
-            crate::models::agent_body::profile_fields(module.py())?,
-        )?;
         crate::models::schema::prepare(crate::models::classes::CLASSES);
         crate::calls::watch::install();
         Ok(())

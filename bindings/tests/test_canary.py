@@ -88,7 +88,7 @@ def test_reprs_of_models_and_sandbox() -> None:
         with Client(base_url=sandbox.url, service_key=KEY) as client:
             found = client.deals.retrieve("d")
             agent = client.agents.create(**ADA)
-            check(repr(found), found._repr_html_(), repr(agent), agent._repr_html_(), repr(agent.profile))
+            check(repr(found), repr(agent), repr(agent.profile))
             check(repr(found.contacts), repr(sandbox), repr(sandbox.agents))
 
 

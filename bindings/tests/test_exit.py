@@ -77,7 +77,7 @@ class Cycle:
 works = [lambda: (Cycle(), Deal.from_json(entries.DEAL))] * 2""",
     "everything at once": """
 works = [
-    deal.to_json, deal._repr_html_, deal.to_dict, lambda: (deal.extra, agent.profile.client_metadata),
+    deal.to_json, deal.__repr__, deal.to_dict, lambda: (deal.extra, agent.profile.client_metadata),
     lambda: Deal.from_json(entries.DEAL), lambda: Deal.from_json('{'), lambda: Client(service_key='a b'),
     lambda: client.deals.retrieve('d_1'), lambda: client.agents.create(email='no', first_name='', last_name='', profile={}),
 ]""",

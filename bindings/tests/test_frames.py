@@ -77,8 +77,7 @@ OF_SETTINGS: dict[str, Any] = {
     "unpickling": lambda url: restored_service({"base_url": "ftp://x", "service_key": KEY}, False, False),
     "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
     "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
-    "a dict": lambda url: Agent.from_dict({**PERSONAL, "last_name": 5}),
-    "a dict in a dict": lambda url: Agent.from_dict({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}}),
+    "a dict in a model": lambda url: Agent(**untyped({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),
     "what pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
         Deal.from_json('{"id": "d", "new": {"%s": [%s]}}' % (PERSON, "9" * 5000))
     ),

@@ -20,7 +20,6 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from processes import python
 
 from dealkit import APIConnectionError, AsyncClient, Client, InternalServerError
 from dealkit.testing import Sandbox
@@ -190,41 +189,3 @@ def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
         seen == [0]
         and measured()["dealkit.client.calls dealkit.outcome=unknown error.type=cancelled http.request.method=GET"] == 3
     )
-
-
-CODE = """
-import logging, sys
-SETUP
-from dealkit import Client
-Client().deals.retrieve("d_1")
-"""
-
-
-def logged(code: str, sandbox: Sandbox, level: str) -> tuple[str, str]:
-    """What a program with this level in its environment writes to its standard output and error."""
-    return python(code, url=sandbox.url, flags=(), env={"DEALKIT_LOG": level}).communicate(timeout=60)
-
-
-@pytest.mark.parametrize("level", ["debug", "INFO", "warning", "loud"])
-def test_a_log_by_an_environment_variable(level: str, dealkit_sandbox: Sandbox) -> None:
-    dealkit_sandbox.fail_next(status=503)
-    _, told = logged(CODE.replace("SETUP", ""), dealkit_sandbox, level)
-    head = r"\[[-\d]+ [:\d]+,\d+ - dealkit - {}\] GET /v1/deals/{{id}}: {}"
-    expected = [
-        (head.format("WARNING", "503, retry 1 in .*"), ("debug", "INFO", "warning")),
-        (head.format("DEBUG", r"attempt 2, 200 in .*"), ("debug",)),
-        (head.format("INFO", "200 in .*, 2 attempts .*"), ("debug", "INFO")),
-        (r".*DEALKIT_LOG must be debug, info or warning.*", ("loud",)),
-    ]
-    lines = [line for line in told.splitlines() if "dealkit - " in line or "DEALKIT_LOG must" in line]
-    patterns = [pattern for pattern, levels in expected if level in levels]
-    assert len(lines) == len(patterns), told
-    for line, pattern in zip(lines, patterns, strict=True):
-        assert re.fullmatch(pattern, line), line
-
-
-def test_nobody_sees_it_twice(dealkit_sandbox: Sandbox) -> None:
-    code = CODE.replace("SETUP", "logging.basicConfig(stream=sys.stdout, format='mine %(levelname)s %(message)s')")
-    shown, told = logged(code, dealkit_sandbox, "debug")
-    assert [line.split()[:2] for line in shown.splitlines()] == [["mine", "DEBUG"], ["mine", "INFO"]]
-    assert told == ""

@@ -174,7 +174,7 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
 def test_no_attribute_is_one_that_every_record_has() -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
     client: Any = Client(base_url="http://127.0.0.1:9", service_key="k", max_retries=1)
-    watch: Any = _native.watch(20, [])
+    watch: Any = _native.watch([])
     client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
     while len(fields := watch.take()) == 0:
         pass

@@ -44,7 +44,7 @@ DECODES = """
 def decode():
     for _ in range(90):
         deal = Deal.from_json(DEAL)
-    deal.to_json(), deal.to_dict(), repr(deal), hash(deal), deal == deal, deal.extra, deal._repr_html_()
+    deal.to_json(), deal.to_dict(), repr(deal), hash(deal), deal == deal, deal.extra
     for _ in range(10):
         try:
             Deal.from_json(BROKEN)

@@ -17,7 +17,6 @@ from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 READINGS: Final[tuple[str, ...]]
-PROFILE_FIELDS: Final[tuple[tuple[str, str], ...]]
 
 # What only dealkit's own code sees.
 def __getattr__(name: str) -> Any: ...

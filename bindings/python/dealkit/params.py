@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict
 
-from dealkit._models.typed_dict import known_to_pydantic
 from dealkit.enums import Role, RoleName
 
-__all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName", "untyped_profile"]
+__all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName"]
 
 
 class AgentProfileParams(TypedDict, total=False):
@@ -33,16 +32,6 @@ class AgentProfileParams(TypedDict, total=False):
     external_id: str
     extra: Mapping[str, object]
     """Undocumented fields of the profile, which are sent as they are, next to the others."""
-
-
-def untyped_profile(fields: Mapping[str, object], /) -> AgentProfileParams:
-    """A profile whose fields type checkers ignore, for mappings of any kind.
-
-    >>> profile = untyped_profile(MappingProxyType({"tier": "A"}))
-
-    Nothing is converted or checked here; that happens when the agent is created.
-    """
-    return cast(AgentProfileParams, fields)
 
 
 class CreateAgentParams(TypedDict):
@@ -75,5 +64,17 @@ class CreateAgentParams(TypedDict):
     """The collective that the agent belongs to."""
 
 
-known_to_pydantic(CreateAgentParams, is_request=True)
-known_to_pydantic(AgentProfileParams, is_request=False)
+def _known_to_pydantic(typed_dict: Any, is_request: bool) -> None:
+    """Makes pydantic ask dealkit how to validate it; on its own, pydantic refuses `typing.TypedDict` before Python 3.12."""
+
+    def schema(cls: Any, source: Any, handler: Any, /) -> Any:
+        from dealkit._models.pydantic import params_schema
+
+        return params_schema(cls, is_request, handler)
+
+    # Such a class cannot have methods of its own.
+    typed_dict.__get_pydantic_core_schema__ = classmethod(schema)
+
+
+_known_to_pydantic(CreateAgentParams, is_request=True)
+_known_to_pydantic(AgentProfileParams, is_request=False)

@@ -55,8 +55,6 @@ pub(crate) struct Watch(Arc<Records>);
 struct Records {
     /// The headers that propagate the trace.
     trace: HeaderMap,
-    /// The lowest level that is read, as Python numbers levels.
-    level: u8,
     traced: Mutex<Vec<Traced>>,
 }
 
@@ -79,10 +77,10 @@ impl Records {
     }
 }
 
-/// Begins to watch a call: traces from this level up, as Python numbers levels, are kept, and the headers are sent
-/// with the call. Headers that cannot be sent are left out: a call does not fail because of them.
+/// Begins to watch a call: what is traced is kept, and the headers are sent with the call. Headers that cannot be sent are
+/// left out: a call does not fail because of them.
 #[pyfunction]
-pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> Returned<'py> {
+pub(crate) fn watch<'py>(headers: &Bound<'py, PyList>) -> Returned<'py> {
     entry(headers.py(), || {
         let mut trace = HeaderMap::new();
         for (name, value) in pairs("headers", headers)? {
@@ -94,7 +92,6 @@ pub(crate) fn watch<'py>(level: u8, headers: &Bound<'py, PyList>) -> Returned<'p
         }
         Ok(Watch(Arc::new(Records {
             trace,
-            level,
             traced: Mutex::default(),
         })))
     })
@@ -155,18 +152,14 @@ impl Observer {
 struct Bridge;
 
 impl Bridge {
-    /// Python's number for a level, if the call that is being polled is watched at that level.
-    fn level(metadata: &Metadata<'_>) -> Option<u8> {
-        let level = match *metadata.level() {
+    /// Python's number for a level.
+    fn level(metadata: &Metadata<'_>) -> u8 {
+        match *metadata.level() {
             Level::ERROR => 40,
             Level::WARN => 30,
             Level::INFO => 20,
             _ => 10,
-        };
-        WATCHED
-            .try_with(|records| level >= records.level)
-            .ok()?
-            .then_some(level)
+        }
     }
 }
 
@@ -180,19 +173,20 @@ impl<S: Subscriber> Layer<S> for Bridge {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.target() == "dealkit" && metadata.is_event() && Self::level(metadata).is_some()
+        metadata.target() == "dealkit" && metadata.is_event() && WATCHED.try_with(|_| ()).is_ok()
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if let Some(level) = Self::level(event.metadata()) {
-            let names = event.metadata().fields().iter();
+        // Nothing is kept for a call that nobody watches.
+        let _ = WATCHED.try_with(|records| {
+            let metadata = event.metadata();
+            let names = metadata.fields().iter();
             let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
             event.record(&mut fields);
-            // It is set: the level was read from it.
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let at = now.unwrap_or_default().as_nanos() as u64;
-            let _ = WATCHED.try_with(|records| records.lock().push((level, at, fields)));
-        }
+            records.lock().push((Self::level(metadata), at, fields));
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use dealkit::{
     explain::{self, SetAside},
     lexer::{Lexer, Refused},
     scalar,
-    schema::FieldKind,
+    schema::{FieldKind, Model},
 };
 use pyo3::{
     prelude::*,
@@ -53,7 +53,7 @@ pub(crate) struct Reader<'j, 'py> {
 /// Says while a large document is read whether to go on.
 pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 
-/// Reads a whole document, which should be of this kind. A leading byte order mark is skipped.
+/// Reads a whole document, which should be such a model. A leading byte order mark is skipped.
 ///
 /// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
 /// the GIL, and `fail` makes a failure of it. Where optional fields that cannot be read are skipped, a refused document is
@@ -61,13 +61,13 @@ pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 pub(crate) fn whole<'py>(
     py: Python<'py>,
     document: &Document<'_>,
-    kind: FieldKind,
+    model: &'static Model,
+    read: ReadModel,
     unreadable: Unreadable,
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
-    read: impl Fn(&mut Reader<'_, 'py>) -> Read,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let bytes = document.bytes();
+    let (bytes, kind) = (document.bytes(), FieldKind::One(model));
     if let Err(error) = check_size(bytes) {
         return Err(fail(error));
     }

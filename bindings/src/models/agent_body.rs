@@ -1,13 +1,13 @@
 //! The body of a create request: Python's arguments as JSON, checked by the core's rules.
 
-use std::{collections::HashSet, sync::LazyLock};
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use dealkit::{
     AgentProfile, CreateAgent, UnknownFields, ValidationError, Violation, ViolationCode,
 };
 use pyo3::{
     prelude::*,
-    types::{PyDate, PyDict, PyTuple},
+    types::{PyDate, PyDict},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ const EXTRA: &str = "extra";
 struct Written {
     writer: Writer,
     /// The pointers of the undocumented fields that are sent on purpose.
-    extra: HashSet<String>,
+    extra: BTreeSet<String>,
     refused: Vec<Violation>,
 }
 
@@ -90,7 +90,7 @@ impl Written {
             extra: pointers,
             refused,
         } = self;
-        let mut names = HashSet::new();
+        let mut names = BTreeSet::new();
         let mut twice = None;
         let place = Place::Field(&Place::Whole, PROFILE);
         writer.field(PROFILE, |writer| {
@@ -192,11 +192,6 @@ static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| 
         .map(|wire| (snake_case(wire), wire))
         .collect()
 });
-
-/// The same for Python: pairs of both names.
-pub(crate) fn profile_fields(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-    PyTuple::new(py, PROFILE_FIELDS.iter())
-}
 
 /// The wire name of a profile field: `user_id` is `userId`. Unknown names stay as they are.
 fn wire_name(name: &str) -> &str {

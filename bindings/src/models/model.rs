@@ -36,35 +36,19 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str, or the models of one that is an array. Optional fields that cannot be read may
-    /// be skipped.
+    /// Reads a model from a document, bytes or str. Optional fields that cannot be read may be skipped.
     #[classmethod]
-    #[pyo3(signature = (document, skips=false, many=false))]
+    #[pyo3(signature = (document, skips=false))]
     fn _read<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
         skips: bool,
-        many: bool,
     ) -> Returned<'py> {
         let py = of.py();
         entry(py, || {
             let (class, document) = (Class::of(of)?, Document::of(document)?);
-            let kind = match many {
-                true => FieldKind::Many(class.model),
-                false => FieldKind::One(class.model),
-            };
-            whole(
-                py,
-                &document,
-                kind,
-                unreadable::choice(skips),
-                &|| true,
-                Failure::Decode,
-                |reader| match many {
-                    true => reader.many(class.read),
-                    false => (class.read)(reader),
-                },
-            )
+            let unreadable = unreadable::choice(skips);
+            read(py, class, &document, unreadable, &|| true, Failure::Decode)
         })
     }
 
@@ -197,10 +181,15 @@ pub(crate) fn read<'py>(
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let kind = FieldKind::One(class.model);
-    whole(py, document, kind, unreadable, go_on, fail, |reader| {
-        (class.read)(reader)
-    })
+    whole(
+        py,
+        document,
+        class.model,
+        class.read,
+        unreadable,
+        go_on,
+        fail,
+    )
 }
 
 /// Whether two models of the same class are equal.

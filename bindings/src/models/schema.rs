@@ -93,7 +93,7 @@ pub(crate) const fn field(model: &'static schema::Model, at: usize) -> &'static 
     &model.fields[at]
 }
 
-/// The fields, for the stubs, for notebooks and for tests: a tuple of (attribute, wire name, kind,
+/// The fields, for Python code, the stubs and tests: a tuple of (attribute, wire name, kind,
 /// presence, show, doc) each.
 pub(crate) fn describe<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyTuple>> {
     let fields = fields.iter().map(|field| {

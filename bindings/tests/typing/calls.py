@@ -35,7 +35,7 @@ from dealkit import (
     Violation,
 )
 from dealkit.arrow import AsyncDealTable, DealTable, Table, deals_to_arrow
-from dealkit.params import RoleName, untyped_profile
+from dealkit.params import RoleName
 from dealkit.testing import AsyncStub, CreatedAgent, RecordedRequest, Sandbox, Stub
 
 
@@ -109,7 +109,6 @@ def create(client: Client) -> None:
         role="AGENT",
         date_of_birth="1815-12-10",
     )
-    client.agents.create(email="a@b.co", first_name="A", last_name="B", profile=untyped_profile({"tier": "A"}))
     params: CreateAgentParams = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}, "role": "ADMIN"}
     assert_type(client.agents.create(**params), Agent)
     assert_type(client.agents.create(**params, timeout=5), Agent)

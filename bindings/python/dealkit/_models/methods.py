@@ -142,21 +142,6 @@ class ModelMethods:
         del document
         return unwrap(outcome)  # type: ignore[no-any-return]
 
-    @classmethod
-    def list_from_json(
-        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
-    ) -> list[Self]:
-        """Reads a list of models from a JSON document that is an array.
-
-        Raises DecodeError, as ``from_json`` does; the path begins with the index, as in ``[2].expiry_date``.
-
-        Args:
-            on_unreadable: As in ``from_json``.
-        """
-        outcome = cls._read(document, skips(on_unreadable), True)
-        del document
-        return list(unwrap(outcome))
-
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
         """The optional fields that could not be read, here and at any depth: there are some only where
@@ -199,21 +184,9 @@ class ModelMethods:
         """
         return self._get(name)
 
-    @classmethod
-    @sealed
-    def from_dict(cls, attributes: Mapping[str, Any], /, *, on_unreadable: Literal["raise", "none"] = "raise") -> Self:
-        """Makes a model from what ``to_dict`` returns: attributes by name, nested models as dicts or as models.
-
-        Args:
-            on_unreadable: What becomes of an optional field that cannot be read, as in ``from_json``.
-        """
-        if not isinstance(attributes, Mapping):
-            raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(attributes).__name__}")
-        return made(cls, attributes, skips=skips(on_unreadable))  # type: ignore[no-any-return]
-
     def to_dict(self: Any) -> dict[str, Any]:
         """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``. ``from_dict`` turns it back into a model.
+        any, under ``extra``: the model's class takes them all as keywords.
         """
         attributes = {name: _plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
         if self.extra:
@@ -240,27 +213,11 @@ class ModelMethods:
 
         return line(self)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool, /) -> None:
-        from dealkit._models.show import tree
-
-        printer.text(tree(self))
-
-    def _repr_html_(self) -> str:
-        from dealkit._models.show import html
-
-        return html(self)
-
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any:
         from dealkit._models.pydantic import model_schema
 
         return model_schema(cls, handler)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any, /) -> Any:
-        from dealkit._models.pydantic import describe_model
-
-        return describe_model(cls, handler(schema), handler)
 
     if not TYPE_CHECKING:
         # Type checkers would allow what is refused here.

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial, update_wrapper
 from math import isfinite
 from typing import Any, get_type_hints
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
-from pydantic.json_schema import JsonSchemaValue
+from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from dealkit import _native
@@ -42,10 +40,12 @@ _DESCRIBED: dict[str, Callable[[], CoreSchema]] = {
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     """The schema of a model: an instance or a document as a mapping, written to JSON as the service writes it."""
     fields = {}
-    for _, wire, kind, need, _, _ in model.__dealkit_fields__:
+    for _, wire, kind, need, _, doc in model.__dealkit_fields__:
         schema = _described(kind, handler)
         fields[wire] = core_schema.typed_dict_field(
-            schema if need == "required" else core_schema.nullable_schema(schema), required=need == "required"
+            schema if need == "required" else core_schema.nullable_schema(schema),
+            required=need == "required",
+            metadata={"pydantic_js_updates": {"description": doc}},
         )
     return core_schema.no_info_wrap_validator_function(
         _named(_validated, model),
@@ -70,27 +70,6 @@ def _described(kind: str, handler: GetCoreSchemaHandler) -> CoreSchema:
 def _reference(of_class: Any) -> str:
     # It begins with the name that the definition has in a JSON schema.
     return f"dealkit.{of_class.__name__}:{id(of_class)}"
-
-
-def describe_model(model: Any, schema: JsonSchemaValue, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """The JSON schema of a model, with the description of each field from the table of its fields."""
-    described = handler.resolve_ref_schema(schema)
-    properties = described["properties"]
-    for _, wire, kind, need, _, doc in model.__dealkit_fields__:
-        field = properties[wire]
-        if handler.mode == "serialization" and need == "optional":
-            # A missing value is not written, and a written value is never null.
-            field |= _without_null(field)
-        if handler.mode == "serialization" and (need == "nullable" or kind.startswith("[") or kind == "strings"):
-            described.setdefault("required", []).append(wire)
-        field.pop("title", None)
-        field["description"] = doc
-    return schema
-
-
-def _without_null(schema: JsonSchemaValue) -> JsonSchemaValue:
-    options = [option for option in schema.pop("anyOf") if option != {"type": "null"}]
-    return options[0] if len(options) == 1 else {"anyOf": options}
 
 
 def _validated(model: Any, value: Any, _: object) -> Any:
@@ -140,24 +119,11 @@ def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
         return _document(of_class, value, at) if isinstance(value, Mapping) else plain(value)
     if kind == "decimal" and isinstance(value, str):
         return _number(value)
-    if kind == "timestamp" and isinstance(value, datetime):
-        return _moment(model, value, at)
-    if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
     value = plain(value)
     if _has_lost_digits(value):
         text = "A number has lost digits as a float: send a string, or read the JSON with from_json"
         raise _refused(model, [("dealkit_inexact", text, at)])
     return value
-
-
-def _moment(model: Any, value: datetime, at: Location) -> str:
-    if value.utcoffset() is None:
-        raise _refused(model, [("timezone_aware", "Input should have a time zone", at)])
-    try:
-        return value.astimezone(UTC).isoformat()
-    except OverflowError:
-        raise _refused(model, [("dealkit_decode", "Input should be in the years 1 to 9999 in UTC", at)]) from None
 
 
 def _number(text: str) -> Any:
@@ -226,23 +192,6 @@ def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandl
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
         ref=_reference(typed_dict),
     )
-
-
-def describe_params(
-    typed_dict: Any, is_request: bool, schema: JsonSchemaValue, handler: GetJsonSchemaHandler
-) -> JsonSchemaValue:
-    """The JSON schema of these arguments, with the rules, descriptions and examples of the contract."""
-    components = json.loads(_native.openapi())["components"]["schemas"]
-    stated = components["CreateAgent" if is_request else "AgentProfile"]
-    described = handler.resolve_ref_schema(schema)
-    described["description"] = stated["description"].partition(". ")[0]
-    wire_names = {} if is_request else dict(_native.PROFILE_FIELDS)
-    for name, field in described["properties"].items():
-        rule = stated["properties"].get(wire_names.get(name, name))
-        if rule is not None and "$ref" not in field:  # The profile has a schema of its own.
-            referred = components.get(rule.pop("$ref", "").rpartition("/")[2], {})
-            described["properties"][name] = {**referred, **rule}
-    return schema
 
 
 def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """The logger ``dealkit``: one record for each call when it ends, at WARNING if it failed, one for each retry and each pause, at
 INFO one for each response of which fields could not be read and were skipped, and at DEBUG one for each last attempt.
-
-``DEALKIT_LOG=debug`` writes it to standard error, unless the program has set logging up itself.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import wraps
-from os import environ
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,24 +97,3 @@ def _time_text(fields: dict[str, Any]) -> str:
     wait = fields["dealkit.wait"] or 0
     waited = f" (waited {wait:.3f} s)" if wait > _MOMENT else ""
     return f"{_result(fields)} in {fields['dealkit.duration']:.3f} s{waited}"
-
-
-def _write_to_stderr(level: str) -> None:
-    import logging
-
-    if level not in ("DEBUG", "INFO", "WARNING"):
-        import warnings
-
-        warnings.warn("DEALKIT_LOG must be debug, info or warning; it has no effect", stacklevel=2)
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("[%(asctime)s - %(name)s - %(levelname)s] %(message)s"))
-    # A program that has set logging up itself gets the records, and nobody sees them twice.
-    handler.addFilter(lambda record: not logging.getLogger().handlers)
-    logger = logging.getLogger("dealkit")
-    logger.addHandler(handler)
-    logger.setLevel(level)
-
-
-if "DEALKIT_LOG" in environ:
-    _write_to_stderr(environ["DEALKIT_LOG"].upper())

@@ -37,8 +37,7 @@ class Watched:
         span: Any,
         headers: list[tuple[str, str]],
     ) -> None:
-        needed = log.INFO if span is None and meter is None else log.DEBUG
-        self.native = unwrap(_native.watch(min(level, needed), headers))
+        self.native = unwrap(_native.watch(headers))
         self._level, self._description, self._meter, self._span = level, description, meter, span
         self._began = monotonic()
         # What was traced when the call ended, and its level.
