@@ -22,6 +22,7 @@ use crate::{
         arguments::{Expected, Settings, set},
         failure::{Failure, Outcome, Returned, entry, shown},
         gil,
+        untracked::untracked,
     },
 };
 
@@ -214,7 +215,8 @@ impl Engine {
             let call = call.get();
             let options = options.map(|options| options.get());
             let sent = call.send(&self.made()?, options, Watch::observer(watch));
-            Pending::start(sent, call.read_as, raw)
+            let pending = Pending::start(sent, call.read_as, raw)?;
+            Ok(untracked(Bound::new(py, pending)?))
         })
     }
 

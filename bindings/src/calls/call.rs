@@ -23,6 +23,7 @@ use crate::{
     python::{
         arguments::{Expected, Settings, pairs, set, text},
         failure::{Failure, Outcome, Returned, entry},
+        untracked::untracked,
     },
 };
 
@@ -149,16 +150,15 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> 
 /// The call that retrieves a deal.
 #[pyfunction]
 pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> Returned<'py> {
-    entry(id.py(), || {
+    let py = id.py();
+    entry(py, || {
         let id = text("id", id)?;
         let given = id.clone();
         let call = Call::new(Some(dealkit::Deal::SCHEMA), move |client| {
             client.deals().retrieve(&*given).raw_response()
         });
-        Ok(Call {
-            id: Some(id),
-            ..call
-        })
+        let id = Some(id);
+        Ok(untracked(Bound::new(py, Call { id, ..call })?))
     })
 }
 

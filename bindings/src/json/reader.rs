@@ -23,6 +23,7 @@ use crate::{
         document::Document,
         failure::{Failure, Outcome},
         gil,
+        untracked::untracked_tuple,
     },
 };
 
@@ -235,7 +236,7 @@ impl<'py> Reader<'_, 'py> {
         match self.items(read) {
             Ok(()) => {
                 let items = PyTuple::new(self.py, self.reused.items.drain(first..));
-                Ok(self.made(items)?.into_any().unbind())
+                Ok(untracked_tuple(self.made(items)?).into_any().unbind())
             }
             Err(stopped) => {
                 self.reused.items.truncate(first);

@@ -13,7 +13,7 @@ use pyo3::{
     types::{PyBool, PyDict, PyList, PyString},
 };
 
-use crate::python::builtin;
+use crate::python::{builtin, untracked::untracked};
 
 /// How many characters a number may have to be converted to a Python number.
 const LONGEST_NUMBER: usize = 100_000;
@@ -56,7 +56,7 @@ impl RawJson {
 
 /// Keeps JSON as text.
 pub(crate) fn raw(py: Python<'_>, json: Json) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, RawJson(json))?.into_any())
+    Ok(untracked(Bound::new(py, RawJson(json))?).into_any())
 }
 
 /// What a RawJson holds, as Python objects.

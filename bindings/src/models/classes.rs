@@ -16,6 +16,7 @@ use crate::{
         read,
         schema::{Class, Parts, describe, field, recurs},
     },
+    python::untracked::untracked,
 };
 
 /// Makes a class for each response type; see [`dealkit::__response_models`] for the declaration of its fields.
@@ -59,8 +60,8 @@ macro_rules! models {
                     }, )+
                     extra,
                 };
-                let model = Py::new(reader.py, (model, Model));
-                Ok(reader.made(model)?.into_any())
+                let model = Bound::new(reader.py, (model, Model));
+                Ok(untracked(reader.made(model)?).into_any().unbind())
             }
 
             fn parts<'a>(this: &'a Bound<'_, PyAny>) -> PyResult<Parts<'a>> {

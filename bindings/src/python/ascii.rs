@@ -1,7 +1,7 @@
 //! ASCII text as str, in half the time: it is copied as it is. Python would look at each byte twice to find out what
 //! one quick pass shows.
 //!
-//! This is the only file with unsafe code. It is optional: everything works the same without it.
+//! This unsafe code is optional: everything works the same without it.
 
 #![allow(
     unsafe_code,

@@ -7,3 +7,4 @@ pub(crate) mod document;
 pub(crate) mod failure;
 pub(crate) mod gil;
 pub(crate) mod kept;
+pub(crate) mod untracked;

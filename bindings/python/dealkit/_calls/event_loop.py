@@ -11,7 +11,7 @@ from dealkit._core.failure import unwrap
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
@@ -40,16 +40,18 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     return found
 
 
-async def news(
+def news(
     tell: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
-) -> None:
+) -> Awaitable[None]:
     """Waits for the news that ``tell`` is asked to report; meanwhile, ``flush`` is called again and again."""
     loop = asyncio.get_running_loop()
-    future = loop.create_future()
+    future: asyncio.Future[None] = loop.create_future()
     unwrap(tell(mailbox(loop), future))
-    flushing = None if flush is None else watch.Flushing(loop, flush)
+    return future if flush is None else _flushed(future, watch.Flushing(loop, flush))
+
+
+async def _flushed(future: asyncio.Future[None], flushing: watch.Flushing) -> None:
     try:
         await future
     finally:
-        if flushing is not None:
-            flushing.close()
+        flushing.close()

@@ -39,12 +39,14 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     async def call(*given: Any, **named: Any) -> Any:
         try:
-            return await function(*given, **named)
+            try:
+                coroutine = function(*given, **named)
+            finally:
+                del given, named
+            return await coroutine
         except BaseException as error:
             clear(error)
             raise
-        finally:
-            del given, named
 
     return call
 
