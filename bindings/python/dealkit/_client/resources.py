@@ -22,7 +22,7 @@ from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.service import Service
 from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, CallOptions, Omitted
-from dealkit._core.private import awaited, sealed
+from dealkit._core.private import awaited, clear, sealed
 from dealkit._models.agent_request import agent_violations, create_agent
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
@@ -294,7 +294,6 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             raw=self._form.is_raw,
         )
 
-    @sealed
     def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         """Lists every way in which an agent's arguments break the rules, without sending anything.
 
@@ -307,7 +306,14 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         Args:
             arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
         """
-        return agent_violations({**arguments})
+        try:
+            return agent_violations(arguments)
+        except BaseException as error:
+            clear(error)
+            raise
+        finally:
+            # Sealed by hand: passing as many keywords on takes a fifth of the time.
+            del arguments
 
 
 class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):

@@ -24,7 +24,7 @@ def create_agent(given: dict[str, Any], validate: bool) -> _native.Call:
     return unwrap(outcome)
 
 
-def agent_violations(given: dict[str, Any]) -> list[Violation]:
+def agent_violations(given: Any) -> list[Violation]:
     """Every way in which arguments of ``create`` break the rules."""
     outcome = agent_row(given, True)
     if isinstance(outcome, _native.Call):
