@@ -409,21 +409,27 @@ class AsyncDealCalls(DealCalls[Retrieved, Retrievals, RetrievalsOrErrors]):
 
 
 # What the calls of a client return, in each form.
-RawAgent: TypeAlias = RawResponse[Agent]
-RawDeal: TypeAlias = RawResponse[Deal]
 Agents: TypeAlias = AgentCalls[Agent, Creation[Agent], CreationIterator[Agent]]
-RawAgents: TypeAlias = AgentCalls[RawAgent, Creation[RawAgent], CreationIterator[RawAgent]]
+RawAgents: TypeAlias = AgentCalls[
+    RawResponse[Agent], Creation[RawResponse[Agent]], CreationIterator[RawResponse[Agent]]
+]
 AsyncAgents: TypeAlias = AsyncAgentCalls[
     Coroutine[Any, Any, Agent], Coroutine[Any, Any, Creation[Agent]], AsyncCreationIterator[Agent]
 ]
 AsyncRawAgents: TypeAlias = AsyncAgentCalls[
-    Coroutine[Any, Any, RawAgent], Coroutine[Any, Any, Creation[RawAgent]], AsyncCreationIterator[RawAgent]
+    Coroutine[Any, Any, RawResponse[Agent]],
+    Coroutine[Any, Any, Creation[RawResponse[Agent]]],
+    AsyncCreationIterator[RawResponse[Agent]],
 ]
 Deals: TypeAlias = DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError]]
-RawDeals: TypeAlias = DealCalls[RawDeal, DealIterator[RawDeal], DealIterator[RawDeal | DealkitError]]
+RawDeals: TypeAlias = DealCalls[
+    RawResponse[Deal], DealIterator[RawResponse[Deal]], DealIterator[RawResponse[Deal] | DealkitError]
+]
 AsyncDeals: TypeAlias = AsyncDealCalls[
     Coroutine[Any, Any, Deal], AsyncDealIterator[Deal], AsyncDealIterator[Deal | DealkitError]
 ]
 AsyncRawDeals: TypeAlias = AsyncDealCalls[
-    Coroutine[Any, Any, RawDeal], AsyncDealIterator[RawDeal], AsyncDealIterator[RawDeal | DealkitError]
+    Coroutine[Any, Any, RawResponse[Deal]],
+    AsyncDealIterator[RawResponse[Deal]],
+    AsyncDealIterator[RawResponse[Deal] | DealkitError],
 ]
