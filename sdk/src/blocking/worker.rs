@@ -3,10 +3,9 @@
 use std::{
     future::poll_fn,
     panic::resume_unwind,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::mpsc::{Receiver, RecvError, Sender, channel},
     task::Poll,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
 };
 
 use futures_util::StreamExt as _;
@@ -88,9 +87,7 @@ impl<I, W: Work> Iter<I, W> {
         self.cancel.cancel();
         let mut items = Vec::new();
         while self.out > 0 {
-            if let Poll::Ready(item) = self.wait(None) {
-                items.extend(item);
-            }
+            items.extend(self.wait());
         }
         items
     }
@@ -101,23 +98,16 @@ impl<I, W: Work> Iter<I, W> {
     }
 
     /// Waits for the next result; `None` if there is room for more calls, or there will be no result.
-    fn wait(&mut self, end: Option<Instant>) -> Poll<Option<W::Item>> {
-        let news = match end {
-            Some(end) => self
-                .news
-                .recv_timeout(end.saturating_duration_since(Instant::now())),
-            None => self.news.recv().map_err(Into::into),
-        };
-        match news {
+    fn wait(&mut self) -> Option<W::Item> {
+        match self.news.recv() {
             Ok(News::Item(item)) => {
                 self.out -= 1;
-                return Poll::Ready(Some(item));
+                return Some(item);
             }
             Ok(News::Room) => {}
             Ok(News::GivenUp(calls)) => self.out -= calls,
-            Err(RecvTimeoutError::Timeout) => return Poll::Pending,
-            // It has panicked.
-            Err(RecvTimeoutError::Disconnected) => {
+            // The thread has panicked.
+            Err(RecvError) => {
                 self.inputs.end();
                 self.out = 0;
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -125,55 +115,7 @@ impl<I, W: Work> Iter<I, W> {
                 }
             }
         }
-        Poll::Ready(None)
-    }
-}
-
-impl<I, W> Iter<I, W>
-where
-    I: Iterator<Item: Into<W::Input>>,
-    W: Work,
-{
-    /// The next result, as [`next`](Iterator::next) returns it, or `Pending` if none comes within this time. Nothing is
-    /// lost: the calls stay in flight, and the iterator can be read again.
-    ///
-    /// What the iterator of the inputs takes for itself is not bounded.
-    ///
-    /// ```no_run
-    /// # fn example(client: dealkit::blocking::Client, rows: Vec<dealkit::CreateAgent>, asked_to_end: fn() -> bool) {
-    /// use std::{task::Poll, time::Duration};
-    ///
-    /// let mut creations = client.agents().create_many(rows).into_iter();
-    /// loop {
-    ///     match creations.next_timeout(Duration::from_millis(200)) {
-    ///         Poll::Ready(Some(creation)) => println!("row {}: {}", creation.index, creation.outcome()),
-    ///         Poll::Ready(None) => break,
-    ///         Poll::Pending if asked_to_end() => creations.stop(),
-    ///         Poll::Pending => {}
-    ///     }
-    /// }
-    /// # }
-    /// ```
-    pub fn next_timeout(&mut self, timeout: Duration) -> Poll<Option<W::Item>> {
-        // A time that the clock cannot count to never comes.
-        self.next_until(Instant::now().checked_add(timeout))
-    }
-
-    fn next_until(&mut self, end: Option<Instant>) -> Poll<Option<W::Item>> {
-        loop {
-            while let Some(input) = self.inputs.next(self.out) {
-                self.out += 1;
-                // Only a thread that has panicked does not take it.
-                let _ = self.push.as_ref().map(|push| push.send(input.into()));
-            }
-            if self.out == 0 {
-                return Poll::Ready(None);
-            }
-            match self.wait(end) {
-                Poll::Ready(None) => {}
-                next => return next,
-            }
-        }
+        None
     }
 }
 
@@ -185,9 +127,18 @@ where
     type Item = W::Item;
 
     fn next(&mut self) -> Option<W::Item> {
-        match self.next_until(None) {
-            Poll::Ready(item) => item,
-            Poll::Pending => None,
+        loop {
+            while let Some(input) = self.inputs.next(self.out) {
+                self.out += 1;
+                // Only a thread that has panicked does not take it.
+                let _ = self.push.as_ref().map(|push| push.send(input.into()));
+            }
+            if self.out == 0 {
+                return None;
+            }
+            if let Some(item) = self.wait() {
+                return Some(item);
+            }
         }
     }
 }

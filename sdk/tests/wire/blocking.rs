@@ -5,7 +5,6 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     sync::OnceLock,
-    task::Poll,
     time::Duration,
 };
 
@@ -158,32 +157,6 @@ fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
     let creations = client.agents().create_many([ada()]).into_iter();
     creations.cancel_handle().cancel();
     assert_eq!(creations.count(), 0);
-}
-
-#[test]
-fn a_result_is_waited_for_no_longer_than_asked() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
-    let mut deals = client.deals().retrieve_many(["d_1"]).into_iter();
-    std::thread::scope(|threads| {
-        let (answer, asked) = std::sync::mpsc::channel();
-        let service = threads.spawn(move || {
-            let mut stream = listener.accept().unwrap().0;
-            read_head(&mut stream);
-            asked.recv_timeout(PATIENCE).unwrap();
-            write_answer(&mut stream);
-        });
-        for wait in [Duration::ZERO, Duration::from_millis(5)] {
-            assert!(deals.next_timeout(wait).is_pending());
-        }
-        answer.send(()).unwrap();
-        let Poll::Ready(Some(deal)) = deals.next_timeout(Duration::MAX) else {
-            panic!("there is a deal");
-        };
-        assert_eq!(deal.result.unwrap().id, "d_1");
-        assert!(deals.next_timeout(PATIENCE).map(|end| end.is_none()) == Poll::Ready(true));
-        service.join().unwrap();
-    });
 }
 
 fn read_head(stream: &mut impl Read) {
