@@ -223,9 +223,11 @@ impl Engine {
     /// The description of a call: its method, template, host and port.
     fn describe<'py>(&self, py: Python<'py>, call: &Bound<'py, Call>) -> Returned<'py> {
         entry(py, || {
-            let call = call.get().on(&self.made()?, None).describe();
-            let method = call.method.to_string();
-            Ok((method, call.template, call.server_address, call.server_port))
+            let call = call.get().on(&self.made()?, None);
+            let (method, template, base) = call.describe();
+            let host = base.host_str().unwrap_or_default().to_owned();
+            let port = base.port_or_known_default().unwrap_or_default();
+            Ok((method.to_string(), template.to_owned(), host, port))
         })
     }
 

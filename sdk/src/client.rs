@@ -33,7 +33,6 @@ use crate::{
         operation::Operation,
         path::segment,
         retry::attempts::RetryPolicy,
-        send::Limits,
         traffic::turns::Traffic,
     },
     json::unreadable::Unreadable,
@@ -561,32 +560,18 @@ impl<C: Clone> ClientBuilder<C> {
     /// This one never connects, and so the body of every response is the same:
     ///
     /// ```
-    /// use std::{convert::Infallible, future::{Ready, ready}, task::{Context, Poll}};
+    /// use std::convert::Infallible;
     ///
     /// use bytes::Bytes;
     /// use dealkit::Client;
     /// use http::{Request, Response};
     ///
-    /// #[derive(Clone)]
-    /// struct Canned;
-    ///
-    /// impl tower_service::Service<Request<Bytes>> for Canned {
-    ///     type Response = Response<String>;
-    ///     type Error = Infallible;
-    ///     type Future = Ready<Result<Response<String>, Infallible>>;
-    ///
-    ///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-    ///         Poll::Ready(Ok(()))
-    ///     }
-    ///
-    ///     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
-    ///         assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
-    ///         ready(Ok(Response::new(r#"{"id": "d_1"}"#.to_owned())))
-    ///     }
-    /// }
-    ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dealkit::Error> {
-    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(Canned).build()?;
+    /// let canned = tower::service_fn(async |request: Request<Bytes>| {
+    ///     assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
+    ///     Ok::<_, Infallible>(Response::new(r#"{"id": "d_1"}"#.to_owned()))
+    /// });
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(canned).build()?;
     /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
     /// # Ok(()) }
     /// ```
@@ -629,22 +614,14 @@ impl<C: Clone> ClientBuilder<C> {
         let other = share_with.map(|client| &*client.service);
         let keys = self.keys(other)?;
         let headers = self.checked_headers()?;
-        let mut headers_with_body = headers.clone();
-        let json = HeaderValue::from_static(wire::JSON);
-        headers_with_body.insert(header::CONTENT_TYPE, json);
         let settings = ConnectionSettings {
             route: self.route(&base)?,
             ..self.connections
         };
-        let limits = Limits {
-            connect: settings.connect_timeout,
-            attempt: settings.attempt_timeout,
-            max_response_bytes: self.max_response_bytes,
-        };
         for (setting, timeout) in [
             (Setting::Timeout, self.total_timeout),
-            (Setting::AttemptTimeout, limits.attempt),
-            (Setting::ConnectTimeout, limits.connect),
+            (Setting::AttemptTimeout, settings.attempt_timeout),
+            (Setting::ConnectTimeout, settings.connect_timeout),
         ] {
             more_than_zero(setting, timeout)?;
         }
@@ -668,10 +645,9 @@ impl<C: Clone> ClientBuilder<C> {
                 traffic,
                 base_url: base,
                 headers: Arc::new(headers),
-                headers_with_body: Arc::new(headers_with_body),
                 keys,
                 total_timeout: self.total_timeout,
-                limits,
+                max_response_bytes: self.max_response_bytes,
                 retry: self.retry,
                 unreadable: self.unreadable,
                 propagate: self.propagate,

@@ -85,19 +85,16 @@
 //! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
-//! | `opentelemetry` | no | metrics of calls, through the API of OpenTelemetry (the crate `opentelemetry` 0.33) |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!
-//! # Logs, traces, metrics
+//! # Logs and traces
 //!
 //! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
 //! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
 //! service asks for, one at INFO that names the fields of a response that were [skipped](Unreadable::Skip), and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
 //! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
-//! and the `delay` that follows). With the feature `opentelemetry`, calls are measured by the global meter provider that
-//! the program has set before it builds the client: `http.client.request.duration`, and `dealkit.client.attempts`,
-//! `calls`, `wait`, `unreadable`, `retries_left` and `in_flight`.
+//! and the `delay` that follows).
 #![cfg_attr(
     feature = "client",
     doc = "[`ClientBuilder::propagate`] propagates a trace to the service."
@@ -178,7 +175,7 @@ pub use {
     },
     calls::{
         agents::Agents,
-        call::{Async, Call, CallDescription, CallWithResponse},
+        call::{Async, Call, CallWithResponse},
         deals::Deals,
         operations::{CallFuture, Operations},
         options::CallOptions,

@@ -59,13 +59,13 @@
 //! # Ok(()) }
 //! ```
 
-use std::{fmt, future::ready, sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 #[cfg(feature = "ledger")]
-use crate::ledger::{LedgerError, Recorded};
+use crate::ledger::Recorded;
 use crate::{
     bulk::{retrieve::Retrieved, row::Creation},
     calls::{
@@ -73,16 +73,15 @@ use crate::{
         response::Response,
     },
     contract::wire,
-    error::{call::Error, cause::Throttle},
+    error::call::Error,
     http::{
         error::{Sent, TransportCause},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
+        traffic::queue::TooLate,
     },
-    json::decode_error::DecodeError,
     model::{Agent, CreateAgent, Deal},
-    rules::validate::ValidationError,
     value::opaque,
 };
 
@@ -115,132 +114,104 @@ pub struct ErrorBuilder {
 }
 
 impl ErrorBuilder {
-    fn new(error: impl Into<Error>) -> Self {
-        Self {
-            error: error.into(),
-            response: None,
-            attempts: 1,
-            retry_after: None,
-        }
-    }
-
-    /// An error of something that was not sent at all.
-    fn unsent(error: impl Into<Error>) -> Self {
-        Self::new(error).attempts(0)
-    }
-
-    /// The service responded with this unsuccessful status.
-    pub fn status(status: StatusCode) -> Self {
-        Self::new(TransportCause::Status).response_status(status)
-    }
-
-    /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
-    pub fn timeout(after: Duration) -> Self {
-        Self::new(TransportCause::Timeout(after, Sent::Perhaps))
-    }
-
-    /// The call was not sent, because the service asked for fewer requests and its turn would have come too late, after
-    /// this wait. The outcome is `NotSent`, there was no attempt, and [`retry_after`](Error::retry_after) returns the
-    /// wait.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use dealkit::{Method, test_util::ErrorBuilder};
-    ///
-    /// let error = ErrorBuilder::throttled(Duration::from_secs(90)).operation(Method::POST, "/v1/agents").build();
-    /// assert!(error.is_throttled() && !error.is_timeout() && !error.may_have_acted());
-    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
-    /// ```
-    pub fn throttled(wait: Duration) -> Self {
-        Self::unsent(Error::throttled(wait, Throttle::Service)).retry_after(wait)
-    }
-
-    /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
-    /// The outcome is `NotSent`.
-    pub fn connect(reason: impl Into<String>) -> Self {
-        Self::new(TransportCause::Connect(None, Some(reason.into().into())))
-    }
-
-    /// The connection broke before a response had arrived, for this reason, which is the error's
-    /// [`source`](std::error::Error::source). The outcome is `Unknown`.
-    pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::new(TransportCause::Interrupted(reason.into().into()))
-    }
-
-    /// The service responded with this status, a success, and a body that could not be decoded, so the outcome
-    /// is `Succeeded`. To get the error of a body, decode it:
+    /// The error that a call returns for this one: a `ValidationError` or a `LedgerError`, for which nothing was sent, or a
+    /// `DecodeError`.
     ///
     /// ```
     /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
     ///
     /// let cut = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
-    /// let error = ErrorBuilder::decode(StatusCode::CREATED, cut).build();
+    /// let error = ErrorBuilder::of(cut).response_status(StatusCode::CREATED).build();
     /// assert_eq!(error.outcome(), Outcome::Succeeded);
     /// assert_eq!(error.body(), Some(&br#"{"id": "a_1""#[..]));
     /// ```
-    pub fn decode(status: StatusCode, error: DecodeError) -> Self {
-        let body = Bytes::copy_from_slice(error.body());
-        Self::new(error).response_status(status).body(body)
+    pub fn of(error: impl Into<Error>) -> Self {
+        let error = error.into();
+        Self {
+            attempts: error.attempts(),
+            retry_after: error.retry_after(),
+            error,
+            response: None,
+        }
+    }
+
+    /// An error of something that was sent.
+    fn sent(cause: TransportCause) -> Self {
+        Self::of(cause).attempts(1)
+    }
+
+    /// The service responded with this unsuccessful status.
+    pub fn status(status: StatusCode) -> Self {
+        Self::sent(TransportCause::Status).response_status(status)
+    }
+
+    /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
+    pub fn timeout(after: Duration) -> Self {
+        Self::sent(TransportCause::Timeout(after, Sent::Perhaps))
+    }
+
+    /// The call was not sent, because the service asked for fewer requests and its turn would have come too late, after
+    /// this wait. The outcome is `NotSent`, there was no attempt, and [`retry_after`](Error::retry_after) returns the
+    /// wait.
+    pub fn throttled(wait: Duration) -> Self {
+        let late = TooLate {
+            wait,
+            is_asked: true,
+        };
+        Self::of(Error::throttled(late))
+    }
+
+    /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
+    /// The outcome is `NotSent`.
+    pub fn connect(reason: impl Into<String>) -> Self {
+        Self::sent(TransportCause::Connect(None, Some(reason.into().into())))
+    }
+
+    /// The connection broke before a response had arrived, for this reason, which is the error's
+    /// [`source`](std::error::Error::source). The outcome is `Unknown`.
+    pub fn interrupted(reason: impl Into<String>) -> Self {
+        Self::sent(TransportCause::Interrupted(reason.into().into()))
     }
 
     /// The service responded with this status, a success, and a body of more than `limit` bytes, so the outcome is
     /// `Succeeded`.
     pub fn too_large(status: StatusCode, limit: u64) -> Self {
-        Self::new(TransportCause::TooLarge(limit)).response_status(status)
-    }
-
-    /// The request breaks the rules, so it was not sent.
-    pub fn validation(error: ValidationError) -> Self {
-        Self::unsent(error)
+        Self::sent(TransportCause::TooLarge(limit)).response_status(status)
     }
 
     /// A setting of the client or call is wrong, as this text says, so nothing was sent.
     pub fn config(text: impl Into<String>) -> Self {
-        Self::unsent(Error::config(text.into()))
+        Self::of(Error::config(text.into()))
     }
 
     /// The row was cancelled by [`BulkStream::cancel`](crate::BulkStream::cancel), with this outcome.
-    ///
-    /// ```
-    /// use dealkit::{Creation, Outcome, test_util::ErrorBuilder};
-    ///
-    /// let given_up: Creation = Creation::new(3, Err(ErrorBuilder::cancelled(Outcome::Unknown).build()));
-    /// assert_eq!(given_up.outcome(), Outcome::Unknown);
-    /// ```
     pub fn cancelled(outcome: Outcome) -> Self {
         let attempts = u32::from(outcome != Outcome::NotSent);
-        Self::new(Error::cancelled(outcome, attempts)).attempts(attempts)
+        Self::of(Error::cancelled(outcome, attempts))
     }
 
     /// There was no service key, because its provider failed, so nothing was sent.
     pub fn service_key() -> Self {
         let why = "the provider of service_key failed";
-        Self::unsent(Error::no_key(why.into()))
+        Self::of(Error::no_key(why.into()))
     }
 
     /// The service rejected the row with this index with this status, a 401 or 403, so this one was not sent.
     pub fn stopped(index: usize, status: StatusCode) -> Self {
-        Self::unsent(Error::stopped((index, Some(status))))
-    }
-
-    /// The ledger could not be used, so the row was not sent. [`LedgerError::of_kind`] makes the reason.
-    #[cfg(feature = "ledger")]
-    pub fn ledger(error: LedgerError) -> Self {
-        Self::unsent(error)
+        Self::of(Error::stopped((index, Some(status))))
     }
 
     /// The ledger has this record of the row, so it was not sent. [`Creation::from_ledger`] makes the row's result,
     /// which is no error if the agent was created.
     #[cfg(feature = "ledger")]
     pub fn recorded(recorded: Recorded) -> Self {
-        Self::unsent(Error::recorded(&recorded))
+        Self::of(Error::recorded(&recorded))
     }
 
     /// The row with this index has the same key, so this one was not sent.
     #[cfg(feature = "ledger")]
     pub fn duplicate_key(first: usize) -> Self {
-        Self::unsent(Error::duplicate_key(first))
+        Self::of(Error::duplicate_key(first))
     }
 
     /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
@@ -312,11 +283,7 @@ impl ErrorBuilder {
     }
 }
 
-impl fmt::Debug for ErrorBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ErrorBuilder").field(&self.error).finish()
-    }
-}
+opaque!(ErrorBuilder);
 
 impl From<ErrorBuilder> for Error {
     fn from(builder: ErrorBuilder) -> Self {

@@ -8,8 +8,6 @@ use serde::Serialize;
 use tracing::Instrument;
 use url::Url;
 
-#[cfg(feature = "opentelemetry")]
-use crate::http::metrics::attributes;
 use crate::{
     calls::{
         operations::CallFuture,
@@ -96,7 +94,7 @@ pub(crate) fn read_model<T>(
         let model = from_json(body, unreadable, Some(&response.is_in_time()))
             .map_err(|error| not_decoded(response, error))?;
         if unreadable == Unreadable::Skip {
-            trace::skipped_in(record, &unreadable_fields(&model));
+            trace::skipped(record.operation, &unreadable_fields(&model));
         }
         Ok(model)
     }
@@ -107,20 +105,6 @@ struct RequestParts {
     /// The headers that propagate the caller's trace, instead of those that the client would send.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
-}
-
-/// What a call asks for, as shown in logs and traces: no identifiers, no values. See [`Call::describe`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CallDescription {
-    /// The method.
-    pub method: Method,
-    /// The path, with placeholders instead of identifiers, such as `/v1/deals/{id}`.
-    pub template: String,
-    /// The host of the service.
-    pub server_address: String,
-    /// The port of the service.
-    pub server_port: u16,
 }
 
 impl<T> Call<T> {
@@ -263,26 +247,14 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// What the call asks for, without identifiers: for a span or a log line.
-    ///
-    /// ```
-    /// # let client = dealkit::Client::builder().base_url("https://deals.example.com").service_key("k").build()?;
-    /// let description = client.deals().retrieve("d_1").describe();
-    /// assert_eq!(description.template, "/v1/deals/{id}");
-    /// assert_eq!(description.server_address, "deals.example.com");
-    /// # Ok::<(), dealkit::Error>(())
-    /// ```
-    pub fn describe(&self) -> CallDescription {
+    /// What a span of the call shows: its method, its path with placeholders, and the base URL. For bindings, which make
+    /// the spans themselves.
+    #[doc(hidden)]
+    pub fn describe(&self) -> (&Method, &str, &Url) {
         let PendingRequest {
             operation, service, ..
         } = &self.request;
-        let base = &service.base_url;
-        CallDescription {
-            method: operation.method.clone(),
-            template: operation.template.clone().into_owned(),
-            server_address: base.host_str().unwrap_or_default().to_owned(),
-            server_port: base.port_or_known_default().unwrap_or_default(),
-        }
+        (&operation.method, &operation.template, &service.base_url)
     }
 
     /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
@@ -366,10 +338,7 @@ fn prepare(
         Some(trace)
     });
     // Most calls send the same headers, and share them.
-    let mut headers = Arc::clone(match body {
-        Some(_) => &service.headers_with_body,
-        None => &service.headers,
-    });
+    let mut headers = Arc::clone(&service.headers);
     for (name, value) in &options.headers {
         let (name, value) =
             extra_header(name, value).map_err(|why| in_operation(Error::config(why)))?;
@@ -405,8 +374,6 @@ impl<T> Call<T> {
             base: &service.base_url,
             progress: &progress,
             traffic: &service.traffic,
-            #[cfg(feature = "opentelemetry")]
-            attributes: &attributes(&operation, &service.base_url),
         };
         let mut trace = CallTrace::begin(record);
         let span = trace.span.clone();

@@ -62,8 +62,7 @@ impl CallOptions {
     }
 
     /// Adds a header, replacing the client's own one with that name. The service key and the headers that frame the
-    /// message cannot be set: the call then fails. With a `Range`, a 206 is a success; with an `Accept-Encoding`, so is
-    /// a body in any content coding, which you decode yourself.
+    /// message cannot be set: the call then fails. dealkit decodes no content coding: with an `Accept-Encoding`, you do.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);

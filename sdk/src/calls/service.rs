@@ -11,14 +11,14 @@ use url::Url;
 use crate::ledger::KeptLedgers;
 use crate::{
     calls::options::CallOptions,
-    error::{call::Error, cause::Throttle},
+    error::call::Error,
     http::{
         connect::pools::Pools,
         error::{Sent, TransportCause, TransportError},
         key::Keys,
         response::HttpResponse,
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
-        send::{self, Deadline, HttpRequest, Limits},
+        send::{self, Deadline, HttpRequest},
         trace::Record,
         traffic::turns::Traffic,
     },
@@ -34,11 +34,9 @@ pub(crate) struct Service {
     pub(crate) base_url: Url,
     /// The headers that every request carries, with an empty key.
     pub(crate) headers: Arc<HeaderMap>,
-    /// The same, plus the content type, for requests that have a body.
-    pub(crate) headers_with_body: Arc<HeaderMap>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) total_timeout: Duration,
-    pub(crate) limits: Limits,
+    pub(crate) max_response_bytes: u64,
     pub(crate) retry: RetryPolicy,
     pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
@@ -99,7 +97,7 @@ impl Service {
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
         }
-        let limits = self.limits;
+        let attempt_timeout = self.pools.settings.attempt_timeout;
         let Record {
             progress, traffic, ..
         } = record;
@@ -112,14 +110,9 @@ impl Service {
                 return Err(Unsuccessful::Refused(TransportError::new(late).into()));
             };
             let left = end.saturating_sub(traffic.now());
-            let departed = traffic.turn(left).await.map_err(|late| {
-                let by = if late.is_asked {
-                    Throttle::Service
-                } else {
-                    Throttle::RateLimit
-                };
-                Unsuccessful::Refused(Error::throttled(late.wait, by))
-            })?;
+            let departed = traffic.turn(left).await;
+            let departed =
+                departed.map_err(|late| Unsuccessful::Refused(Error::throttled(late)))?;
             let left = || end.saturating_sub(traffic.now());
             let key = keys.current(left(), total).await;
             let key = key.map_err(|why| Unsuccessful::Refused(Error::no_key(why)))?;
@@ -127,15 +120,22 @@ impl Service {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
-            let (time, limit) = if left() < limits.attempt {
+            let (time, limit) = if left() < attempt_timeout {
                 (left(), total)
             } else {
-                (limits.attempt, limits.attempt)
+                (attempt_timeout, attempt_timeout)
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let outcome =
-                send::attempt(connections, request, &key, deadline, limits, &attempt).await;
+            let outcome = send::attempt(
+                connections,
+                request,
+                &key,
+                deadline,
+                self.max_response_bytes,
+                &attempt,
+            )
+            .await;
             let pause = traffic.learn(departed, outcome.as_ref());
             let mut error = match outcome {
                 Ok(response) => return Ok(response),
@@ -148,7 +148,7 @@ impl Service {
                 error.0.has_new_key = match keys.refused(&key) {
                     Some(is_new) => is_new,
                     // It is asked before the next call, which this one need not wait for.
-                    None if !policy.allows_any() => false,
+                    None if policy.retries() == 0 => false,
                     None => match keys.current(left(), total).await {
                         Ok(new) => new.header != key.header,
                         Err(why) => return Err(Unsuccessful::Failed(error.not_retried(why))),

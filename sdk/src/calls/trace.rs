@@ -23,17 +23,6 @@ pub(crate) struct CallTrace<'a> {
     has_ended: bool,
 }
 
-/// How a call ended.
-struct End<'a> {
-    message: &'a str,
-    /// Whether somebody has to know: the call failed, or it may have done something, and nobody waits for its result.
-    is_warning: bool,
-    status: Option<u16>,
-    error_type: Option<String>,
-    outcome: Outcome,
-    request_id: Option<String>,
-}
-
 impl<'a> CallTrace<'a> {
     pub(crate) fn begin(record: Record<'a>) -> Self {
         let Record {
@@ -59,8 +48,6 @@ impl<'a> CallTrace<'a> {
             otel.status_description = Empty,
             dealkit.unreadable = Empty,
         );
-        #[cfg(feature = "opentelemetry")]
-        record.traffic.metrics.call_began(record.attributes);
         Self {
             span,
             record,
@@ -81,60 +68,54 @@ impl<'a> CallTrace<'a> {
     /// Records how the call ended.
     pub(crate) fn finished(mut self, result: Result<(), &Error>) {
         self.has_ended = true;
-        let (status, request_id) = self.response.take().unzip();
-        self.end(match result {
-            Ok(()) => End {
-                message: "call succeeded",
-                is_warning: false,
-                status,
-                error_type: None,
-                outcome: Outcome::Succeeded,
-                request_id: request_id.flatten(),
-            },
-            Err(error) => End {
-                message: "call failed",
-                is_warning: true,
-                status: error.status().map(|status| status.as_u16()),
-                error_type: Some(error_type(error)),
-                outcome: error.outcome(),
-                request_id: error.shown_request_id(),
-            },
-        });
+        self.end(Some(result));
     }
 
-    fn end(&self, end: End<'_>) {
+    /// Records how the call ended; without a result, it was cancelled.
+    fn end(&mut self, result: Option<Result<(), &Error>>) {
         let Record {
             operation,
             progress,
             traffic,
             ..
         } = self.record;
+        let (status, request_id) = match result {
+            Some(Err(error)) => (
+                error.status().map(|status| status.as_u16()),
+                error.shown_request_id(),
+            ),
+            _ => {
+                let (status, request_id) = self.response.take().unzip();
+                (status, request_id.flatten())
+            }
+        };
+        let (message, error_type, outcome) = match result {
+            Some(Ok(())) => ("call succeeded", None, Outcome::Succeeded),
+            Some(Err(error)) => ("call failed", Some(error_type(error)), error.outcome()),
+            None => (
+                "call cancelled",
+                Some("cancelled".to_owned()),
+                progress.outcome(),
+            ),
+        };
         // Asked only if somebody listens.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
         let retries_left = || traffic.quota().left(traffic.now());
-        #[cfg(feature = "opentelemetry")]
-        traffic.metrics.call_ended(
-            self.record.attributes,
-            end.outcome,
-            end.error_type.as_deref(),
-            waited(),
-            retries_left(),
-        );
         let span = &self.span;
         if !span.is_disabled() {
-            span.record("dealkit.outcome", end.outcome.as_str());
+            span.record("dealkit.outcome", outcome.as_str());
             span.record("dealkit.wait", waited().as_secs_f64());
-            span.record("dealkit.request_id", &end.request_id);
-            span.record("http.response.status_code", end.status);
+            span.record("dealkit.request_id", &request_id);
+            span.record("http.response.status_code", status);
             if attempts() > 1 {
                 span.record("http.request.resend_count", attempts() - 1);
             }
-            if let Some(error_type) = &end.error_type {
+            if let Some(error_type) = &error_type {
                 span.record("error.type", error_type);
                 // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
                 span.record("otel.status_code", "ERROR");
-                let description = format!("{error_type}, outcome {}", end.outcome);
+                let description = format!("{error_type}, outcome {outcome}");
                 span.record("otel.status_description", description);
             }
         }
@@ -147,20 +128,25 @@ impl<'a> CallTrace<'a> {
                     {
                         http.request.method = operation.method.as_str(),
                         url.template = &*operation.template,
-                        http.response.status_code = end.status,
-                        error.type = end.error_type,
-                        dealkit.outcome = end.outcome.as_str(),
-                        dealkit.request_id = end.request_id,
+                        http.response.status_code = status,
+                        error.type = error_type,
+                        dealkit.outcome = outcome.as_str(),
+                        dealkit.request_id = request_id,
                         dealkit.attempts = attempts(),
                         dealkit.wait = waited().as_secs_f64(),
                         dealkit.duration = self.began.elapsed().as_secs_f64(),
                         dealkit.retries_left = retries_left(),
                     },
-                    "{}", end.message
+                    "{message}"
                 )
             };
         }
-        if end.is_warning {
+        // Somebody has to know if the call failed, or if it may have done something and nobody waits for its result.
+        let is_warning = match result {
+            Some(result) => result.is_err(),
+            None => outcome.may_have_acted() && !operation.method.is_safe(),
+        };
+        if is_warning {
             event!(warn);
         } else {
             event!(info);
@@ -172,31 +158,13 @@ impl Drop for CallTrace<'_> {
     /// A call whose future is dropped has ended, too.
     fn drop(&mut self) {
         if !self.has_ended {
-            let outcome = self.record.progress.outcome();
-            self.end(End {
-                message: "call cancelled",
-                is_warning: outcome.may_have_acted() && !self.record.operation.method.is_safe(),
-                status: None,
-                error_type: Some("cancelled".to_owned()),
-                outcome,
-                request_id: None,
-            });
+            self.end(None);
         }
     }
 }
 
 /// How many fields that could not be read are named.
 const SKIPPED_SHOWN: usize = 20;
-
-/// Reports and measures the fields of a response that could not be read and were skipped.
-pub(crate) fn skipped_in(record: &Record<'_>, fields: &[UnreadableField]) {
-    skipped(record.operation, fields);
-    #[cfg(feature = "opentelemetry")]
-    record
-        .traffic
-        .metrics
-        .skipped(record.attributes, fields.len());
-}
 
 /// Reports the fields of a response that could not be read and were skipped: how many, and where, but not what was there.
 pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {

@@ -6,12 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
-    error::{
-        cause::{Cause, Throttle},
-        kind::ErrorKind,
-        problem::Problem,
-        summary::summary,
-    },
+    error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summary},
     http::{
         connect::cause::ForeignError,
         error::{Attempts, FailedRequest, TransportCause, TransportError},
@@ -20,8 +15,9 @@ use crate::{
         redact::short,
         response::HttpResponse,
         retry::attempts::is_safe,
+        traffic::queue::TooLate,
     },
-    json::decode_error::{DecodeError, Reason},
+    json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
     value::words::{Setting, Words, words},
@@ -58,35 +54,12 @@ struct ErrorFacts {
     cause: Cause,
     operation: Option<Operation>,
     attempts: Attempts,
-    received: Option<Received>,
+    /// The head of a response, and as much of its body as is kept.
+    response: Option<HttpResponse>,
+    problem: Option<Problem>,
     /// The outcome that a test asked for.
     #[cfg(feature = "test-util")]
     outcome_of_test: Option<Outcome>,
-}
-
-/// The head of a response, and as much of its body as is kept.
-struct Received {
-    response: HttpResponse,
-    problem: Option<Problem>,
-    /// What the service says about the failure, truncated and without the key.
-    shown: Option<String>,
-}
-
-impl fmt::Display for Received {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.response.status)?;
-        match &self.shown {
-            Some(shown) => write!(f, ": {shown}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Keeps as much of a body as an error stores, and releases the rest.
-fn keep_beginning(body: &mut Bytes) {
-    if let Some(beginning) = body.get(..BODY_KEPT) {
-        *body = Bytes::copy_from_slice(beginning);
-    }
 }
 
 impl Error {
@@ -95,7 +68,8 @@ impl Error {
             cause,
             operation: None,
             attempts: Attempts::default(),
-            received: None,
+            response: None,
+            problem: None,
             #[cfg(feature = "test-util")]
             outcome_of_test: None,
         }))
@@ -105,10 +79,10 @@ impl Error {
         Self::new(Cause::Config(text.into()))
     }
 
-    /// The call's turn comes after `wait`, when its time is over.
-    pub(crate) fn throttled(wait: Duration, by: Throttle) -> Self {
-        let mut error = Self::new(Cause::Throttled { wait, by });
-        error.0.attempts.retry_after = Some(wait);
+    /// The call's turn comes when its time is over.
+    pub(crate) fn throttled(late: TooLate) -> Self {
+        let mut error = Self::new(Cause::Throttled(late));
+        error.0.attempts.retry_after = Some(late.wait);
         error
     }
 
@@ -220,7 +194,7 @@ impl Error {
         if attempts.count > 1 {
             parts.push(format!("after {} attempts", attempts.count).into());
         }
-        if let (Some(earlier), None) = (&attempts.earlier_response, &self.0.received) {
+        if let (Some(earlier), None) = (&attempts.earlier_response, self.response()) {
             let earlier = Self::of_status().with_response(earlier.clone());
             parts.push(format!("the last response was {earlier}").into());
         }
@@ -239,31 +213,23 @@ impl Error {
     /// Keeps the response. The body is read as a problem only if the status is not a success: the body of a
     /// success does not describe an error.
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
-        let problem = if response.status.is_success() {
-            None
-        } else {
-            Problem::from_json(&response.body)
-        };
-        let shown = problem
-            .as_ref()
-            .and_then(|problem| summary(&response.redactor, problem));
-        keep_beginning(&mut response.body);
+        if !response.status.is_success() {
+            self.0.problem = Problem::from_json(&response.body);
+        }
+        if let Some(beginning) = response.body.get(..BODY_KEPT) {
+            // A copy, so that the rest is released.
+            response.body = Bytes::copy_from_slice(beginning);
+        }
         if let Cause::Decode(error) = &mut self.0.cause {
             error.mask(|text| response.redactor.mask(text));
-        }
-        if let Cause::Decode(_) = self.0.cause {
             self.0.attempts.count = response.attempts;
         }
-        self.0.received = Some(Received {
-            response,
-            problem,
-            shown,
-        });
+        self.0.response = Some(response);
         self
     }
 
     fn response(&self) -> Option<&HttpResponse> {
-        self.0.received.as_ref().map(|received| &received.response)
+        self.0.response.as_ref()
     }
 
     /// What kind of failure this is.
@@ -289,7 +255,7 @@ impl Error {
 
     /// The error body as problem details (RFC 9457), if it was one.
     pub fn problem(&self) -> Option<&Problem> {
-        self.0.received.as_ref()?.problem.as_ref()
+        self.0.problem.as_ref()
     }
 
     /// The first 64 KiB of the response's body, if there was a response; the whole body if it could not be decoded. At
@@ -472,20 +438,19 @@ impl Error {
 impl Error {
     /// What `Display` says, with the settings in it as data: for programs whose users know them by other names.
     pub fn words(&self) -> Words {
-        let ErrorFacts {
-            cause,
-            operation,
-            received,
-            ..
-        } = &*self.0;
-        let operation = operation
-            .as_ref()
-            .map_or_else(String::new, |operation| format!("{operation}: "));
-        let what = match (cause, received) {
-            (Cause::Transport(TransportCause::Status), Some(received)) => {
-                received.to_string().into()
+        let operation = match &self.0.operation {
+            Some(operation) => format!("{operation}: "),
+            None => String::new(),
+        };
+        let what = match (&self.0.cause, self.response()) {
+            (Cause::Transport(TransportCause::Status), Some(response)) => {
+                let said = self
+                    .problem()
+                    .and_then(|problem| summary(&response.redactor, problem));
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                format!("{}{said}", response.status).into()
             }
-            (cause, Some(Received { response, .. })) => {
+            (cause, Some(response)) => {
                 words!("{}: {}", response.status.to_string(), cause.words())
             }
             (cause, None) => cause.words(),
@@ -553,13 +518,7 @@ impl From<TransportError> for Error {
             attempts,
             ..
         } = *error.0;
-        let cause = match (cause, &response) {
-            (TransportCause::Unreadable(why), Some(response)) => {
-                Cause::Decode(DecodeError::of_all(Reason::Response(why), &response.body))
-            }
-            (cause, _) => Cause::Transport(cause),
-        };
-        let mut error = Self::new(cause);
+        let mut error = Self::new(Cause::Transport(cause));
         if let Some(response) = response {
             error = error.with_response(response);
         }

@@ -1,12 +1,15 @@
 //! What an error is about: its kind, the facts, and the words for them.
 
-use std::{error::Error as StdError, time::Duration};
+use std::error::Error as StdError;
 
 use http::StatusCode;
 
 use crate::{
     error::kind::ErrorKind,
-    http::{connect::cause::ForeignError, error::TransportCause, outcome::Outcome},
+    http::{
+        connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
+        traffic::queue::TooLate,
+    },
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::ValidationError,
@@ -23,10 +26,7 @@ pub(crate) enum Cause {
     Validation(ValidationError),
     /// What the transport says.
     Transport(TransportCause),
-    Throttled {
-        wait: Duration,
-        by: Throttle,
-    },
+    Throttled(TooLate),
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
@@ -60,15 +60,6 @@ pub(crate) enum Cause {
 /// The error of a program's own function. What it says is left to the program, which may have put personal data in it.
 pub(crate) type Unanswered = Box<dyn StdError + Send + Sync>;
 
-/// What keeps a call from being sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Throttle {
-    /// The service asked for a pause, or for fewer requests than the client's own limit allows.
-    Service,
-    /// The client's rate limit.
-    RateLimit,
-}
-
 impl Cause {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
@@ -81,11 +72,10 @@ impl Cause {
                     ErrorKind::Interrupted
                 }
                 TransportCause::TooLarge(_) => ErrorKind::TooLarge,
-                TransportCause::Unreadable(_) => ErrorKind::Decode,
                 TransportCause::Unsendable(_) => ErrorKind::Config,
                 TransportCause::Status | TransportCause::Redirect(_) => ErrorKind::Status,
             },
-            Cause::Throttled { .. } => ErrorKind::Throttled,
+            Cause::Throttled(_) => ErrorKind::Throttled,
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Cancelled(_) => ErrorKind::Cancelled,
             Cause::Ledger(_) => ErrorKind::Ledger,
@@ -104,7 +94,7 @@ impl Cause {
             (Cause::Transport(cause), status) => cause.outcome(status),
             // The head of the response determines the outcome, however much of the body followed.
             (_, Some(status)) => Outcome::of_status(status),
-            (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled { .. }, None)
+            (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_) | Cause::ServiceKey(_), None)
             // The error of a document that did not come from a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
@@ -117,7 +107,7 @@ impl Cause {
             Cause::Config(text) => text.clone(),
             Cause::Validation(error) => error.to_string().into(),
             Cause::Transport(cause) => transport(cause),
-            Cause::Throttled { wait, by } => throttled(*wait, *by),
+            Cause::Throttled(late) => throttled(*late),
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
             Cause::Cancelled(outcome) => words!("cancelled {}", when_cancelled(*outcome)),
             Cause::Ledger(error) => words!("not sent: {}", error.words()),
@@ -191,26 +181,24 @@ fn transport(cause: &TransportCause) -> Words {
             "the service redirects to {}; redirects are never followed, because the key would be sent along",
             target.clone()
         ),
-        TransportCause::Unreadable(why) => {
-            words!("the response could not be read: {}", why.clone())
-        }
         TransportCause::Unsendable(why) => words!("the request cannot be sent: {}", why.clone()),
     }
 }
 
 /// Why a call had to wait for its turn, and for how long.
-fn throttled(wait: Duration, by: Throttle) -> Words {
-    let wait = in_words(wait);
-    let why = match by {
-        Throttle::Service => words!(
+fn throttled(late: TooLate) -> Words {
+    let wait = in_words(late.wait);
+    let why = if late.is_asked {
+        words!(
             "the service has asked for fewer requests; this one would have to wait {}",
             wait
-        ),
-        Throttle::RateLimit => words!(
+        )
+    } else {
+        words!(
             "the client's {} would delay this call by {}",
             Setting::RateLimit,
             wait
-        ),
+        )
     };
     words!(
         "not sent: {}, longer than its {} allows",

@@ -41,8 +41,7 @@ pub enum ErrorKind {
     Interrupted,
     /// The response's body is larger than the client's limit.
     TooLarge,
-    /// The status is a success, but the body is not what it should be, or dealkit cannot read such a response: a 205,
-    /// an unrequested 206, an unexpected content coding. Troubleshooting:
+    /// The status is a success, but the body is not what it should be. Troubleshooting:
     /// [`Error::decode_error`](crate::Error::decode_error) names the path, [`Error::body`](crate::Error::body) has the
     /// body.
     Decode,

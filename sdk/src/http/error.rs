@@ -42,8 +42,6 @@ pub(crate) enum TransportCause {
     NotTaken(ForeignError),
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
-    /// The response is a success, but such a response cannot be read.
-    Unreadable(String),
     /// The request cannot be written.
     Unsendable(String),
     /// The status is not a success.
@@ -89,7 +87,6 @@ impl TransportCause {
             Self::Timeout(_, Sent::Perhaps)
             | Self::Interrupted(_)
             | Self::TooLarge(_)
-            | Self::Unreadable(_)
             | Self::Status
             | Self::Redirect(_) => Outcome::Unknown,
         }
@@ -189,9 +186,7 @@ impl TransportError {
             TransportCause::Timeout(..)
             | TransportCause::Interrupted(_)
             | TransportCause::NotTaken(_) => true,
-            TransportCause::TooLarge(_)
-            | TransportCause::Unreadable(_)
-            | TransportCause::Unsendable(_) => false,
+            TransportCause::TooLarge(_) | TransportCause::Unsendable(_) => false,
         }
     }
 
@@ -209,7 +204,6 @@ impl TransportError {
             TransportCause::Timeout(..) => "timeout",
             TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => "interrupted",
             TransportCause::TooLarge(_) => "too_large",
-            TransportCause::Unreadable(_) => "decode",
             TransportCause::Unsendable(_) => "config",
         }
     }

@@ -6,8 +6,6 @@ pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod headers;
 pub(crate) mod key;
-#[cfg(feature = "opentelemetry")]
-pub(crate) mod metrics;
 pub(crate) mod operation;
 pub(crate) mod outcome;
 pub(crate) mod path;

@@ -3,31 +3,35 @@
 use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep, timeout_at},
 };
 use url::Url;
 
-use crate::http::{
-    connect::{
-        cause::{ConnectFailure, ForeignError},
-        h2_errors::{is_reset_stream, was_not_taken},
-        hyper_errors::{self, was_not_begun},
-        pools::{Lane, Pools, Route},
-        progress::Progress,
-        rustls_errors::Circumstances,
-        transport::{Failure, Transport},
+use crate::{
+    contract::wire,
+    http::{
+        connect::{
+            cause::{ConnectFailure, ForeignError},
+            find::find,
+            h2_errors::{is_reset_stream, was_not_taken},
+            hyper_errors::{self, was_not_begun},
+            pools::{Lane, Pools, Route},
+            progress::Progress,
+            rustls_errors,
+            transport::{NotSent, Transport},
+        },
+        error::{Sent, TransportCause, TransportError},
+        key::{self, Key},
+        redact::Redactor,
+        response::{HttpResponse, TimeLeft},
     },
-    error::{Sent, TransportCause, TransportError},
-    key::{self, Key},
-    redact::{Redactor, short},
-    response::{HttpResponse, TimeLeft},
 };
 
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.
-const ERROR_BODY_READ: usize = 1024 * 1024;
+const ERROR_BODY_READ: u64 = 1024 * 1024;
 
 /// How often, and for how long, a request that finds no free descriptor waits for one.
 const DESCRIPTOR_WAITS: u32 = 40;
@@ -57,6 +61,9 @@ impl HttpRequest {
     fn headers(&self, key: &Key) -> HeaderMap {
         let mut headers = HeaderMap::clone(&self.headers);
         headers.insert(&key::HEADER, key.header.clone());
+        if self.body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::JSON));
+        }
         headers
     }
 
@@ -77,27 +84,19 @@ impl HttpRequest {
     }
 }
 
-/// How long an attempt may take, and how large its response may be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) connect: Duration,
-    pub(crate) attempt: Duration,
-    pub(crate) max_response_bytes: u64,
-}
-
-/// Sends the request once. A response that is not a success is an error here.
+/// Sends the request once. A response that is not a success, or larger than `max_response_bytes`, is an error here.
 pub(crate) async fn attempt(
     (pools, runtime): (&Pools, &Handle),
     request: &HttpRequest,
     key: &Key,
     deadline: Deadline,
-    limits: Limits,
+    max_response_bytes: u64,
     progress: &Progress,
 ) -> Result<HttpResponse, TransportError> {
     let redactor = &key.redactor;
     let sent = match pools.transport() {
         None => {
-            let sent = send_over((pools, runtime), request, key, limits, progress);
+            let sent = send_over((pools, runtime), request, key, progress);
             deadline.bound(sent).await
         }
         Some(transport) => {
@@ -123,52 +122,31 @@ pub(crate) async fn attempt(
         redactor: redactor.clone(),
         left: deadline.left(),
     };
-    if !response.status.is_success() {
-        // The status is enough, however much of the body arrives.
-        let limit = usize::try_from(limits.max_response_bytes).unwrap_or(usize::MAX);
-        let limit = limit.min(ERROR_BODY_READ);
-        response.body = read_error_body(&mut incoming, limit, &deadline).await;
-        return Err(TransportError::from_response(response, &request.url));
-    }
-    let (body, failure) = read_body(
-        &mut incoming,
-        limits.max_response_bytes,
-        &deadline,
-        |text| request.mask(text, redactor),
-    )
-    .await;
+    let is_success = response.status.is_success();
+    let limit = if is_success {
+        max_response_bytes
+    } else {
+        max_response_bytes.min(ERROR_BODY_READ)
+    };
+    let mask = |text: &str| request.mask(text, redactor);
+    let (body, failure) = match incoming.content_length() {
+        Some(length) if is_success && length > limit => {
+            let too_large = TransportError::new(TransportCause::TooLarge(limit));
+            (Bytes::new(), Some(too_large))
+        }
+        _ => read_body(&mut incoming, limit, &deadline, mask).await,
+    };
     response.body = body;
     response.left = deadline.left();
-    let unreadable = || {
-        let reason = why_unreadable(request, &response)?;
-        Some(TransportError::new(TransportCause::Unreadable(reason)))
-    };
-    match failure.or_else(unreadable) {
+    if !is_success {
+        // The status is enough, however much of the body has arrived.
+        return Err(TransportError::from_response(response, &request.url));
+    }
+    match failure {
         // What has arrived is kept, even if there should have been more.
         Some(error) => Err(error.with_response(response)),
         None => Ok(response),
     }
-}
-
-/// Why a response with the status of a success cannot be read, if it cannot: its body is not what was asked for, or not
-/// all of it.
-fn why_unreadable(request: &HttpRequest, response: &HttpResponse) -> Option<String> {
-    let asked_for = |name| request.headers.contains_key(name);
-    let status = response.status;
-    if status == StatusCode::RESET_CONTENT
-        || (status == StatusCode::PARTIAL_CONTENT && !asked_for(header::RANGE))
-    {
-        return Some(format!("it is a {status}, which dealkit cannot read"));
-    }
-    // The headers of the response to a HEAD describe a body that is not sent. A caller who asks for a coding also decodes it.
-    if request.method == Method::HEAD || asked_for(header::ACCEPT_ENCODING) {
-        return None;
-    }
-    let coding = response.headers.get(header::CONTENT_ENCODING)?.as_bytes();
-    let coding = short(&response.redactor.mask(&String::from_utf8_lossy(coding)));
-    let is_none = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
-    (!is_none)
-        .then(|| format!("its body has the content-encoding {coding}, which dealkit cannot read"))
 }
 
 /// The end of an attempt's time.
@@ -203,7 +181,8 @@ impl Deadline {
     }
 }
 
-/// Reads the body up to the limit, and returns what arrived, and why there is no more, if there should be.
+/// Reads the body up to the limit, and returns what arrived, and why there is no more, if there should be. A connection
+/// with unread data is not used again.
 async fn read_body(
     incoming: &mut reqwest::Response,
     limit: u64,
@@ -212,21 +191,18 @@ async fn read_body(
 ) -> (Bytes, Option<TransportError>) {
     let mut body = BytesMut::new();
     if let Some(length) = incoming.content_length() {
-        if length > limit {
-            return (
-                Bytes::new(),
-                Some(TransportError::new(TransportCause::TooLarge(limit))),
-            );
-        }
         // A declared length is only a promise, so no more memory than for a usual body is reserved for it.
         body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
     }
     let failure = loop {
         match deadline.bound(incoming.chunk()).await {
-            Some(Ok(Some(chunk))) if body.len() as u64 + chunk.len() as u64 > limit => {
-                break Some(TransportError::new(TransportCause::TooLarge(limit)));
+            Some(Ok(Some(chunk))) => {
+                let room = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
+                body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+                if chunk.len() > room {
+                    break Some(TransportError::new(TransportCause::TooLarge(limit)));
+                }
             }
-            Some(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
                 let cause = ForeignError::of(&error.without_url(), &mask);
@@ -238,29 +214,12 @@ async fn read_body(
     (body.freeze(), failure)
 }
 
-/// Reads the beginning of an error's body. A connection with unread data is not used again.
-async fn read_error_body(
-    incoming: &mut reqwest::Response,
-    limit: usize,
-    deadline: &Deadline,
-) -> Bytes {
-    let mut body = BytesMut::new();
-    while body.len() < limit
-        && let Some(Ok(Some(chunk))) = deadline.bound(incoming.chunk()).await
-    {
-        let room = chunk.len().min(limit - body.len());
-        body.extend_from_slice(chunk.get(..room).unwrap_or_default());
-    }
-    body.freeze()
-}
-
 /// Sends the request over a connection of dealkit's own, and returns the head of its response, and the lane in which the
 /// rest is still on its way.
 async fn send_over(
     (pools, runtime): (&Pools, &Handle),
     request: &HttpRequest,
     key: &Key,
-    limits: Limits,
     progress: &Progress,
 ) -> Result<(reqwest::Response, Option<Arc<Lane>>), TransportError> {
     let mut waits = 0;
@@ -275,9 +234,7 @@ async fn send_over(
             Err(error) => error,
         };
         if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
-            return Err(transport_error(
-                error, request, progress, pools, limits, key,
-            ));
+            return Err(transport_error(error, request, progress, pools, key));
         }
         waits += 1;
         pools.close_idle();
@@ -293,13 +250,12 @@ async fn send_through(
     progress: &Progress,
 ) -> Result<reqwest::Response, TransportError> {
     let sent = transport.send(request.to_http(key)?, progress).await;
-    let cause =
-        |error: &dyn StdError| ForeignError::of(error, &|text| request.mask(text, &key.redactor));
-    sent.map_err(|failure| match failure {
-        Failure::NotSent(error) => {
-            TransportError::new(TransportCause::Connect(None, Some(cause(&*error))))
-        }
-        Failure::Unknown(error) => TransportError::new(TransportCause::Interrupted(cause(&*error))),
+    sent.map_err(|error| {
+        let cause = ForeignError::of(&*error, &|text| request.mask(text, &key.redactor));
+        TransportError::new(match find::<NotSent>(&*error) {
+            Some(_) => TransportCause::Connect(None, Some(cause)),
+            None => TransportCause::Interrupted(cause),
+        })
     })
 }
 
@@ -309,7 +265,6 @@ fn transport_error(
     request: &HttpRequest,
     progress: &Progress,
     pools: &Pools,
-    limits: Limits,
     key: &Key,
 ) -> TransportError {
     let redactor = &key.redactor;
@@ -321,18 +276,16 @@ fn transport_error(
     });
     let has_proxy = matches!(pools.settings.route, Route::Proxy(_));
     let failure = hyper_errors::connect_failure(&error, &request.url, has_proxy);
-    let tls = Circumstances {
-        was_asked: progress.was_asked_for_certificate(),
-        has_identity: pools.settings.tls.identity.is_some(),
-        redactor,
-    };
-    let failure = failure.or_else(|| tls.failure(&error).map(ConnectFailure::lasting));
+    let was_asked = progress.was_asked_for_certificate();
+    let has_identity = pools.settings.tls.identity.is_some();
+    let of_tls = || rustls_errors::failure(&error, was_asked, has_identity, redactor);
+    let failure = failure.or_else(|| of_tls().map(ConnectFailure::lasting));
     TransportError::new(if let Some(failure) = failure {
         // What dealkit says of a lasting failure is all that there is to say.
         let cause = (!failure.is_lasting).then_some(cause);
         TransportCause::Connect(Some(failure), cause)
     } else if error.is_connect() && error.is_timeout() {
-        TransportCause::Timeout(limits.connect, Sent::Nothing)
+        TransportCause::Timeout(pools.settings.connect_timeout, Sent::Nothing)
     } else if error.is_connect() {
         TransportCause::Connect(None, Some(cause))
     } else if error.is_builder() {
@@ -340,7 +293,6 @@ fn transport_error(
     } else if was_not_begun(&error) || was_not_taken(&error) {
         TransportCause::NotTaken(cause)
     } else {
-        let cause = tls.perhaps(cause);
         let mut broken = TransportError::new(TransportCause::Interrupted(cause));
         broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);
         return broken;

@@ -1,4 +1,4 @@
-//! What is reported of the attempts of a call: an event each, and what is measured. Names are those of OpenTelemetry's HTTP
+//! What is reported of the attempts of a call: an event each. Names are those of OpenTelemetry's HTTP
 //! conventions or, where there are none, begin with `dealkit.`.
 //!
 //! Only what is listed here and in `calls/trace.rs` is ever recorded: no identifiers, headers or bodies.
@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use url::Url;
 
-#[cfg(feature = "opentelemetry")]
-use crate::http::metrics::Attributes;
 use crate::http::{
     call_progress::CallProgress, error::TransportError, operation::Operation,
     response::HttpResponse, traffic::turns::Traffic,
@@ -21,9 +19,6 @@ pub(crate) struct Record<'a> {
     pub(crate) base: &'a Url,
     pub(crate) progress: &'a CallProgress,
     pub(crate) traffic: &'a Traffic,
-    /// What is measured of it has these attributes.
-    #[cfg(feature = "opentelemetry")]
-    pub(crate) attributes: &'a Attributes,
 }
 
 impl Record<'_> {
@@ -37,10 +32,6 @@ impl Record<'_> {
         let response = result.map_or_else(TransportError::response, Some);
         let status = response.map(|response| response.status.as_u16());
         let error_type = result.err().map(TransportError::name);
-        #[cfg(feature = "opentelemetry")]
-        self.traffic
-            .metrics
-            .attempt_ended(self.attributes, times, status, error_type);
         // The level of an event is a constant.
         macro_rules! event {
             ($level:ident, $message:literal) => {

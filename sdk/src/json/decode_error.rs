@@ -73,9 +73,6 @@ pub(crate) enum Reason {
     /// The batch of a table that the document was meant for has no room left.
     #[cfg(feature = "arrow")]
     BatchIsFull,
-    /// The response cannot be read, whatever its body; the text says why.
-    #[cfg(feature = "client")]
-    Response(String),
 }
 
 /// What a document should have at a place; see [`DecodeError::expected`].
@@ -331,8 +328,6 @@ impl fmt::Display for Detail<'_> {
             ),
             #[cfg(feature = "arrow")]
             Reason::BatchIsFull => f.write_str("the batch has no room left: finish it first"),
-            #[cfg(feature = "client")]
-            Reason::Response(reason) => f.write_str(reason),
             Reason::Unexpected { expected, .. } => {
                 write!(f, "expected {expected}, found {}", error.found())
             }

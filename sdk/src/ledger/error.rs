@@ -144,7 +144,7 @@ impl LedgerError {
     /// use dealkit::{ErrorKind, ledger::{LedgerError, LedgerErrorKind}, test_util::ErrorBuilder};
     ///
     /// let full = LedgerError::of_kind(LedgerErrorKind::Io, "agents.ledger");
-    /// let error = ErrorBuilder::ledger(full).build();
+    /// let error = ErrorBuilder::of(full).build();
     /// assert_eq!(error.kind(), ErrorKind::Ledger);
     /// assert_eq!(error.ledger_error().unwrap().kind(), LedgerErrorKind::Io);
     /// ```

@@ -1,7 +1,6 @@
 //! The client against services of every kind: what it sends, what each response turns into, what it retries.
 #![cfg(feature = "client")]
 
-mod as_mocked;
 mod blocking;
 mod bounds;
 #[cfg(feature = "rustls")]
@@ -21,7 +20,6 @@ mod limits;
 mod many_in_flight;
 #[path = "../mock/mod.rs"]
 mod mock;
-mod no_successes;
 mod on_the_wire;
 mod once;
 mod outcomes;

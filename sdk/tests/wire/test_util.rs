@@ -56,7 +56,8 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
         }
     }
     let body = r#"{"id": "a_1", "email": 5}"#;
-    let made = ErrorBuilder::decode(StatusCode::CREATED, Agent::from_json(body).unwrap_err());
+    let made = ErrorBuilder::of(Agent::from_json(body).unwrap_err());
+    let made = made.attempts(1).response_status(StatusCode::CREATED);
     let made = same(made, &created(201, &[], body).await);
     assert_eq!(
         (made.kind(), made.outcome()),
@@ -94,7 +95,7 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
 
     let real = client(refused()).deals().retrieve("..").await.unwrap_err();
     let violations = ValidationError::check(real.violations().to_vec()).unwrap_err();
-    let made = ErrorBuilder::validation(violations).operation(Method::GET, "/v1/deals/{id}");
+    let made = ErrorBuilder::of(violations).operation(Method::GET, "/v1/deals/{id}");
     assert_eq!(facts(&made.build()), facts(&real));
 }
 
@@ -136,7 +137,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
     let (failed, _) = run(&Ledger::sqlite(&lost)).await;
     let real = failed.result.unwrap_err();
     let error = real.ledger_error().unwrap().clone();
-    assert_eq!(facts(&of_create(ErrorBuilder::ledger(error))), facts(&real));
+    assert_eq!(facts(&of_create(ErrorBuilder::of(error))), facts(&real));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Errors of the libraries below, as texts only, and what they mean for a connection.
 
-use std::{error::Error, fmt};
+use std::error::Error;
 
 use crate::{
     http::{connect::h2_errors, redact::short},
@@ -11,6 +11,8 @@ use crate::{
 ///
 /// The libraries' own errors cannot be passed on: over HTTP/2 they repeat the text with which a service
 /// closes the connection, and that may contain anything, even the key.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub(crate) struct ForeignError {
     text: Words,
     source: Option<Box<ForeignError>>,
@@ -25,14 +27,6 @@ impl ForeignError {
             source: error
                 .source()
                 .map(|source| Box::new(Self::of(source, mask))),
-        }
-    }
-
-    /// The same error, with its likely reason.
-    pub(crate) fn because(self, text: Words) -> Self {
-        Self {
-            text,
-            source: Some(Box::new(self)),
         }
     }
 
@@ -72,27 +66,5 @@ impl<T: Into<Words>> From<T> for ForeignError {
             text: text.into(),
             source: None,
         }
-    }
-}
-
-impl fmt::Display for ForeignError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text.fmt(f)
-    }
-}
-
-impl fmt::Debug for ForeignError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.text.to_string())?;
-        match &self.source {
-            Some(source) => write!(f, ", caused by {source:?}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for ForeignError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
     }
 }

@@ -1,7 +1,7 @@
 //! Connections: pools, TLS, proxies, and why one could not be made; or a transport that has its own.
 
 pub(crate) mod cause;
-mod find;
+pub(crate) mod find;
 pub(crate) mod h2_errors;
 pub(crate) mod hyper_errors;
 pub(crate) mod pools;

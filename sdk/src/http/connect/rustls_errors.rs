@@ -8,7 +8,7 @@ use rustls::{
 
 use crate::{
     http::{
-        connect::{cause::ForeignError, find::find, hyper_errors::was_not_begun, tls::NoSystem},
+        connect::{find::find, hyper_errors::was_not_begun, tls::NoSystem},
         redact::{Redactor, short},
     },
     value::words::{
@@ -31,164 +31,125 @@ const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
     Alert::HandshakeFailure,
 ];
 
-/// What is known about a failed request.
-pub(crate) struct Circumstances<'a> {
-    /// Whether the service asked for a client certificate when the connection was made.
-    pub(crate) was_asked: bool,
-    /// Whether the client has one.
-    pub(crate) has_identity: bool,
-    pub(crate) redactor: &'a Redactor,
-}
-
-impl Circumstances<'_> {
-    /// The permanent reason why the request failed, if there is one: the service saw no part of the
-    /// request, and trying again would not help.
-    pub(crate) fn failure(&self, error: &reqwest::Error) -> Option<Words> {
-        if error.is_connect() {
-            return self.of_handshake(find(error)?);
+/// The permanent reason why a request failed, if there is one: the service saw no part of the request, and trying again
+/// would not help. `was_asked` says whether the service asked for a client certificate when the connection was made.
+pub(crate) fn failure(
+    error: &reqwest::Error,
+    was_asked: bool,
+    has_identity: bool,
+    redactor: &Redactor,
+) -> Option<Words> {
+    // In TLS 1.3 the service checks the client's certificate after the client has completed the handshake,
+    // and the client may already have begun to send. The service's alert about the certificate is the first
+    // and last thing it says: it has read nothing else.
+    if let Some(alert) = alert(error)
+        && (was_asked || alert == Alert::CertificateRequired)
+    {
+        return Some(of_client_certificate(&format!("{alert:?}"), has_identity));
+    }
+    if was_asked && was_not_begun(error) {
+        // The service closed the connection before the client had begun to send; its alert is lost.
+        return Some(of_client_certificate(
+            "it closed the connection",
+            has_identity,
+        ));
+    }
+    if !error.is_connect() {
+        return None;
+    }
+    Some(match find(error)? {
+        Error::InvalidCertificate(error) => of_certificate(error, redactor),
+        Error::Other(OtherError(error)) => {
+            let error = error.downcast_ref::<NoSystem>()?;
+            words!("{}; or set {}", error.to_string(), RootCertificates)
         }
-        // In TLS 1.3 the service checks the client's certificate after the client has completed the handshake,
-        // and the client may already have begun to send. The service's alert about the certificate is the first
-        // and last thing it says: it has read nothing else.
-        match alert(error) {
-            Some(alert) if self.was_asked || alert == Alert::CertificateRequired => {
-                Some(self.of_client_certificate(alert))
-            }
-            // The service closed the connection before the client had begun to send; its alert is lost.
-            None if self.was_asked && was_not_begun(error) => Some(if self.has_identity {
-                words!(
-                    "the service closed the connection after it had seen the certificate in {}; is it the right \
-                     one?",
-                    Identity
-                )
-            } else {
-                certificate_missing()
-            }),
-            _ => None,
+        // The first byte is not one that TLS begins with.
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => words!(
+            "the port does not speak TLS; should its URL begin with http:// rather than https://?"
+        ),
+        Error::AlertReceived(Alert::ProtocolVersion)
+        | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => {
+            words!("the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3")
         }
-    }
-
-    /// The cause of a broken connection, and its possible reason: a client that is still sending may miss what
-    /// the service says about its certificate.
-    pub(crate) fn perhaps(&self, cause: ForeignError) -> ForeignError {
-        if self.was_asked {
-            cause.because(words!(
-                "the service had asked for a client certificate, and may have refused the one in {}, or refused \
-                 because there is none", Identity))
-        } else {
-            cause
-        }
-    }
-
-    fn of_handshake(&self, error: &Error) -> Option<Words> {
-        let text = match error {
-            Error::InvalidCertificate(error) => return Some(self.of_certificate(error)),
-            Error::Other(OtherError(error)) => {
-                let error = error.downcast_ref::<NoSystem>()?;
-                return Some(words!("{}; or set {}", error.to_string(), RootCertificates));
-            }
-            // The first byte is not one that TLS begins with.
-            Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-                "the port does not speak TLS; should its URL begin with http:// rather than https://?"
-            }
-            Error::AlertReceived(alert) => return self.of_alert(*alert),
-            Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => NO_VERSION,
-            Error::PeerIncompatible(_) => {
-                return Some(format!("dealkit cannot speak the service's TLS: {error}").into());
-            }
-            _ => return None,
-        };
-        Some(text.into())
-    }
-
-    /// What to do about a certificate, and what rustls says of it.
-    fn of_certificate(&self, error: &CertificateError) -> Words {
-        use CertificateError::{
-            BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
-            NotValidYet, NotValidYetContext, Other, UnknownIssuer,
-        };
-
-        let what = match error {
-            UnknownIssuer => {
-                return words!(
-                    "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's \
-                     certificate with {} or to the file in SSL_CERT_FILE",
-                    RootCertificates
-                );
-            }
-            Expired | ExpiredContext { .. } => words!(
-                "has expired; the service has to renew it, unless this machine's clock is wrong"
-            ),
-            NotValidYet | NotValidYetContext { .. } => {
-                words!("is not valid yet; is this machine's clock right?")
-            }
-            NotValidForName | NotValidForNameContext { .. } => {
-                words!("is not for the host in {}; is that host right?", BaseUrl)
-            }
-            // An issuer with the same name but another key, such as one that was created anew.
-            BadSignature => words!(
-                "was not signed by the trusted issuer of that name; is {} up to date?",
-                RootCertificates
-            ),
-            _ => words!("cannot be accepted"),
-        };
-        let said = match error {
-            Other(error) => error.to_string(),
-            error => error.to_string(),
-        };
-        // It may name what is in the certificate.
-        let said = short(&self.redactor.mask(&said));
-        words!("the service's certificate {} ({})", what, said)
-    }
-
-    fn of_alert(&self, alert: Alert) -> Option<Words> {
-        let text = match alert {
-            Alert::ProtocolVersion => NO_VERSION.into(),
-            Alert::UnrecognisedName => words!(
-                "the service has no certificate for this name; is the host in {} right?",
-                BaseUrl
-            ),
-            Alert::NoApplicationProtocol => words!(
-                "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP \
-                 service, and does it speak HTTP/2 if {} is set?",
-                Http2PriorKnowledge
-            ),
-            alert if self.was_asked && OF_CLIENT_CERTIFICATE.contains(&alert) => {
-                self.of_client_certificate(alert)
-            }
-            Alert::HandshakeFailure | Alert::InsufficientSecurity => words!(
-                "the service refuses the handshake ({}); is the host in {} right, and do both sides have a \
-                 cipher in common?",
+        Error::AlertReceived(Alert::UnrecognisedName) => words!(
+            "the service has no certificate for this name; is the host in {} right?",
+            BaseUrl
+        ),
+        Error::AlertReceived(Alert::NoApplicationProtocol) => words!(
+            "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and does \
+             it speak HTTP/2 if {} is set?",
+            Http2PriorKnowledge
+        ),
+        Error::AlertReceived(alert @ (Alert::HandshakeFailure | Alert::InsufficientSecurity)) => {
+            words!(
+                "the service refuses the handshake ({}); is the host in {} right, and do both sides have a cipher in \
+                 common?",
                 format!("{alert:?}"),
                 BaseUrl
-            ),
-            _ => return None,
-        };
-        Some(text)
-    }
-
-    fn of_client_certificate(&self, alert: Alert) -> Words {
-        if self.has_identity {
-            words!(
-                "the service does not accept the certificate in {} ({}); is it the right one, has it expired, and does it \
-                 come with the certificates that lead to its issuer?",
-                Identity,
-                format!("{alert:?}")
             )
-        } else {
-            certificate_missing()
         }
+        Error::PeerIncompatible(_) => {
+            format!("dealkit cannot speak the service's TLS: {error}").into()
+        }
+        _ => return None,
+    })
+}
+
+/// What to do about the service's certificate, and what rustls says of it.
+fn of_certificate(error: &CertificateError, redactor: &Redactor) -> Words {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, Other, UnknownIssuer,
+    };
+
+    let what = match error {
+        UnknownIssuer => {
+            return words!(
+                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's certificate \
+                 with {} or to the file in SSL_CERT_FILE",
+                RootCertificates
+            );
+        }
+        Expired | ExpiredContext { .. } => {
+            words!("has expired; the service has to renew it, unless this machine's clock is wrong")
+        }
+        NotValidYet | NotValidYetContext { .. } => {
+            words!("is not valid yet; is this machine's clock right?")
+        }
+        NotValidForName | NotValidForNameContext { .. } => {
+            words!("is not for the host in {}; is that host right?", BaseUrl)
+        }
+        // An issuer with the same name but another key, such as one that was created anew.
+        BadSignature => words!(
+            "was not signed by the trusted issuer of that name; is {} up to date?",
+            RootCertificates
+        ),
+        _ => words!("cannot be accepted"),
+    };
+    let said = match error {
+        Other(error) => error.to_string(),
+        error => error.to_string(),
+    };
+    // It may name what is in the certificate.
+    let said = short(&redactor.mask(&said));
+    words!("the service's certificate {} ({})", what, said)
+}
+
+fn of_client_certificate(said: &str, has_identity: bool) -> Words {
+    if has_identity {
+        words!(
+            "the service does not accept the certificate in {} ({}); is it the right one, has it expired, and does it \
+             come with the certificates that lead to its issuer?",
+            Identity,
+            said.to_owned()
+        )
+    } else {
+        words!(
+            "the service asks for a client certificate; set {}",
+            Identity
+        )
     }
 }
-
-fn certificate_missing() -> Words {
-    words!(
-        "the service asks for a client certificate; set {}",
-        Identity
-    )
-}
-
-const NO_VERSION: &str = "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3";
 
 /// The service's alert about the client's certificate, if that ended the connection.
 fn alert(error: &reqwest::Error) -> Option<Alert> {

@@ -257,8 +257,6 @@ impl TlsSettings {
 impl IdentitySource {
     /// The certificate, with the intermediates up to its issuer, and its private key.
     fn read(&self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
-        use rustls::Error::{InconsistentKeys as Inconsistent, InvalidCertificate};
-
         let read = |path: &Path| {
             fs::read(path).map_err(|error| {
                 let path = path.display().to_string();
@@ -297,12 +295,11 @@ impl IdentitySource {
         })?;
         match CertifiedKey::from_der(chain, key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(Inconsistent(InconsistentKeys::KeyMismatch)) => Err(contains(
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(contains(
                 "a private key that does not belong to its first certificate",
             )),
-            Err(InvalidCertificate(_)) => Err(contains("a certificate that cannot be read")),
             Err(_) => Err(contains(
-                "a private key that cannot be read or whose type is not supported",
+                "a certificate or a private key that cannot be read or whose type is not supported",
             )),
         }
     }

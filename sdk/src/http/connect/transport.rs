@@ -1,6 +1,6 @@
 //! A transport that sends a client's requests in place of dealkit's own connections.
 
-use std::{error::Error, fmt, future::poll_fn, sync::Arc};
+use std::{error::Error, future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::http::connect::{find::find, progress::Progress};
+use crate::http::connect::progress::Progress;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -16,15 +16,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Transport(Arc<Exchange>);
 
-type Exchange = dyn Fn(Request<Bytes>, Progress) -> BoxFuture<'static, Result<reqwest::Response, Failure>>
+type Exchange = dyn Fn(Request<Bytes>, Progress) -> BoxFuture<'static, Result<reqwest::Response, BoxError>>
     + Send
     + Sync;
-
-/// Why a transport has no response, and whether the service may have acted.
-pub(crate) enum Failure {
-    NotSent(BoxError),
-    Unknown(BoxError),
-}
 
 impl Transport {
     pub(crate) fn new<S, B>(service: S) -> Self
@@ -41,19 +35,20 @@ impl Transport {
             Box::pin(async move {
                 let ready = poll_fn(|context| service.poll_ready(context));
                 let ready = progress.not_sent_during(ready).await;
-                ready.map_err(|error| Failure::NotSent(error.into()))?;
-                let response = service.call(request).await.map_err(Failure::of)?;
+                ready.map_err(NotSent::new)?;
+                let response = service.call(request).await.map_err(Into::into)?;
                 Ok(response.map(reqwest::Body::wrap).into())
             })
         }))
     }
 
-    /// Sends a request, and returns the head of its response.
+    /// Sends a request, and returns the head of its response. It may have arrived if that fails, unless the error or one
+    /// of its causes is [`NotSent`].
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
         progress: &Progress,
-    ) -> Result<reqwest::Response, Failure> {
+    ) -> Result<reqwest::Response, BoxError> {
         (self.0)(request, progress.clone()).await
     }
 }
@@ -62,19 +57,6 @@ impl Transport {
 impl PartialEq for Transport {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Failure {
-    /// The failure of a request with which the transport was called: it may have arrived, unless the transport says that it
-    /// has not.
-    fn of(error: impl Into<BoxError>) -> Self {
-        let error = error.into();
-        if find::<NotSent>(&*error).is_some() {
-            Self::NotSent(error)
-        } else {
-            Self::Unknown(error)
-        }
     }
 }
 
@@ -89,24 +71,13 @@ impl Failure {
 /// let error = NotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
 /// assert_eq!(error.to_string(), "no part of the request was sent");
 /// ```
-#[derive(Debug)]
-pub struct NotSent(BoxError);
+#[derive(Debug, thiserror::Error)]
+#[error("no part of the request was sent")]
+pub struct NotSent(#[source] BoxError);
 
 impl NotSent {
     /// The error for this reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(reason.into())
-    }
-}
-
-impl fmt::Display for NotSent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no part of the request was sent")
-    }
-}
-
-impl Error for NotSent {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.0)
     }
 }

@@ -73,11 +73,6 @@ impl RetryPolicy {
         self
     }
 
-    /// Whether there may be more than one attempt.
-    pub(crate) const fn allows_any(self) -> bool {
-        self.max_retries > 0
-    }
-
     /// The value of [`max_retries`](Self::max_retries).
     pub(crate) const fn retries(self) -> u32 {
         self.max_retries
@@ -178,7 +173,7 @@ where
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
         let reconnects = !has_reconnected && error.0.was_stale && is_safe(&operation.method);
         let rekeys = !has_rekeyed && error.0.has_new_key;
-        let is_free = (reconnects || rekeys) && policy.allows_any();
+        let is_free = (reconnects || rekeys) && policy.max_retries > 0;
         has_reconnected |= reconnects;
         has_rekeyed |= rekeys;
         uncounted += u32::from(is_free);

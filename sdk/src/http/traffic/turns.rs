@@ -1,5 +1,5 @@
-//! The state that a client's calls share: whose turn it is, how the service received earlier calls, how many
-//! retries are left, and what is measured.
+//! The state that a client's calls share: whose turn it is, how the service received earlier calls, and how many
+//! retries are left.
 
 use std::{
     pin::pin,
@@ -10,8 +10,6 @@ use std::{
 use futures_util::future::select;
 use tokio::time::{Instant, sleep};
 
-#[cfg(feature = "opentelemetry")]
-use crate::http::metrics::Metrics;
 use crate::http::{
     error::TransportError,
     response::HttpResponse,
@@ -29,8 +27,6 @@ pub(crate) struct Traffic {
     began: Instant,
     queue: Mutex<Queue>,
     quota: Mutex<RetryQuota>,
-    #[cfg(feature = "opentelemetry")]
-    pub(crate) metrics: Metrics,
 }
 
 impl Traffic {
@@ -50,8 +46,6 @@ impl Traffic {
             began: Instant::now(),
             queue: Mutex::new(Queue::new(interval)),
             quota: Mutex::default(),
-            #[cfg(feature = "opentelemetry")]
-            metrics: Metrics::new(),
         })
     }
 
