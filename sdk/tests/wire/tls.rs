@@ -312,7 +312,6 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
                     let error = outcome.unwrap_err();
                     // A client that was still writing never read what the service had sent.
                     if error.kind() != ErrorKind::Interrupted {
-                        assert_eq!(error.outcome(), Outcome::NotSent);
                         assert!(error.to_string().contains("identity"), "{error}");
                     }
                 }
