@@ -142,7 +142,7 @@ impl ErrorBuilder {
 
     /// The service responded with this unsuccessful status.
     pub fn status(status: StatusCode) -> Self {
-        Self::sent(TransportCause::Status).response_status(status)
+        Self::sent(TransportCause::Status(None)).response_status(status)
     }
 
     /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.

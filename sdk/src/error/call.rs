@@ -137,7 +137,7 @@ impl Error {
 
     /// The status of a response is the failure.
     fn of_status() -> Self {
-        Self::new(Cause::Transport(TransportCause::Status))
+        Self::new(Cause::Transport(TransportCause::Status(None)))
     }
 
     /// Records whether an earlier run may have made the service act.
@@ -443,7 +443,7 @@ impl Error {
             None => String::new(),
         };
         let what = match (&self.0.cause, self.response()) {
-            (Cause::Transport(TransportCause::Status), Some(response)) => {
+            (Cause::Transport(TransportCause::Status(None)), Some(response)) => {
                 let said = self
                     .problem()
                     .and_then(|problem| summary(&response.redactor, problem));

@@ -73,7 +73,7 @@ impl Cause {
                 }
                 TransportCause::TooLarge(_) => ErrorKind::TooLarge,
                 TransportCause::Unsendable(_) => ErrorKind::Config,
-                TransportCause::Status | TransportCause::Redirect(_) => ErrorKind::Status,
+                TransportCause::Status(_) => ErrorKind::Status,
             },
             Cause::Throttled(_) => ErrorKind::Throttled,
             Cause::Decode(_) => ErrorKind::Decode,
@@ -176,8 +176,8 @@ fn transport(cause: &TransportCause) -> Words {
             limit.to_string(),
             Setting::MaxResponseBytes
         ),
-        TransportCause::Status => words!("the service returned an error"),
-        TransportCause::Redirect(target) => words!(
+        TransportCause::Status(None) => words!("the service returned an error"),
+        TransportCause::Status(Some(target)) => words!(
             "the service redirects to {}; redirects are never followed, because the key would be sent along",
             target.clone()
         ),

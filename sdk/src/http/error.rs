@@ -44,10 +44,8 @@ pub(crate) enum TransportCause {
     TooLarge(u64),
     /// The request cannot be written.
     Unsendable(String),
-    /// The status is not a success.
-    Status,
-    /// The same, and the service redirects to this origin.
-    Redirect(String),
+    /// The status is not a success, and the service may redirect to this origin.
+    Status(Option<String>),
 }
 
 /// Whether any part of a request that got no response was sent.
@@ -87,8 +85,7 @@ impl TransportCause {
             Self::Timeout(_, Sent::Perhaps)
             | Self::Interrupted(_)
             | Self::TooLarge(_)
-            | Self::Status
-            | Self::Redirect(_) => Outcome::Unknown,
+            | Self::Status(_) => Outcome::Unknown,
         }
     }
 
@@ -115,11 +112,9 @@ impl TransportError {
 
     /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
-        let error = match redact::redirect_target(response.status, &response.headers, url) {
-            Some(target) => Self::new(TransportCause::Redirect(response.redactor.mask(&target))),
-            None => Self::new(TransportCause::Status),
-        };
-        error.with_response(response)
+        let target = redact::redirect_target(response.status, &response.headers, url);
+        let target = target.map(|target| response.redactor.mask(&target));
+        Self::new(TransportCause::Status(target)).with_response(response)
     }
 
     /// Keeps what has arrived of the response.
@@ -179,7 +174,7 @@ impl TransportError {
     /// Whether this kind of failure may pass by itself.
     pub(crate) fn is_transient(&self) -> bool {
         match self.0.cause {
-            TransportCause::Status | TransportCause::Redirect(_) => self
+            TransportCause::Status(_) => self
                 .status()
                 .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
             TransportCause::Connect(ref why, _) => !why.as_ref().is_some_and(|why| why.is_lasting),
@@ -197,7 +192,7 @@ impl TransportError {
     /// What it is, for a trace: the status, if that is the failure, or the word of its kind.
     pub(crate) fn name(&self) -> &str {
         match self.0.cause {
-            TransportCause::Status | TransportCause::Redirect(_) => self
+            TransportCause::Status(_) => self
                 .response()
                 .map_or("status", |response| response.status.as_str()),
             TransportCause::Connect(..) => "connect",
