@@ -20,8 +20,10 @@ impl Extra {
         of_field.map(|(_, json)| json)
     }
 
-    /// Forgets the exact JSON of a field whose value has changed.
-    pub(crate) fn forget_exact(&mut self, position: usize) {
+    /// Forgets what is known of a field that occurs again.
+    #[cold]
+    pub(crate) fn forget(&mut self, wire: &str, position: usize) {
+        self.unknown.remove(wire);
         self.exact.retain(|(at, _)| *at != position);
     }
 }

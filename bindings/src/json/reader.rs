@@ -6,7 +6,7 @@
 use dealkit::{
     DecodeError, Json, Role, Unreadable,
     document::check_size,
-    explain::{self, SetAside},
+    explain,
     lexer::{Lexer, Refused},
     scalar,
     schema::{FieldKind, Model},
@@ -57,8 +57,7 @@ pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 /// Reads a whole document, which should be such a model. A leading byte order mark is skipped.
 ///
 /// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
-/// the GIL, and `fail` makes a failure of it. Where optional fields that cannot be read are skipped, a refused document is
-/// read once more, without them.
+/// the GIL, and `fail` makes a failure of it.
 pub(crate) fn whole<'py>(
     py: Python<'py>,
     document: &Document<'_>,
@@ -76,38 +75,35 @@ pub(crate) fn whole<'py>(
         gil::release(py, || ());
         go_on()
     };
-    let mut aside = None;
-    while let Some(text) = document.text() {
-        let mut reader = Reader {
-            py,
-            lexer: match &aside {
-                None => Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
-                Some(aside) => SetAside::lexer(aside),
-            },
-            reused: Reused::take(),
-            raised: None,
-        };
-        reader.lexer.ask(&go_on);
-        let value = read(&mut reader).and_then(|value| {
-            reader.lexer.end()?;
-            Ok(value.into_bound(py))
-        });
-        reader.reused.keep();
-        match (value, reader.raised) {
-            (_, Some(error)) => return Err(error.into()),
-            (Ok(value), None) => return Ok(value),
-            (Err(Stopped), None) if reader.lexer.is_stopped() => {
-                return Err(fail(explain::stopped(bytes)));
-            }
-            (Err(Stopped), None) if unreadable == Unreadable::Skip && aside.is_none() => {}
-            (Err(Stopped), None) => break,
-        }
-        match gil::release(py, || explain::set_aside(bytes, kind)) {
-            Ok(readable) => aside = Some(readable),
-            Err(error) => return Err(fail(error)),
+    let Some(text) = document.text() else {
+        let error = gil::release(py, || explain::refusal(bytes, kind, 0));
+        return Err(fail(error));
+    };
+    let mut reader = Reader {
+        py,
+        lexer: Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
+        reused: Reused::take(),
+        raised: None,
+    };
+    if unreadable == Unreadable::Skip {
+        reader.lexer.skip_unreadable();
+    }
+    reader.lexer.ask(&go_on);
+    let value = read(&mut reader).and_then(|value| {
+        reader.lexer.end()?;
+        Ok(value.into_bound(py))
+    });
+    reader.reused.keep();
+    match (value, reader.raised) {
+        (_, Some(error)) => Err(error.into()),
+        (Ok(value), None) => Ok(value),
+        (Err(Stopped), None) if reader.lexer.is_stopped() => Err(fail(explain::stopped(bytes))),
+        (Err(Stopped), None) => {
+            let stopped_at = reader.lexer.position();
+            let error = gil::release(py, || explain::refusal(bytes, kind, stopped_at));
+            Err(fail(error))
         }
     }
-    Err(fail(gil::release(py, || explain::refusal(bytes, kind))))
 }
 
 impl<'py> Reader<'_, 'py> {
@@ -118,6 +114,15 @@ impl<'py> Reader<'_, 'py> {
             self.raised = Some(error);
             Stopped
         })
+    }
+
+    /// The optional value that begins at `start` and could not be read, if such values are to be skipped.
+    #[cold]
+    pub(crate) fn skipped(&mut self, start: usize) -> Read<Json> {
+        if self.raised.is_some() {
+            return Err(Stopped);
+        }
+        Ok(Json::from_raw(self.lexer.skipped(start)?))
     }
 
     /// A string.

@@ -1,6 +1,5 @@
 //! Reading JSON documents into models: how the value of each field is read.
 
-use dealkit::Json;
 use pyo3::prelude::*;
 
 use crate::{
@@ -11,8 +10,8 @@ use crate::{
     models::schema::{Field, FieldKind, Presence, class, is_role, nothing},
 };
 
-/// Reads the value of a field; `None` for a null if the field may be missing. A value that could not be read, and was set
-/// aside, is kept among the undocumented fields.
+/// Reads the value of a field; `None` for a null if the field may be missing. A value that cannot be read and is skipped is
+/// kept among the undocumented fields.
 ///
 /// The field is known at each call site, so that after inlining only the call of one method is left. Whether its
 /// texts recur is asked there in a `const` block: the compiler would leave that comparison of names to the running program.
@@ -25,16 +24,15 @@ pub(crate) fn value(
     extra: &mut Option<Box<Extra>>,
 ) -> Read<Option<Py<PyAny>>> {
     let kind = field.kind;
-    if let (FieldKind::Timestamp, Some(extra)) = (kind, extra.as_mut()) {
+    if let Some(extra) = extra.as_mut() {
         // If a name occurs twice, the last field counts.
-        extra.forget_exact(position);
+        extra.forget(field.wire, position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
-        if let Some(json) = reader.lexer.absent()? {
-            keep(field, Json::from_raw(json), extra);
-        }
+        reader.lexer.null()?;
         return Ok(None);
     }
+    let start = reader.lexer.position();
     let value = match kind {
         kind if is_role(kind) => reader.role(),
         FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
@@ -54,14 +52,15 @@ pub(crate) fn value(
         FieldKind::One(model) => (class(model).read)(reader),
         FieldKind::Many(model) => reader.many(class(model).read),
     };
-    value.map(Some)
-}
-
-/// Keeps a value that could not be read.
-#[cold]
-fn keep(field: &Field, json: Json, extra: &mut Option<Box<Extra>>) {
-    let unknown = &mut extra.get_or_insert_default().unknown;
-    unknown.insert(field.wire.to_owned(), json);
+    match value {
+        Err(Stopped) if field.presence != Presence::Required => {
+            let json = reader.skipped(start)?;
+            let unknown = &mut extra.get_or_insert_default().unknown;
+            unknown.insert(field.wire.to_owned(), json);
+            Ok(None)
+        }
+        value => value.map(Some),
+    }
 }
 
 /// Reads the value of an undocumented field.

@@ -4,8 +4,7 @@ use crate::{
     contract::schema::FieldKind,
     json::{
         decode_error::DecodeError,
-        document,
-        explain::{self, SetAside},
+        document, explain,
         lexer::{Lexed, Lexer, Refused},
         unreadable::Unreadable,
     },
@@ -14,35 +13,29 @@ use crate::{
 /// Says during decoding whether to go on.
 pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 
-/// Decodes one JSON document with a reader over the lexer. `kind` is what the document should be, as data. Where optional
-/// fields that cannot be read are skipped, a refused document is read once more, without them.
+/// Decodes one JSON document with a reader over the lexer. `kind` is what the document should be, as data.
 pub(crate) fn read<T>(
     body: &[u8],
     kind: FieldKind,
     unreadable: Unreadable,
     go_on: Option<GoOn<'_>>,
-    lex: impl Fn(&mut Lexer<'_>) -> Lexed<T>,
+    lex: impl FnOnce(&mut Lexer<'_>) -> Lexed<T>,
 ) -> Result<T, DecodeError> {
     document::check_size(body)?;
     let Ok(text) = str::from_utf8(document::without_bom(body)) else {
-        return Err(explain::refusal(body, kind));
+        return Err(explain::refusal(body, kind, 0));
     };
-    let mut aside = None;
-    loop {
-        let mut lexer = match &aside {
-            None => Lexer::new(text),
-            Some(aside) => SetAside::lexer(aside),
-        };
-        if let Some(go_on) = go_on {
-            lexer.ask(go_on);
-        }
-        match lex(&mut lexer).and_then(|value| lexer.end().map(|()| value)) {
-            Ok(value) => return Ok(value),
-            Err(Refused) if lexer.is_stopped() => return Err(explain::stopped(body)),
-            Err(Refused) if unreadable == Unreadable::Skip && aside.is_none() => {}
-            Err(Refused) => return Err(explain::refusal(body, kind)),
-        }
-        aside = Some(explain::set_aside(body, kind)?);
+    let mut lexer = Lexer::new(text);
+    if unreadable == Unreadable::Skip {
+        lexer.skip_unreadable();
+    }
+    if let Some(go_on) = go_on {
+        lexer.ask(go_on);
+    }
+    match lex(&mut lexer).and_then(|value| lexer.end().map(|()| value)) {
+        Ok(value) => Ok(value),
+        Err(Refused) if lexer.is_stopped() => Err(explain::stopped(body)),
+        Err(Refused) => Err(explain::refusal(body, kind, lexer.position())),
     }
 }
 

@@ -43,36 +43,44 @@ pub struct DecodeError {
 }
 
 /// Why it could not be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
-    /// The document is not valid JSON; the reason is the parser's and contains no value.
-    NotJson {
-        reason: String,
-        at: Position,
-    },
-    /// The document ends early.
+    #[error("expected JSON, found an empty body")]
+    Empty,
+    #[error("the document ends early, {0}")]
     EndsEarly(Position),
+    /// The document is not valid JSON; the reason is the parser's and contains no value.
+    #[error("expected JSON, found something else ({reason} at {at})")]
+    NotJson { reason: String, at: Position },
+    #[error("a required field is missing")]
     Missing,
+    #[error("expected {expected}, found {}", name(*found))]
     Unexpected {
         expected: Expected,
         found: Option<JsonKind>,
     },
     /// A type of the caller's expected something else at this point.
     #[cfg(feature = "client")]
-    Unfit {
-        expected: Expected,
-        at: Position,
-    },
-    /// It contains more values than this.
+    #[error("expected {expected}, found something else at {at}")]
+    Unfit { expected: Expected, at: Position },
+    #[error("expected at most {0} values in the document, found more")]
     TooManyValues(usize),
     /// Whoever asked for it did not wait until it was decoded.
+    #[error("it could not be read to the end in time")]
     Stopped,
     /// The number has more digits than fit into the column of a table, which has this type.
     #[cfg(feature = "arrow")]
+    #[error("the number does not fit {0} exactly: choose another scale, or decimals as strings")]
     DoesNotFit(String),
-    /// The batch of a table that the document was meant for has no room left.
+    /// The batch of a table that the document was meant for.
     #[cfg(feature = "arrow")]
+    #[error("the batch has no room left: finish it first")]
     BatchIsFull,
+}
+
+/// What was found, as far as it is known.
+fn name(found: Option<JsonKind>) -> &'static str {
+    found.map_or("something else", JsonKind::name)
 }
 
 /// What a document should have at a place; see [`DecodeError::expected`].
@@ -147,6 +155,9 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Where nothing has been read.
+    pub(crate) const START: Self = Self { line: 1, column: 0 };
+
     /// Where serde_json says that it stopped.
     pub(crate) fn of_error(error: &serde_json::Error) -> Self {
         Self {
@@ -173,8 +184,6 @@ pub(crate) enum Step<'a> {
     /// A field, and its position in the object, counted from 1, where it is known.
     Field(Cow<'a, str>, Option<usize>),
     Item(usize),
-    /// A field that is missing; its name is that of the type being decoded.
-    Missing(Cow<'a, str>),
 }
 
 impl DecodeError {
@@ -223,10 +232,10 @@ impl DecodeError {
     /// a missing field, `not JSON`, or `too many values`; `something else` if that cannot be determined.
     pub fn found(&self) -> &'static str {
         match &self.reason {
-            Reason::NotJson { .. } | Reason::EndsEarly(_) => "not JSON",
+            Reason::Empty | Reason::EndsEarly(_) | Reason::NotJson { .. } => "not JSON",
             Reason::Missing => "nothing",
             Reason::TooManyValues(_) => "too many values",
-            Reason::Unexpected { found, .. } => found.map_or("something else", JsonKind::name),
+            Reason::Unexpected { found, .. } => name(*found),
             #[cfg(feature = "arrow")]
             Reason::DoesNotFit(_) => "a number",
             _ => "something else",
@@ -251,6 +260,7 @@ impl DecodeError {
 
     fn position(&self) -> Option<Position> {
         match self.reason {
+            Reason::Empty => Some(Position::START),
             Reason::NotJson { at, .. } | Reason::EndsEarly(at) => Some(at),
             #[cfg(feature = "client")]
             Reason::Unfit { at, .. } => Some(at),
@@ -260,7 +270,7 @@ impl DecodeError {
 
     /// What is wrong, without the path: what [`Display`](fmt::Display) shows after it.
     pub fn detail(&self) -> impl fmt::Display {
-        Detail(self)
+        &self.reason
     }
 
     /// Whether decoding was stopped because nobody was waiting for it any longer.
@@ -289,49 +299,9 @@ impl DecodeError {
     }
 }
 
-/// What is wrong, in words.
-struct Detail<'e>(&'e DecodeError);
-
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} column {}", self.line, self.column)
-    }
-}
-
-impl fmt::Display for Detail<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = self.0;
-        match &error.reason {
-            Reason::EndsEarly(_) if error.body.is_empty() => {
-                f.write_str("expected JSON, found an empty body")
-            }
-            Reason::EndsEarly(at) => write!(f, "the document ends early, {at}"),
-            Reason::NotJson { reason, at } => {
-                write!(f, "expected JSON, found something else ({reason} at {at})")
-            }
-            #[cfg(feature = "client")]
-            Reason::Unfit { expected, at } => {
-                write!(f, "expected {expected}, found {} at {at}", error.found())
-            }
-            Reason::Missing => f.write_str("a required field is missing"),
-            Reason::TooManyValues(limit) => {
-                write!(
-                    f,
-                    "expected at most {limit} values in the document, found more"
-                )
-            }
-            Reason::Stopped => f.write_str("it could not be read to the end in time"),
-            #[cfg(feature = "arrow")]
-            Reason::DoesNotFit(column) => write!(
-                f,
-                "the number does not fit {column} exactly: choose another scale, or decimals as strings"
-            ),
-            #[cfg(feature = "arrow")]
-            Reason::BatchIsFull => f.write_str("the batch has no room left: finish it first"),
-            Reason::Unexpected { expected, .. } => {
-                write!(f, "expected {expected}, found {}", error.found())
-            }
-        }
     }
 }
 
@@ -340,7 +310,7 @@ impl fmt::Display for DecodeError {
         if !self.path.is_empty() {
             write!(f, "at {}: ", self.path)?;
         }
-        Detail(self).fmt(f)
+        self.reason.fmt(f)
     }
 }
 
@@ -362,8 +332,12 @@ fn shown_path(steps: &[Step<'_>]) -> String {
     for step in steps {
         match step {
             Step::Item(index) => path.push_str(&format!("[{index}]")),
-            Step::Missing(name) => push_name(&mut path, name),
-            Step::Field(name, _) if names::is_known(name) => push_name(&mut path, name),
+            Step::Field(name, _) if names::is_known(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
             Step::Field(_, Some(position)) => path.push_str(&format!("[entry {position}]")),
             Step::Field(_, None) => path.push_str("[entry]"),
         }
@@ -371,18 +345,11 @@ fn shown_path(steps: &[Step<'_>]) -> String {
     path
 }
 
-fn push_name(path: &mut String, name: &str) {
-    if !path.is_empty() {
-        path.push('.');
-    }
-    path.push_str(name);
-}
-
 /// The same path as a JSON pointer.
 pub(crate) fn pointer(steps: &[Step<'_>]) -> String {
     let tokens = steps.iter().map(|step| match step {
         Step::Item(index) => format!("/{index}"),
-        Step::Field(name, _) | Step::Missing(name) => format!("/{}", pointer_token(name)),
+        Step::Field(name, _) => format!("/{}", pointer_token(name)),
     });
     tokens.collect()
 }

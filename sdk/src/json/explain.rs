@@ -1,12 +1,11 @@
-//! Why a reader over the lexer has refused a document: one more walk through it, by the field table as data. The same walk
-//! sets aside what cannot be read, where that is wanted: a field's error is either the document's, or is recorded.
+//! Why a reader over the lexer has refused a document: what the field table, as data, expects where the reader stopped.
 //!
 //! It is public for the bindings, whose reader makes objects of their own. It is not for use by others.
 
 use serde_json::{error::Category, value::RawValue};
 
 use crate::{
-    contract::schema::{Field, FieldKind, Model, Presence},
+    contract::schema::{FieldKind, Model, Presence},
     json::{
         decode_error::{DecodeError, Expected, Position, Reason, Step},
         document::without_bom,
@@ -15,61 +14,28 @@ use crate::{
     value::{JsonKind, serde_errors},
 };
 
-/// Why a document cannot be read as a value of this kind: where the first wrong value is, and what it should be.
+/// Why a document cannot be read as a value of this kind, by a reader that stopped in or right after the value that it
+/// refused, or at the end of an object that lacks a field.
 #[cold]
-pub fn refusal(body: &[u8], kind: FieldKind) -> DecodeError {
-    let mut walk = Walk::new(without_bom(body));
-    let walked = walk.value(kind, Presence::Required);
-    walk.error(walked.err().unwrap_or(NOT_JSON), body)
-}
-
-/// A document that can be read: a null stands in the place of each optional value that cannot be, and the value is
-/// beside it.
-#[derive(Debug)]
-pub struct SetAside<'a> {
-    text: String,
-    /// The values, each with the position of its null.
-    values: Vec<(usize, &'a RawValue)>,
-}
-
-impl SetAside<'_> {
-    /// Starts at the beginning of the document.
-    pub fn lexer(&self) -> Lexer<'_> {
-        Lexer::with_values_aside(&self.text, &self.values)
-    }
-}
-
-/// Sets aside the optional values that cannot be read.
-///
-/// # Errors
-/// If it is not only such values that cannot be read.
-#[cold]
-pub fn set_aside(body: &[u8], kind: FieldKind) -> Result<SetAside<'_>, DecodeError> {
+pub fn refusal(body: &[u8], kind: FieldKind, stopped_at: usize) -> DecodeError {
     let json = without_bom(body);
-    let mut walk = Walk::new(json);
-    walk.skips = true;
-    let walked = walk.value(kind, Presence::Required);
-    if let Err(reason) = walked.and_then(|()| walk.lexer.end().map_err(not_json)) {
-        return Err(walk.error(reason, body));
+    // A value may be wrong before the point where the text breaks: the document is still not JSON.
+    if let Err(error) = serde_json::from_slice::<&RawValue>(json) {
+        return DecodeError::of_all(broken(&error), body);
     }
-    let mut text = String::with_capacity(json.len());
-    let mut values = Vec::with_capacity(walk.aside.len());
-    let mut from = 0;
-    for Aside {
-        start,
-        value,
-        counts,
-    } in walk.aside
-    {
-        text.push_str(walk.lexer.slice(from, start));
-        if counts {
-            values.push((text.len(), value));
-        }
-        text.push_str("null");
-        from = start + value.get().len();
-    }
-    text.push_str(walk.lexer.slice_from(from));
-    Ok(SetAside { text, values })
+    let mut search = Search {
+        lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
+        stopped_at,
+        path: Vec::new(),
+        is_optional: false,
+    };
+    let reason = search.value(kind).unwrap_or(Reason::Unexpected {
+        expected: Expected::Json,
+        found: None,
+    });
+    let mut error = DecodeError::new(&search.path, reason, body);
+    error.is_optional = search.is_optional;
+    error
 }
 
 /// The error of a document whose reader was stopped.
@@ -80,12 +46,13 @@ pub fn stopped(body: &[u8]) -> DecodeError {
 /// The reason of a text that is not JSON, in serde_json's words, which repeat no value.
 fn broken(error: &serde_json::Error) -> Reason {
     let at = Position::of_error(error);
-    if error.classify() == Category::Eof {
-        return Reason::EndsEarly(at);
-    }
-    Reason::NotJson {
-        reason: serde_errors::without_position(error),
-        at,
+    match error.classify() {
+        Category::Eof if at == Position::START => Reason::Empty,
+        Category::Eof => Reason::EndsEarly(at),
+        _ => Reason::NotJson {
+            reason: serde_errors::without_position(error),
+            at,
+        },
     }
 }
 
@@ -101,221 +68,89 @@ pub(crate) fn refused_by_serde(error: &serde_json::Error) -> Reason {
     }
 }
 
-/// Walks through a document up to the first value that is not what it should be.
-struct Walk<'a> {
+/// Looks in a document, which is JSON, for the value where its reader stopped.
+struct Search<'a> {
     lexer: Lexer<'a>,
-    /// Where the walk is.
+    stopped_at: usize,
+    /// The way to the value that comes next.
     path: Vec<Step<'a>>,
-    /// Whether what stopped the walk is a whole JSON value.
-    is_value: bool,
-    /// Whether what stopped the walk is an optional field, or in one, and could be skipped.
+    /// Whether that value is an optional field, or within one.
     is_optional: bool,
-    /// Whether optional fields that cannot be read are set aside.
-    skips: bool,
-    /// Those that were, in their order in the document.
-    aside: Vec<Aside<'a>>,
 }
 
-/// A value that was set aside.
-struct Aside<'a> {
-    start: usize,
-    value: &'a RawValue,
-    /// Whether it is the value of its field: of fields that occur twice, the last one counts.
-    counts: bool,
-}
-
-/// What a field of an object was read as, when it has occurred.
-#[derive(Clone, Copy)]
-enum Seen {
-    Value,
-    /// It was set aside, with this index.
-    Aside(usize),
-}
-
-/// The reason where the text is no JSON, which [`broken`] says better.
-const NOT_JSON: Reason = Reason::Unexpected {
-    expected: Expected::Json,
-    found: None,
-};
-
-fn not_json(Refused: Refused) -> Reason {
-    NOT_JSON
-}
-
-impl<'a> Walk<'a> {
-    fn new(json: &'a [u8]) -> Self {
-        Self {
-            // What is not UTF-8 is not JSON either.
-            lexer: Lexer::new(str::from_utf8(json).unwrap_or_default()),
-            path: Vec::new(),
-            is_value: false,
-            is_optional: false,
-            skips: false,
-            aside: Vec::new(),
-        }
-    }
-
-    /// The error of a document in which the walk was stopped for this reason, or that is not JSON.
-    fn error(mut self, reason: Reason, body: &[u8]) -> DecodeError {
-        match serde_json::from_slice::<&RawValue>(without_bom(body)) {
-            Ok(_) => {
-                let mut error = DecodeError::new(&self.path, reason, body);
-                error.is_optional = self.is_optional;
-                error
-            }
-            // A value may be wrong before the point where the text breaks: the document is still not JSON.
-            Err(error) => {
-                if self.is_value {
-                    self.path.clear();
-                }
-                DecodeError::new(&self.path, broken(&error), body)
-            }
-        }
-    }
-
-    fn value(&mut self, kind: FieldKind, presence: Presence) -> Result<(), Reason> {
+impl Search<'_> {
+    /// What is wrong with the value that comes next, or with one in it.
+    fn value(&mut self, kind: FieldKind) -> Lexed<Reason> {
         let found = JsonKind::beginning_with(self.lexer.peek());
-        let start = self.lexer.position();
-        let read = match (kind, found) {
-            (FieldKind::One(model), JsonKind::Object) => return self.model(model),
-            (FieldKind::Many(model), JsonKind::Array) => return self.items(model),
-            (FieldKind::Strings, JsonKind::Object) => return self.strings(),
-            (_, JsonKind::Null) if presence != Presence::Required => self.lexer.null(),
-            _ => scalar(&mut self.lexer, kind),
-        };
-        read.map_err(|Refused| {
-            let rest = self.lexer.slice_from(start);
-            self.is_value = Lexer::new(rest).raw().is_ok();
-            match (found, Expected::of(kind)) {
-                (JsonKind::String, Expected::String) => self.half_a_character(start),
-                (_, expected) => Reason::Unexpected {
-                    expected,
-                    found: Some(found),
-                },
-            }
-        })
+        match (kind, found, Expected::of(kind)) {
+            (FieldKind::One(model), JsonKind::Object, _) => self.object(Some(model)),
+            (FieldKind::Strings, JsonKind::Object, _) => self.object(None),
+            (FieldKind::Many(model), JsonKind::Array, _) => self.array(model),
+            (_, JsonKind::String, Expected::String) => Ok(self.lone_surrogate()),
+            (_, found, expected) => Ok(Reason::Unexpected {
+                expected,
+                found: Some(found),
+            }),
+        }
     }
 
     /// The reason of a string that is JSON, but not text: half of a surrogate pair is in it.
-    fn half_a_character(&self, start: usize) -> Reason {
+    fn lone_surrogate(&self) -> Reason {
         Reason::NotJson {
             reason: "lone surrogate".to_owned(),
-            at: Position::of(self.lexer.slice_from(0), start + 1),
+            at: Position::of(self.lexer.slice_from(0), self.lexer.position() + 1),
         }
     }
 
-    fn model(&mut self, model: &'static Model) -> Result<(), Reason> {
-        let mut seen = vec![None; model.fields.len()];
-        self.object(|walk, name| {
-            let mut fields = model.fields.iter().zip(&mut seen);
-            match fields.find(|(field, _)| field.wire == name) {
-                Some((field, seen)) => {
-                    if let Some(Seen::Aside(earlier)) = *seen
-                        && let Some(earlier) = walk.aside.get_mut(earlier)
-                    {
-                        earlier.counts = false;
-                    }
-                    *seen = Some(walk.field(field)?);
-                    Ok(())
-                }
-                None => walk.lexer.raw().map(drop).map_err(not_json),
+    /// What is wrong in an object: a model, or strings by name.
+    fn object(&mut self, model: Option<&'static Model>) -> Lexed<Reason> {
+        let fields = model.map_or(&[][..], |model| model.fields);
+        let required = fields.iter().filter(|it| it.presence == Presence::Required);
+        let mut missing: Vec<_> = required.collect();
+        let mut position = 0;
+        let mut more = self.lexer.object()?;
+        while more {
+            let Ok(name) = self.lexer.name() else {
+                return Ok(self.lone_surrogate());
+            };
+            position += 1;
+            missing.retain(|field| field.wire != name);
+            if self.is_next()? {
+                let field = fields.iter().find(|field| field.wire == name);
+                self.is_optional |= field.is_some_and(|it| it.presence != Presence::Required);
+                self.path.push(Step::Field(name, Some(position)));
+                return self.value(field.map_or(FieldKind::Text, |field| field.kind));
             }
-        })?;
-        let mut fields = model.fields.iter().zip(seen);
-        let missing =
-            fields.find(|(field, seen)| field.presence == Presence::Required && seen.is_none());
-        match missing {
-            Some((field, _)) => {
-                self.path.push(Step::Missing(field.wire.into()));
-                self.is_value = true;
-                Err(Reason::Missing)
-            }
-            None => Ok(()),
+            more = self.lexer.field()?;
         }
+        let missing = missing.first().ok_or(Refused)?;
+        self.path.push(Step::Field(missing.wire.into(), None));
+        Ok(Reason::Missing)
     }
 
-    /// Walks through the value of a field, or sets it aside.
-    fn field(&mut self, field: &Field) -> Result<Seen, Reason> {
+    fn array(&mut self, model: &'static Model) -> Lexed<Reason> {
+        let mut index = 0;
+        let mut more = self.lexer.array()?;
+        while more {
+            if self.is_next()? {
+                self.path.push(Step::Item(index));
+                return self.value(FieldKind::One(model));
+            }
+            index += 1;
+            more = self.lexer.item()?;
+        }
+        Err(Refused)
+    }
+
+    /// Whether the reader stopped at the value that comes next. If not, the value is skipped.
+    fn is_next(&mut self) -> Lexed<bool> {
         self.lexer.peek();
         let start = self.lexer.position();
-        let (depth, count) = (self.path.len(), self.aside.len());
-        let Err(reason) = self.value(field.kind, field.presence) else {
-            return Ok(Seen::Value);
-        };
-        if field.presence == Presence::Required || self.is_optional {
-            return Err(reason);
+        self.lexer.raw()?;
+        let is_next = self.stopped_at <= self.lexer.position();
+        if is_next {
+            self.lexer.go_back(start);
         }
-        self.lexer.go_back(start);
-        let Ok(value) = self.lexer.raw() else {
-            return Err(reason);
-        };
-        if !self.skips {
-            self.is_optional = true;
-            return Err(reason);
-        }
-        self.path.truncate(depth);
-        self.is_value = false;
-        self.aside.truncate(count);
-        self.aside.push(Aside {
-            start,
-            value,
-            counts: true,
-        });
-        Ok(Seen::Aside(count))
-    }
-
-    fn strings(&mut self) -> Result<(), Reason> {
-        self.object(|walk, _| walk.value(FieldKind::Text, Presence::Required))
-    }
-
-    fn object(
-        &mut self,
-        mut field: impl FnMut(&mut Self, &str) -> Result<(), Reason>,
-    ) -> Result<(), Reason> {
-        let mut position = 0;
-        let mut more = self.lexer.object().map_err(not_json)?;
-        while more {
-            let start = self.lexer.position();
-            let name = self.lexer.name();
-            let name = name.map_err(|Refused| self.half_a_character(start))?;
-            position += 1;
-            self.path.push(Step::Field(name.clone(), Some(position)));
-            field(self, &name)?;
-            self.path.pop();
-            more = self.lexer.field().map_err(not_json)?;
-        }
-        Ok(())
-    }
-
-    fn items(&mut self, model: &'static Model) -> Result<(), Reason> {
-        let mut index = 0;
-        let mut more = self.lexer.array().map_err(not_json)?;
-        while more {
-            if self.lexer.peek() == 0 {
-                return Err(NOT_JSON);
-            }
-            self.path.push(Step::Item(index));
-            self.value(FieldKind::One(model), Presence::Required)?;
-            self.path.pop();
-            index += 1;
-            more = self.lexer.item().map_err(not_json)?;
-        }
-        Ok(())
-    }
-}
-
-/// Reads a value that the walk does not enter.
-fn scalar(lexer: &mut Lexer<'_>, kind: FieldKind) -> Lexed<()> {
-    match kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => lexer.string().map(drop),
-        FieldKind::Boolean => lexer.boolean().map(drop),
-        FieldKind::Integer => lexer.integer().map(drop),
-        FieldKind::Decimal => lexer.decimal().map(drop),
-        FieldKind::Date => lexer.date().map(drop),
-        FieldKind::Timestamp => lexer.timestamp().map(drop),
-        FieldKind::Object if lexer.peek() == b'{' => lexer.raw().map(drop),
-        FieldKind::Object | FieldKind::Strings | FieldKind::One(_) | FieldKind::Many(_) => {
-            Err(Refused)
-        }
+        Ok(is_next)
     }
 }

@@ -34,31 +34,37 @@ pub(super) trait FieldValue: Sized {
     }
 }
 
-/// Reads a field that may be null: the type's default then stands for an absent value. A value that could not be read, and was set aside, is kept among the undocumented fields.
+/// Reads a field that may be null: the type's default then stands for an absent value. A value that cannot be read and is
+/// skipped is kept among the undocumented fields; if a field occurs twice, the last one counts.
 #[inline(always)]
 pub(super) fn lex_lenient<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> Lexed<T> {
-    if lexer.peek() == b'n' {
-        lex_null(lexer, wire, extra)?;
-        Ok(T::default())
-    } else {
-        T::lex(lexer)
+    if !extra.is_empty() {
+        extra.remove(wire);
     }
+    if lexer.peek() == b'n' {
+        lexer.null()?;
+        return Ok(T::default());
+    }
+    let start = lexer.position();
+    T::lex(lexer).or_else(|Refused| {
+        keep_skipped(lexer, start, wire, extra)?;
+        Ok(T::default())
+    })
 }
 
-/// Not inlined, so that what is rarely needed does not take the registers of what is always.
-#[inline(never)]
-fn lex_null(
+#[cold]
+fn keep_skipped(
     lexer: &mut Lexer<'_>,
+    start: usize,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> Lexed<()> {
-    if let Some(json) = lexer.absent()? {
-        extra.insert(wire.to_owned(), Json::from_raw(json));
-    }
+    let json = Json::from_raw(lexer.skipped(start)?);
+    extra.insert(wire.to_owned(), json);
     Ok(())
 }
 

@@ -20,9 +20,7 @@ pub struct Lexer<'a> {
     /// From which position on to ask.
     ask_at: usize,
     is_stopped: bool,
-    /// The values that were set aside in this document and are still to come, each with the position of the null that
-    /// stands for it.
-    aside: &'a [(usize, &'a RawValue)],
+    skips_unreadable: bool,
 }
 
 /// How much of a document is read before it is asked again whether to go on.
@@ -46,16 +44,13 @@ impl<'a> Lexer<'a> {
             go_on: None,
             ask_at: usize::MAX,
             is_stopped: false,
-            aside: &[],
+            skips_unreadable: false,
         }
     }
 
-    /// Starts at the beginning of a document in which nulls stand for values that were set aside, each with its position.
-    pub(crate) fn with_values_aside(text: &'a str, aside: &'a [(usize, &'a RawValue)]) -> Self {
-        Self {
-            aside,
-            ..Self::new(text)
-        }
+    /// Has optional values that cannot be read [skipped](Self::skipped).
+    pub fn skip_unreadable(&mut self) {
+        self.skips_unreadable = true;
     }
 
     /// Has `go_on` asked every 64 KB whether to go on. If not, everything that follows is refused.
@@ -259,19 +254,15 @@ impl<'a> Lexer<'a> {
         self.word("null")
     }
 
-    /// Reads a null in the place of an optional value, and returns the value that was set aside there, if one was.
-    #[inline]
-    pub fn absent(&mut self) -> Lexed<Option<&'a RawValue>> {
-        self.peek();
-        let at = self.at;
-        self.word("null")?;
-        match self.aside {
-            [(position, value), rest @ ..] if *position == at => {
-                self.aside = rest;
-                Ok(Some(value))
-            }
-            _ => Ok(None),
+    /// The optional value that begins at `start` and could not be read, if such values are to be skipped: the lexer is
+    /// then after it.
+    #[cold]
+    pub fn skipped(&mut self, start: usize) -> Lexed<&'a RawValue> {
+        if !self.skips_unreadable || self.is_stopped {
+            return Err(Refused);
         }
+        self.at = start;
+        self.raw()
     }
 
     /// Returns to a position, to read what follows in another way.
