@@ -4,12 +4,12 @@
 //! of types are compared. The compiler does not promise to keep these names, so a wrong answer may cost an error, but never a
 //! digit. They are taken from the types themselves, so that a new version of serde_json may rename them.
 
-use std::{any::type_name, sync::LazyLock};
+use std::{any::type_name, collections::BTreeMap, sync::LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::{Number, Value, value::RawValue};
 
-use super::{Decimal, ParseDecimalError, equal::same_value, serde_errors::expected};
+use super::{Decimal, ParseDecimalError, serde_errors::expected};
 
 /// Whether the numbers in a `serde_json::Value` are text: any crate of the program can have serde_json do that.
 static NUMBERS_ARE_TEXT: LazyLock<bool> = LazyLock::new(|| {
@@ -91,7 +91,7 @@ fn as_float(number: &Number) -> Option<f64> {
     let shortest = format!("{float:e}");
     let digits = shortest.split('e').next().unwrap_or_default();
     let is_short = digits.bytes().filter(u8::is_ascii_digit).count() <= f64::DIGITS as usize;
-    (is_short && same_value(&number.to_string(), &shortest)).then_some(float)
+    (is_short && same_number(&number.to_string(), &shortest)).then_some(float)
 }
 
 /// Whether two of the shortest texts of a number's float are equally close to it. serde_json takes either of them for that
@@ -99,14 +99,42 @@ fn as_float(number: &Number) -> Option<f64> {
 fn is_tie(number: &Number) -> bool {
     number.as_f64().is_some_and(|float| {
         let written = Number::from_f64(float).map(|number| number.to_string());
-        written.is_some_and(|written| !same_value(&written, &float.to_string()))
+        written.is_some_and(|written| !same_number(&written, &float.to_string()))
     })
 }
 
-/// A number of a JSON text as a `Value` holds it, if it can.
-fn number(text: &str) -> Option<Value> {
+/// Whether two texts are the same number, in the same digits or not.
+fn same_number(left: &str, right: &str) -> bool {
+    let value = |text| Decimal::from_json_number(text);
+    left == right || value(left).is_some_and(|left| value(right) == Some(left))
+}
+
+/// A JSON text as a `Value`, if that can hold every number in it.
+pub(super) fn exact(text: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
-    (is_certain(&value) && same_value(&value.to_string(), text)).then_some(value)
+    (is_certain(&value) && holds(&value, text)).then_some(value)
+}
+
+/// Whether the numbers in a value are those of the text that it was read from.
+fn holds(value: &Value, text: &str) -> bool {
+    match value {
+        Value::Number(number) => same_number(&number.to_string(), text.trim()),
+        Value::Array(values) => {
+            let texts: Result<Vec<&RawValue>, _> = serde_json::from_str(text);
+            texts.is_ok_and(|texts| {
+                let mut both = values.iter().zip(texts);
+                both.all(|(value, text)| holds(value, text.get()))
+            })
+        }
+        Value::Object(values) => {
+            let texts: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_str(text);
+            texts.is_ok_and(|texts| {
+                let mut both = texts.iter().map(|(name, text)| (values.get(name), text));
+                both.all(|(value, text)| value.is_some_and(|value| holds(value, text.get())))
+            })
+        }
+        _ => true,
+    }
 }
 
 /// Serializes a JSON value: for serde_json as its unchanged text, for other formats as their own maps, lists and numbers.
@@ -115,7 +143,7 @@ pub(super) fn write<S: Serializer>(json: &RawValue, serializer: S) -> Result<S::
     if target == Target::Text {
         return json.serialize(serializer);
     }
-    match number(json.get()) {
+    match exact(json.get()) {
         Some(value) if target == Target::Value => value.serialize(serializer),
         Some(value) => Plain(&value).serialize(serializer),
         None => Err(ser::Error::custom(
@@ -154,7 +182,7 @@ impl Serialize for Decimal {
             Target::Text => RawValue::from_string(text)
                 .map_err(ser::Error::custom)?
                 .serialize(serializer),
-            Target::Value => match number(&text) {
+            Target::Value => match exact(&text) {
                 Some(number) => number.serialize(serializer),
                 None => serializer.serialize_str(&text),
             },

@@ -2,11 +2,11 @@
 
 mod any_format;
 mod arithmetic;
+mod characters;
 mod datetime;
 mod decimal;
 #[cfg(feature = "client")]
 pub(crate) mod duration;
-mod equal;
 mod ids;
 mod json;
 mod kind;
@@ -33,8 +33,8 @@ pub use open::{
 pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use any_format::Given;
+pub(crate) use characters::Characters;
 pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
-pub(crate) use equal::Characters;
 pub(crate) use kind::JsonKind;
 pub(crate) use name::Name;
 #[cfg(any(feature = "arrow", feature = "client"))]
