@@ -371,21 +371,6 @@ impl AgentProfile {
         names::PROFILE_NAMES.iter().copied()
     }
 
-    /// Decodes a profile from JSON and checks the types of its fields.
-    ///
-    /// # Errors
-    /// [`ValidationError`] holds every violation, with pointers relative to the profile.
-    pub fn from_json(
-        profile: impl AsRef<[u8]>,
-        unknown: UnknownFields,
-    ) -> Result<Self, ValidationError> {
-        let mut violations = Vec::new();
-        let profile = without_bom(profile.as_ref());
-        let read = Self::read(profile, "", unknown, &mut violations);
-        ValidationError::check(violations)?;
-        Ok(read.unwrap_or_default())
-    }
-
     /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
     /// which is a violation.
     fn read(
@@ -425,14 +410,6 @@ impl AgentProfile {
     /// A field by its wire name, if it is set.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.fields.get(name)
-    }
-}
-
-/// Checks the types of the fields; undocumented ones are kept, as [`AgentProfile::extra`] does.
-impl<'de> Deserialize<'de> for AgentProfile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let profile = <Json as Deserialize>::deserialize(deserializer)?;
-        Self::from_json(&profile, UnknownFields::Ignore).map_err(de::Error::custom)
     }
 }
 

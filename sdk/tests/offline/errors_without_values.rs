@@ -4,8 +4,7 @@
 use std::{collections::BTreeSet, error::Error as StdError, fmt::Debug};
 
 use dealkit::{
-    Agent, AgentId, AgentProfile, AssignedRole, CreateAgent, Deal, DealStatus, Decimal, Role,
-    ViolationCode,
+    Agent, AgentId, AssignedRole, CreateAgent, Deal, DealStatus, Decimal, Role, ViolationCode,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -174,7 +173,7 @@ fn no_error_of_a_request_shows_a_value() {
 macro_rules! for_each_type {
     ($function:ident) => {
         for_each_type!(
-            $function: Deal Agent CreateAgent AgentProfile AgentId DealStatus AssignedRole ViolationCode Role
+            $function: Deal Agent CreateAgent AgentId DealStatus AssignedRole ViolationCode Role
                 Decimal
         )
     };
