@@ -242,7 +242,7 @@ soak-network: $(VENV)/package $(VENV)/tools
 # earlier when its time is up.
 FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
-FUZZ_SHARES := readers=25 create_agent=12 identifier=14 request=15 retry_after=29 seed=5
+FUZZ_SHARES := readers=38 create_agent=18 identifier=21 request=23
 FUZZ_BINARIES = target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
 CARGO_TOOLS := target/cargo-tools/bin
 

@@ -17,12 +17,6 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
             .into_iter()
             .map(|case| (name(&case).to_owned(), message(&case["request"])))
             .collect(),
-        "retry_after" => RETRY_AFTER
-            .iter()
-            .zip(0..)
-            .map(|(value, number)| (format!("value-{number}"), value.as_bytes().to_vec()))
-            .collect(),
-        "seed" => seeds(),
         _ => Vec::new(),
     }
 }
@@ -30,13 +24,10 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
 /// Words that an input of the target is likely to contain.
 pub fn words(target: &str) -> Vec<String> {
     let words: &[&str] = match target {
-        "readers" | "create_agent" | "seed" => {
+        "readers" | "create_agent" => {
             return [JSON.map(str::to_owned).to_vec(), names()].concat();
         }
         "request" => &REQUEST,
-        "retry_after" => &[
-            "Sun, ", " Nov ", "1994", "08:49:37", " GMT", "Sunday", "-Feb-", "9999",
-        ],
         _ => &["%", "%2F", "..", "/", "?", "#", "\\"],
     };
     words.iter().map(|&word| word.to_owned()).collect()
@@ -69,23 +60,6 @@ fn names() -> Vec<String> {
         .chain(roles.map(text))
         .collect()
 }
-
-const RETRY_AFTER: [&str; 14] = [
-    "0",
-    "120",
-    " 7 ",
-    "-1",
-    "1.5",
-    "1e3",
-    "",
-    "18446744073709551615",
-    "18446744073709551616",
-    "Sun, 06 Nov 1994 08:49:37 GMT",
-    "Sunday, 06-Nov-94 08:49:37 GMT",
-    "Sun Nov  6 08:49:37 1994",
-    "Fri, 31 Dec 9999 23:59:59 GMT",
-    "Thu, 01 Jan 1970 00:00:00 GMT",
-];
 
 const REQUEST: [&str; 25] = [
     "GET ",
@@ -152,22 +126,4 @@ fn message(request: &Value) -> Vec<u8> {
     }
     let body = given_in(request).unwrap_or_default();
     [head.as_bytes(), b"\n\n", &body].concat()
-}
-
-/// Deals as seed files: one deal per line, some in an array, and lines with several.
-fn seeds() -> Vec<(String, Vec<u8>)> {
-    let deals = documents("deals.json");
-    let strict: Vec<&[u8]> = deals
-        .iter()
-        .map(|(_, document)| document.as_slice())
-        .filter(|document| document.len() < 600 && dealkit::Deal::from_json(document).is_ok())
-        .collect();
-    let arrays = strict.chunks(3).map(|deals| {
-        let deals = deals.join(&b" ,\n"[..]);
-        [b"[", &deals[..], b"]\n"].concat()
-    });
-    let lines = strict.chunks(2).map(|deals| deals.join(&b"\n\n"[..]));
-    let several = arrays.chain(lines).zip(0..);
-    let several = several.map(|(file, number)| (format!("several-{number}"), file));
-    several.chain(deals.clone()).collect()
 }

@@ -79,7 +79,7 @@ fn travels(id: &str, client: &Client, service: &Service) {
 }
 
 /// The id as one segment: everything but the unreserved characters of RFC 3986 as `%` and two hex digits.
-pub(crate) fn escaped(id: &str) -> String {
+fn escaped(id: &str) -> String {
     id.bytes().fold(String::new(), |mut segment, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             segment.push(char::from(byte));

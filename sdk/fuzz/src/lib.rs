@@ -6,8 +6,6 @@
 //! | [`create_agent`] | a request body | the SDK and the server name the same violations; the agent is kept as it is returned |
 //! | [`identifier`] | a deal's id | one path segment that the server resolves to that id, or `invalid_id` |
 //! | [`request`](fn@request) | a request | a response of the contract, well-formed |
-//! | [`retry_after`] | a header's value | seconds, a date, or nothing |
-//! | [`seed`] | a seed file | taken and served byte for byte, or refused where a document by itself is refused |
 //!
 //! None of them states the contract again: its vectors and openapi.json do that. Where two implementations must agree, one is the
 //! judge of the other.
@@ -32,9 +30,7 @@ mod create_agent;
 mod identifier;
 mod readers;
 mod request;
-mod retry_after;
 mod sandbox;
-mod seed;
 #[path = "../../tests/vectors/mod.rs"]
 mod vectors;
 
@@ -42,20 +38,16 @@ pub use create_agent::create_agent;
 pub use identifier::identifier;
 pub use readers::readers;
 pub use request::request;
-pub use retry_after::retry_after;
-pub use seed::seed;
 
 /// The body of a target: one of the functions of this crate.
 pub type Body = fn(&[u8]);
 
 /// Every target, by name.
-pub const TARGETS: [(&str, Body); 6] = [
+pub const TARGETS: [(&str, Body); 4] = [
     ("readers", readers),
     ("create_agent", create_agent),
     ("identifier", identifier),
     ("request", request),
-    ("retry_after", retry_after),
-    ("seed", seed),
 ];
 
 /// Runs a body on the files that the command line names.
