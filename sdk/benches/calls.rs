@@ -1,4 +1,4 @@
-//! Calls on loopback, one at a time and many in flight, compared with bare reqwest and bare hyper-util.
+//! Calls on loopback, one at a time and many in flight, compared with bare reqwest.
 #![allow(
     clippy::unwrap_used,
     reason = "a program for developers, which stops at what is wrong"
@@ -84,8 +84,7 @@ fn retrieves<'t>(
     contenders!(runtime, clients, in_flight, calls,
         "dealkit": retrieve,
         "reqwest + serde_json": retrieve_with_reqwest,
-        "reqwest, read by dealkit": retrieve_with_reqwest_and_decode,
-        "hyper-util + serde_json": retrieve_with_hyper)
+        "reqwest, read by dealkit": retrieve_with_reqwest_and_decode)
 }
 
 fn creates<'t>(
@@ -96,8 +95,7 @@ fn creates<'t>(
 ) -> Vec<(&'static str, Turn<'t>)> {
     contenders!(runtime, clients, in_flight, calls,
         "dealkit": create,
-        "reqwest + serde_json": create_with_reqwest,
-        "hyper-util + serde_json": create_with_hyper)
+        "reqwest + serde_json": create_with_reqwest)
 }
 
 fn many<'t>(

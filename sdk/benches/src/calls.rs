@@ -1,14 +1,9 @@
-//! The same calls with dealkit, with bare reqwest and with bare hyper-util.
+//! The same calls with dealkit and with bare reqwest.
 
 use bytes::Bytes;
 use dealkit::{Client, Deal};
 use futures_util::{Stream, StreamExt as _, stream};
-use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use http::StatusCode;
 use tokio::runtime::Runtime;
 
 use crate::{Turn, clock::thread_cpu, document, plain, request, service::KEY};
@@ -19,7 +14,6 @@ pub struct Clients {
     url: String,
     dealkit: Client,
     reqwest: reqwest::Client,
-    hyper: legacy::Client<HttpConnector, Full<Bytes>>,
     contacts: usize,
 }
 
@@ -27,15 +21,12 @@ impl Clients {
     /// Clients of the service at that URL.
     pub fn new(url: &str) -> Self {
         let dealkit = Client::builder().base_url(url).service_key(KEY);
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
         // reqwest takes what is installed, unless it links aws-lc; dealkit would choose the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             url: url.to_owned(),
             dealkit: dealkit.build().unwrap(),
             reqwest: reqwest::Client::builder().no_proxy().build().unwrap(),
-            hyper: legacy::Client::builder(TokioExecutor::new()).build(connector),
             contacts: document::TYPICAL,
         }
     }
@@ -58,19 +49,6 @@ impl Clients {
         assert_eq!(deal.contacts.len(), self.contacts);
     }
 
-    /// Retrieves a deal with hyper-util and serde_json.
-    pub async fn retrieve_with_hyper(&self) {
-        let request = Request::get(format!("{}/v1/deals/d_1", self.url))
-            .header("x-service-key", KEY)
-            .body(Full::default())
-            .unwrap();
-        let response = self.hyper.request(request).await.unwrap();
-        assert_eq!(response.status(), StatusCode::OK);
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        let deal: plain::Deal = serde_json::from_slice(&body).unwrap();
-        assert_eq!(deal.contacts.len(), self.contacts);
-    }
-
     /// Creates an agent, which is validated.
     pub async fn create(&self) {
         let request = request::checked().unwrap();
@@ -90,23 +68,6 @@ impl Clients {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), StatusCode::CREATED);
         let body = response.bytes().await.unwrap();
-        let agent: plain::Agent = serde_json::from_slice(&body).unwrap();
-        assert_eq!(agent.id, "a_1");
-    }
-
-    /// Creates an agent with hyper-util and serde_json.
-    pub async fn create_with_hyper(&self) {
-        let body = serde_json::to_vec(&request::unchecked()).unwrap();
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(format!("{}/v1/agents", self.url))
-            .header("x-service-key", KEY)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::from(body))
-            .unwrap();
-        let response = self.hyper.request(request).await.unwrap();
-        assert_eq!(response.status(), StatusCode::CREATED);
-        let body = response.into_body().collect().await.unwrap().to_bytes();
         let agent: plain::Agent = serde_json::from_slice(&body).unwrap();
         assert_eq!(agent.id, "a_1");
     }
