@@ -20,10 +20,8 @@ impl Extra {
         of_field.map(|(_, json)| json)
     }
 
-    /// Forgets what is known of a field that occurs again.
-    #[cold]
-    pub(crate) fn forget(&mut self, wire: &str, position: usize) {
-        self.unknown.remove(wire);
+    /// Forgets the exact JSON of a field whose value has changed.
+    pub(crate) fn forget_exact(&mut self, position: usize) {
         self.exact.retain(|(at, _)| *at != position);
     }
 }

@@ -116,13 +116,13 @@ impl<'py> Reader<'_, 'py> {
         })
     }
 
-    /// The optional value that begins at `start` and could not be read, if such values are to be skipped.
+    /// Skips the value of an optional field that could not be read, as [`Lexer::skipped`] does.
     #[cold]
-    pub(crate) fn skipped(&mut self, start: usize) -> Read<Json> {
+    pub(crate) fn skipped(&mut self, start: usize, field: &str) -> Read<Option<Json>> {
         if self.raised.is_some() {
             return Err(Stopped);
         }
-        Ok(Json::from_raw(self.lexer.skipped(start)?))
+        Ok(self.lexer.skipped(start, field)?.map(Json::from_raw))
     }
 
     /// A string.

@@ -24,9 +24,9 @@ pub(crate) fn value(
     extra: &mut Option<Box<Extra>>,
 ) -> Read<Option<Py<PyAny>>> {
     let kind = field.kind;
-    if let Some(extra) = extra.as_mut() {
+    if let (FieldKind::Timestamp, Some(extra)) = (kind, extra.as_mut()) {
         // If a name occurs twice, the last field counts.
-        extra.forget(field.wire, position);
+        extra.forget_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
         reader.lexer.null()?;
@@ -54,9 +54,10 @@ pub(crate) fn value(
     };
     match value {
         Err(Stopped) if field.presence != Presence::Required => {
-            let json = reader.skipped(start)?;
-            let unknown = &mut extra.get_or_insert_default().unknown;
-            unknown.insert(field.wire.to_owned(), json);
+            if let Some(json) = reader.skipped(start, field.wire)? {
+                let unknown = &mut extra.get_or_insert_default().unknown;
+                unknown.insert(field.wire.to_owned(), json);
+            }
             Ok(None)
         }
         value => value.map(Some),

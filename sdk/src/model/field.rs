@@ -35,36 +35,39 @@ pub(super) trait FieldValue: Sized {
 }
 
 /// Reads a field that may be null: the type's default then stands for an absent value. A value that cannot be read and is
-/// skipped is kept among the undocumented fields; if a field occurs twice, the last one counts.
+/// skipped is kept among the undocumented fields.
 #[inline(always)]
 pub(super) fn lex_lenient<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> Lexed<T> {
-    if !extra.is_empty() {
-        extra.remove(wire);
-    }
-    if lexer.peek() == b'n' {
-        lexer.null()?;
-        return Ok(T::default());
-    }
+    lexer.peek();
     let start = lexer.position();
     T::lex(lexer).or_else(|Refused| {
-        keep_skipped(lexer, start, wire, extra)?;
+        lex_absent(lexer, start, wire, extra)?;
         Ok(T::default())
     })
 }
 
+/// Reads a null where something else was expected, or skips what is there if it cannot be read.
+///
+/// Not inlined, so that what is rarely needed does not take the registers of what is always.
 #[cold]
-fn keep_skipped(
+#[inline(never)]
+fn lex_absent(
     lexer: &mut Lexer<'_>,
     start: usize,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> Lexed<()> {
-    let json = Json::from_raw(lexer.skipped(start)?);
-    extra.insert(wire.to_owned(), json);
+    if lexer.slice_from(start).starts_with("null") {
+        lexer.go_back(start);
+        return lexer.null();
+    }
+    if let Some(value) = lexer.skipped(start, wire)? {
+        extra.insert(wire.to_owned(), Json::from_raw(value));
+    }
     Ok(())
 }
 

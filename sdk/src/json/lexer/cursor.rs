@@ -254,15 +254,30 @@ impl<'a> Lexer<'a> {
         self.word("null")
     }
 
-    /// The optional value that begins at `start` and could not be read, if such values are to be skipped: the lexer is
-    /// then after it.
+    /// Skips the value of an optional field that begins at `start` and could not be read, if such values are to be skipped.
+    /// Returns it, unless the field occurs again: the last one counts.
     #[cold]
-    pub fn skipped(&mut self, start: usize) -> Lexed<&'a RawValue> {
+    pub fn skipped(&mut self, start: usize, field: &str) -> Lexed<Option<&'a RawValue>> {
         if !self.skips_unreadable || self.is_stopped {
             return Err(Refused);
         }
         self.at = start;
-        self.raw()
+        let value = self.raw()?;
+        let (end, ask_at) = (self.at, self.ask_at);
+        let occurs_again = self.find(field)?;
+        (self.at, self.ask_at) = (end, ask_at);
+        Ok((!occurs_again).then_some(value))
+    }
+
+    /// Whether the rest of an object has a field of this name.
+    fn find(&mut self, field: &str) -> Lexed<bool> {
+        while self.field()? {
+            if self.name()? == field {
+                return Ok(true);
+            }
+            self.raw()?;
+        }
+        Ok(false)
     }
 
     /// Returns to a position, to read what follows in another way.
