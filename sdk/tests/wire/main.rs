@@ -1,6 +1,7 @@
 //! The client against services of every kind: what it sends, what each response turns into, what it retries.
 #![cfg(feature = "client")]
 
+mod as_mocked;
 mod blocking;
 mod bounds;
 #[cfg(feature = "rustls")]
