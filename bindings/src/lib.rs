@@ -77,7 +77,7 @@ mod _native {
         python::failure::NativeFailure,
         testing::{
             cli::run_server,
-            sandbox::{NativeSandbox, attach_sandbox, start_sandbox},
+            sandbox::{NativeSandbox, start_sandbox},
         },
     };
 

@@ -206,9 +206,7 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
 def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     """The entry points that send something to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-    engine, server = client._service.engine, sandbox._native
-    native_server: Any = server
-    shared = native.start_sandbox([], {"worlds": "test-*"})
+    engine, server = client._service.engine, sandbox._server
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
@@ -270,34 +268,13 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "RawResponse._headers": [response._headers],
         "RawResponse._parse": [response._parse],
         "RawResponse._json": [response._json],
-        "NativeSandbox.agents": [server.agents],
-        "NativeSandbox.requests": [server.requests],
-        "NativeSandbox.wait_for": [
-            partial(server.wait_for, {"timeout": 5.0, "count": 0}),
-            partial(server.wait_for, {"count": 999, "method": "GET", "path": "/v1/deals/{id}", "status": 200}),
-            partial(server.wait_for, {"count": -1}),
-        ],
-        "NativeSandbox.clear_requests": [native.start_sandbox([], {}).clear_requests],
-        "NativeSandbox.fail_next": [
-            # A fault that affects nothing here.
-            partial(server.fail_next, '{"status": 503, "retry_after": 1, "body": {"a": 1}, "path": "/v1/deals/none"}'),
-            partial(server.fail_next, '{"status": 1}'),
-        ],
-        "NativeSandbox.faults": [server.faults],
-        "NativeSandbox.clear_faults": [server.clear_faults],
-        "NativeSandbox.insert_deal": [partial(server.insert_deal, '{"id": "x"}'), partial(server.insert_deal, "{}")],
-        "NativeSandbox.reset": [server.reset],
-        "NativeSandbox.accept_keys": [
-            partial(native.start_sandbox([], {}).accept_keys, ["k"]),
-            partial(server.accept_keys, [" "]),
-            partial(native_server.accept_keys, [5]),
+        "NativeSandbox.call": [
+            partial(server.call, "GET", "requests?wait=0.01&count=999", ""),
+            partial(server.call, "POST", "faults", '{"status": 1}'),
+            partial(server.call, "GET ", "nothing", ""),
+            partial(native.start_sandbox([], {}).call, "PUT", "keys", '["k"]'),
         ],
         "NativeSandbox.close": [native.start_sandbox([], {}).close],
-        "attach_sandbox": [
-            partial(native.attach_sandbox, {"url": shared.url, "reading": "sparse", "strict": True}),
-            partial(native.attach_sandbox, {"url": server.url}),
-            partial(native.attach_sandbox, {"url": "ftp://localhost"}),
-        ],
         "start_sandbox": [
             partial(native.start_sandbox, ['{"id": "x"}'], {}),
             partial(native.start_sandbox, ["{}"], {}),

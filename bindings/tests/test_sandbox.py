@@ -86,7 +86,7 @@ def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureF
     assert _native.run_server(["dealkit-server", "--help"]) == 0
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
     # These mean something only to a program, or to one that reads files.
-    of_the_program = {"log", "profile", "shutdown_timeout", "service_key_file", "admin_token_file"}
+    of_the_program = {"log", "shutdown_timeout", "service_key_file", "admin_token_file"}
     of_the_program |= {"tls_ca_out", "tls_name"}
     settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
     assert flags - of_the_program == settings
@@ -259,6 +259,8 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
             seen = await waiting
             assert [request.number for request in seen] == [2, 3] and seen == sandbox.requests[1:]
             cases: list[dict[str, Any]] = [{"method": "POST"}, {"count": 4}, {"path": "/v1/deals/x"}, {"status": 201}]
+            with pytest.raises(ValueError, match="count: expected a number from 1 to 1000"):
+                sandbox.wait_for(count=0)
             for wanted in cases:
                 with pytest.raises(TimeoutError) as raised:
                     sandbox.wait_for(**wanted, timeout=0)
@@ -268,20 +270,6 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
             assert sandbox.wait_for(method="get", path="/v1/deals/d_1", timeout=0) == sandbox.requests[:1]
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "text"),
-    [
-        ({"methd": "POST"}, TypeError, "unexpected keyword argument 'methd'"),
-        ({"count": "1"}, TypeError, "count must be a whole number, 0 or more, not str"),
-        ({"path": 5}, TypeError, "path must be a str, not int"),
-        ({"timeout": -1}, ValueError, "timeout must be a number of seconds, zero or more and finite"),
-    ],
-)
-def test_waiting_for_what_makes_no_sense(given: Any, error: type[Exception], text: str) -> None:
-    with Sandbox() as sandbox, pytest.raises(error, match=text):
-        sandbox.wait_for(**given)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
@@ -304,9 +292,8 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage, act_then_reset or rate_limit"),
-        ({"status": "503"}, ValueError, "status: expected a status from 200 to 599"),
-        ({"rate_limit": "5/h"}, ValueError, "rate_limit: expected .* such as 50/s or 600/m"),
+        ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        ({"status": "503"}, ValueError, "status: invalid type: string"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),
     ],

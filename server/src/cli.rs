@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsString,
-    fs,
     io::{self, Write},
     process::ExitCode,
 };
@@ -13,7 +12,6 @@ use tokio::{runtime, task::spawn_blocking};
 use crate::{
     config::{LogFormat, SandboxBuilder},
     health,
-    sandbox::{Reading, world::Change},
     server::{Sandbox, StartError},
 };
 
@@ -42,12 +40,6 @@ const USAGE_ERROR: u8 = 2;
 struct Arguments {
     #[command(flatten)]
     builder: SandboxBuilder,
-
-    /// File of "dealkit check --contract --profile-out FILE" about a service: this server behaves as that one does
-    ///
-    /// It is TOML, with reading = "NAME,NAME" and strict = true or false. Readings that are given otherwise win.
-    #[arg(long, value_name = "FILE", value_parser = profile)]
-    profile: Option<(Vec<Reading>, bool)>,
 
     #[command(subcommand)]
     task: Option<Task>,
@@ -90,13 +82,7 @@ where
             }
         };
     }
-    let mut builder = arguments.builder;
-    if let Some((readings, strict)) = arguments.profile {
-        if builder.readings.is_empty() {
-            builder.readings = readings;
-        }
-        builder.strict |= strict;
-    }
+    let builder = arguments.builder;
     let has_hint = builder.log == LogFormat::Text;
     let started = builder.start();
     match started.and_then(|sandbox| serve(sandbox, has_hint).map_err(StartError::System)) {
@@ -113,17 +99,6 @@ fn with_variable(flag: Arg) -> Arg {
     let name = name.replace('-', "_").to_uppercase();
     flag.env(format!("DEALKIT_SERVER_{name}"))
         .hide_env_values(true)
-}
-
-/// The readings in a profile, and whether it is strict. There are no keys in it, so that it can be shown to others.
-fn profile(file: &str) -> Result<(Vec<Reading>, bool), String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-    // The library's text would repeat what it found, which may be a key in the wrong place.
-    let profile: Change = toml::from_str(&text).map_err(|_| {
-        "expected reading = \"NAME,NAME\", and strict = true or false, in TOML".to_owned()
-    })?;
-    let readings = profile.readings()?.unwrap_or_default();
-    Ok((readings, profile.strict.unwrap_or_default()))
 }
 
 fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {

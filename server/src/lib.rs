@@ -11,11 +11,9 @@
 //! - `contract`: the table of routes, what each operation does, the checks, and the bodies of errors
 //! - `sandbox`: what developers use: faults, readings, the journal, and the interface under `/__sandbox/`
 //! - `config.rs`, and `service.rs`: a request and its response, from all of these
-//! - `attached.rs`: a world on a server that runs elsewhere
 //! - `net`: connections, and their limits
 //! - `server.rs`, `health.rs` and `cli.rs`
 
-mod attached;
 pub mod cli;
 mod config;
 mod contract;
@@ -28,7 +26,6 @@ mod server;
 mod service;
 mod state;
 
-pub use attached::{Attach, AttachError, AttachedSandbox};
 pub use config::{LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey};
 pub use net::{body::SandboxBody, tls::TlsError};

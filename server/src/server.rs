@@ -17,7 +17,6 @@ use tokio::{
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
-    attached::Attach,
     config::SandboxBuilder,
     contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
     net::{
@@ -28,7 +27,6 @@ use crate::{
     },
     sandbox::{
         access::Access,
-        reached::Reached,
         world::{Beginning, Settings, World, Worlds},
     },
     service::{Inner, Service},
@@ -59,6 +57,7 @@ const WORKERS: usize = 2;
 /// ```
 #[derive(Debug)]
 pub struct Sandbox {
+    scheme: &'static str,
     address: SocketAddr,
     service: Service,
     /// Sending on it stops the server gracefully, dropping it ends the server at once.
@@ -73,25 +72,6 @@ impl Sandbox {
         SandboxBuilder::new()
     }
 
-    /// A world of its own on a server that runs elsewhere, at `url`, and was started with `--worlds`. It has the methods of a
-    /// sandbox, and ends when it is dropped.
-    ///
-    /// ```
-    /// use dealkit_server::{Fault, Sandbox};
-    ///
-    /// let server = Sandbox::builder().worlds("test-*").start()?; // dealkit-server --worlds 'test-*'
-    /// let one = Sandbox::attach(server.url()).start()?;
-    /// let other = Sandbox::attach(server.url()).start()?;
-    /// one.insert_deal(r#"{"id": "mine"}"#)?;
-    /// one.fail_next(Fault::status(503))?;
-    /// assert_ne!(one.service_key(), other.service_key());
-    /// assert_eq!((one.faults()?.len(), other.faults()?.len()), (1, 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn attach(url: impl Into<String>) -> Attach {
-        Attach::new(url)
-    }
-
     /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -99,12 +79,12 @@ impl Sandbox {
 
     /// The base URL for a client, such as `http://127.0.0.1:40123`; with TLS `https://127.0.0.1:40123`.
     pub fn url(&self) -> String {
-        format!("{}://{}", self.service.0.reached.scheme(), self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// The certificate to trust, in PEM, if it speaks TLS with a [self-signed](crate::Tls::self_signed) one: that of its issuer.
     pub fn ca_pem(&self) -> Option<&str> {
-        self.service.0.reached.ca_pem.as_deref()
+        self.service.0.ca_pem.as_deref()
     }
 
     /// A client of this sandbox that is still to be built: with its URL, its key and, if it made its own certificate, trust in
@@ -176,11 +156,7 @@ impl SandboxBuilder {
     /// When a deal or a setting is wrong, or the address cannot be listened on. Nothing runs then.
     pub fn start(self) -> Result<Sandbox, StartError> {
         let (tls, ca_pem) = tls::configure(&self.tls, self.listen.ip())?;
-        let reached = Reached {
-            is_tls: tls.is_some(),
-            ca_pem,
-        };
-        let service = self.service_reached(reached)?;
+        let service = self.service_trusted_by(ca_pem)?;
         run(self, service, tls)
     }
 
@@ -189,10 +165,10 @@ impl SandboxBuilder {
     /// # Errors
     /// When a deal or a setting is wrong.
     pub fn service(&self) -> Result<Service, StartError> {
-        self.service_reached(Reached::default())
+        self.service_trusted_by(None)
     }
 
-    fn service_reached(&self, reached: Reached) -> Result<Service, StartError> {
+    fn service_trusted_by(&self, ca_pem: Option<String>) -> Result<Service, StartError> {
         let key = self.service_key.as_ref().or(self.service_key_file.as_ref());
         let key = key.map(ServiceKey::new).transpose()?;
         let token = self.admin_token.as_ref().or(self.admin_token_file.as_ref());
@@ -241,7 +217,7 @@ impl SandboxBuilder {
         Ok(Service(Arc::new(Inner {
             worlds,
             access,
-            reached,
+            ca_pem,
             max_body_bytes: self.max_body_bytes,
         })))
     }
@@ -317,6 +293,7 @@ fn run(
     tls: Option<Arc<ServerConfig>>,
 ) -> Result<Sandbox, StartError> {
     let listen = settings.listen;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(settings.log).map_err(StartError::System)?,
@@ -350,6 +327,7 @@ fn run(
         .spawn(move || runtime.block_on(serving))
         .map_err(StartError::System)?;
     Ok(Sandbox {
+        scheme,
         address,
         service,
         stop: Some(stop),

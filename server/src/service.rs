@@ -21,9 +21,8 @@ use crate::{
         Wanted,
         access::Access,
         admin::{self, AdminCall},
-        fault::{FAULT_HEADER, FaultBody, Play},
-        rate_limit::Quota,
-        reached::Reached,
+        fault::{FAULT_HEADER, Play},
+        rate_limit::{Bucket, Quota},
         reading::READING_HEADER,
         rewrite,
         world::{NoWorld, World, Worlds},
@@ -45,7 +44,8 @@ pub struct Service(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) worlds: Worlds,
     pub(crate) access: Access,
-    pub(crate) reached: Reached,
+    /// The certificate of the issuer that the server made for its own.
+    pub(crate) ca_pem: Option<String>,
     pub(crate) max_body_bytes: usize,
 }
 
@@ -54,6 +54,8 @@ pub(crate) struct Inner {
 pub(crate) struct Caller {
     pub(crate) world: Arc<World>,
     refused: Option<NoWorld>,
+    /// What a rate limit leaves to the world.
+    quota: Option<Quota>,
 }
 
 impl fmt::Debug for Service {
@@ -101,14 +103,16 @@ struct Form {
     request_id: HeaderValue,
     is_head: bool,
     readings: Vec<Reading>,
+    quota: Option<Quota>,
 }
 
 impl Form {
-    fn of(head: &Parts, readings: Vec<Reading>) -> Self {
+    fn of(caller: &Caller, head: &Parts, readings: Vec<Reading>) -> Self {
         Self {
             request_id: request_id::of(&head.headers),
             is_head: head.method == Method::HEAD,
             readings,
+            quota: caller.quota,
         }
     }
 }
@@ -282,6 +286,40 @@ impl Service {
         self.world().journal.wait_for(wanted, within).await
     }
 
+    /// Calls the interface under `/__sandbox/` without a socket: for bindings to other languages, whose programs then work in
+    /// the same way with a server that runs elsewhere. It may be called even where it is closed to others. `target` is what
+    /// follows in the path, and the query.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit_server::Sandbox;
+    /// use http::Method;
+    ///
+    /// let service = Sandbox::builder().service()?;
+    /// let listed = service.control(Method::GET, "agents?limit=10", b"").await;
+    /// assert_eq!(listed.body(), r#"{"agents":[],"next":null}"#);
+    /// # Ok(()) }
+    /// ```
+    pub async fn control(&self, method: Method, target: &str, body: &[u8]) -> Response<Bytes> {
+        let head = Request::builder()
+            .method(method)
+            .uri(format!("http://localhost{}{target}", admin::PREFIX))
+            .header(header::CONTENT_TYPE, wire::JSON)
+            .body(());
+        let (head, ()) = head.unwrap_or_default().into_parts();
+        let call = AdminCall::admit(
+            &Access::Open,
+            &self.0.worlds,
+            self.0.ca_pem.as_deref(),
+            &head,
+        );
+        if let Some(wait) = call.as_ref().ok().and_then(AdminCall::wait) {
+            wait.await;
+        }
+        let responded = call.and_then(|call| call.run(body));
+        responded.unwrap_or_else(|refusal| refusal.into_response(&request_id::of(&head.headers)))
+    }
+
     /// Forgets the requests so far.
     pub fn clear_requests(&self) {
         self.world().journal.clear();
@@ -301,7 +339,9 @@ impl Service {
             (Some(key), None) if !is_admin(head) => worlds.of(key.as_bytes()),
             _ => Err(NoWorld::UnknownKey),
         };
+        let bucket = found.as_ref().ok().and_then(|world| world.bucket.as_ref());
         Caller {
+            quota: bucket.map(Bucket::take),
             refused: found.as_ref().err().copied(),
             world: found.unwrap_or_else(|_| Arc::clone(&worlds.first)),
         }
@@ -312,62 +352,34 @@ impl Service {
         &self.0.worlds.first
     }
 
-    /// The fault that happens to a request: the one in its header, or one from the list. If there is a limit for its key, `quota`
-    /// is what is left.
-    pub(crate) fn fault(
-        &self,
-        caller: &Caller,
-        head: &Parts,
-        quota: &mut Option<Quota>,
-    ) -> Option<Play> {
+    /// The fault that happens to a request: the one in its header, or one from the list.
+    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Arc<Play>> {
         if is_admin(head) {
             return None;
         }
         match self.asked_fault(head) {
-            Ok(None) => {
-                let key = head.headers.get(&auth::HEADER).map(HeaderValue::as_bytes);
-                let key = key.filter(|_| caller.refused.is_none());
-                let (method, path) = (&head.method, head.uri.path());
-                caller.world.faults.pick(method, path, key, quota)
-            }
-            Ok(fault) => fault,
+            Ok(None) => caller.world.faults.pick(&head.method, head.uri.path()),
+            Ok(fault) => fault.map(Arc::new),
             // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
         }
     }
 
-    /// The response with this status that a fault makes up, exactly as the fault says.
+    /// The response that a fault makes up, exactly as the fault says; an error without a body gets problem details.
     pub(crate) fn made_up(
         &self,
+        caller: &Caller,
         head: &Parts,
-        fault: &Play,
-        status: StatusCode,
+        asked: &Response<Bytes>,
     ) -> Response<Bytes> {
-        let form = Form::of(head, Vec::new());
+        let form = Form::of(caller, head, Vec::new());
+        let (status, mut response) = (asked.status(), asked.clone());
         let is_error = status.is_client_error() || status.is_server_error();
-        let mut response = match &fault.body {
-            Some(FaultBody::Text(text)) => {
-                response(status, "text/plain; charset=utf-8", text.clone())
-            }
-            Some(FaultBody::Json(json)) if is_error => {
-                response(status, wire::PROBLEM_JSON, json.clone())
-            }
-            Some(FaultBody::Json(json)) => response(status, wire::JSON, json.clone()),
-            None if is_error => problem::made_up(status, &form.request_id),
-            None => empty(status),
-        };
-        if let Some(retry_after) = &fault.retry_after {
-            let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, retry_after.clone());
+        if is_error && !asked.headers().contains_key(header::CONTENT_TYPE) {
+            response = problem::made_up(status, &form.request_id);
+            response.headers_mut().extend(asked.headers().clone());
         }
         finish(response, &form, None)
-    }
-
-    /// The response to a request that a rate limit does not let in.
-    pub(crate) fn limited(&self, caller: &Caller, head: &Parts, quota: &Quota) -> Response<Bytes> {
-        let mut checked = self.check_head(caller, head);
-        checked.asked = Err(quota.refusal());
-        self.respond(caller, checked, Ok(&[]))
     }
 
     /// A header for the sandbox, which means nothing where the interface was turned off.
@@ -407,7 +419,7 @@ impl Service {
             Ok(readings) => (readings, self.admit(caller, head)),
             Err(refusal) => (own, Err(refusal)),
         };
-        let form = Form::of(head, readings);
+        let form = Form::of(caller, head, readings);
         Checked { asked, form }
     }
 
@@ -415,7 +427,12 @@ impl Service {
         check_target(head)
             .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
-            let call = AdminCall::admit(&self.0.access, &self.0.worlds, &self.0.reached, head)?;
+            let call = AdminCall::admit(
+                &self.0.access,
+                &self.0.worlds,
+                self.0.ca_pem.as_deref(),
+                head,
+            )?;
             check_length(head, self.0.max_body_bytes)?;
             return Ok(Asked::Admin(call));
         }
@@ -470,10 +487,10 @@ impl Service {
     }
 }
 
-/// Check 4: the key.
+/// Check 4: the key; and whether the world of the key accepts another request now.
 fn check_key(caller: &Caller, head: &Parts) -> Result<(), Refusal> {
     match caller.refused {
-        None => return Ok(()),
+        None => return caller.quota.map_or(Ok(()), |quota| quota.admit()),
         Some(NoWorld::Full) => return Err(NoWorld::Full.into()),
         Some(NoWorld::UnknownKey) => {}
     }
@@ -499,6 +516,9 @@ fn finish(
     response
         .headers_mut()
         .insert(request_id::HEADER.clone(), form.request_id.clone());
+    if let Some(quota) = &form.quota {
+        quota.add_to(response.headers_mut());
+    }
     if form.is_head {
         let length = std::mem::take(response.body_mut()).len();
         // A chunked body has no declared length.

@@ -48,29 +48,24 @@ impl Fate {
         }
         let service = seen.service;
         let answer = |seen: &Reporter<'_>| service.answer(&seen.caller, &seen.head, &seen.body);
-        let (lost, bytes, how) = match fault.effect {
+        let (lost, bytes, how) = match &fault.effect {
             Effect::None => return Self::Response(answer(seen)),
-            Effect::Limit => {
-                let limited = |quota| service.limited(&seen.caller, &seen.head, quota);
-                let limited = seen.quota.as_ref().map(limited);
-                return Self::Response(limited.unwrap_or_else(|| answer(seen)));
-            }
-            Effect::Respond(status) => {
-                return Self::Response(service.made_up(&seen.head, fault, status));
+            Effect::Respond(asked) => {
+                return Self::Response(service.made_up(&seen.caller, &seen.head, asked));
             }
             Effect::Garbage => (None, Bytes::from_static(GARBAGE), How::Eof),
             Effect::ActThenReset => (Some(answer(seen)), Bytes::new(), How::Reset),
-            Effect::Cut { at, how } => match at {
-                Cut::BeforeHead => (None, Bytes::new(), how),
+            Effect::Cut { at, how } => match *at {
+                Cut::BeforeHead => (None, Bytes::new(), *how),
                 Cut::InHead => {
                     let response = answer(seen);
                     let bytes = beginning(&response, seen.head.version);
-                    (Some(response), bytes, how)
+                    (Some(response), bytes, *how)
                 }
                 Cut::AfterBytes(bytes) => {
-                    let mut response = answer(seen);
-                    seen.responded(&mut response);
-                    return Self::Cut(response, bytes, how);
+                    let response = answer(seen);
+                    seen.responded(&response);
+                    return Self::Cut(response, bytes, *how);
                 }
             },
         };

@@ -298,7 +298,7 @@ async fn exchange(
             let _ = connection.unread_until.set(deadline);
         }
     }
-    seen.responded(&mut response);
+    seen.responded(&response);
     Ok(body::of(response))
 }
 

@@ -74,8 +74,8 @@ async fn respond(
             let how = if how == How::Stall { how } else { How::Reset };
             Ok(body::cut(response, bytes, how, Arc::default()))
         }
-        Fate::Response(mut response) | Fate::Cut(mut response, ..) => {
-            seen.responded(&mut response);
+        Fate::Response(response) | Fate::Cut(response, ..) => {
+            seen.responded(&response);
             Ok(body::of(response))
         }
         Fate::Lost(BreakOff {

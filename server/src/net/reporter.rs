@@ -1,6 +1,6 @@
 //! One request on its way into the journal and the access log, where it is recorded once, whatever becomes of it.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{
     contract::request_id,
     net::access_log::AccessLog,
-    sandbox::{fault::Play, journal::RecordedRequest, rate_limit::Quota},
+    sandbox::{fault::Play, journal::RecordedRequest},
     service::{self, Caller, Service},
 };
 
@@ -25,9 +25,7 @@ pub(crate) struct Reporter<'s> {
     /// The body, as far as it was read.
     pub(crate) body: Bytes,
     /// The fault that happens to it.
-    pub(crate) fault: Option<Play>,
-    /// What a rate limit leaves to its key.
-    pub(crate) quota: Option<Quota>,
+    pub(crate) fault: Option<Arc<Play>>,
     /// Its number in the journal, once it is there.
     number: Option<u64>,
     is_done: bool,
@@ -36,13 +34,11 @@ pub(crate) struct Reporter<'s> {
 impl<'s> Reporter<'s> {
     pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.caller(&head);
-        let mut quota = None;
         Self {
             service,
             log,
             began: Instant::now(),
-            fault: service.fault(&caller, &head, &mut quota),
-            quota,
+            fault: service.fault(&caller, &head),
             caller,
             head,
             body: Bytes::new(),
@@ -61,10 +57,7 @@ impl<'s> Reporter<'s> {
     }
 
     /// Records that this is the response, and completes it.
-    pub(crate) fn responded(&mut self, response: &mut Response<Bytes>) {
-        if let Some(quota) = &self.quota {
-            quota.add_to(response.headers_mut());
-        }
+    pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
         let id = response.headers().get(&request_id::HEADER);
         self.record(Some(response.status()), id);
     }

@@ -13,11 +13,9 @@ use tokio::time::timeout;
 
 use crate::sandbox::{
     access::{Access, OpenTo},
-    curl::curl,
     docs,
     fault::Fault,
     journal::RecordedRequest,
-    reached::Reached,
     wait::Wanted,
     world::{Change, World, Worlds},
 };
@@ -35,9 +33,6 @@ use crate::{
 
 /// What every path of the interface begins with.
 pub(crate) const PREFIX: &str = "/__sandbox/";
-
-/// The parameter that names a world by its key.
-const WORLD: &str = "world";
 
 /// How long a page of a list is unless the caller asks for another length, and how long it can be.
 const PAGE: usize = 100;
@@ -110,9 +105,9 @@ pub(crate) struct AdminCall<'r> {
     worlds: &'r Worlds,
     /// The world that the call names.
     world: Arc<World>,
-    reached: &'r Reached,
+    ca_pem: Option<&'r str>,
     id: Cow<'r, str>,
-    query: &'r str,
+    query: Query,
 }
 
 impl<'r> AdminCall<'r> {
@@ -120,7 +115,7 @@ impl<'r> AdminCall<'r> {
     pub(crate) fn admit(
         access: &Access,
         worlds: &'r Worlds,
-        reached: &'r Reached,
+        ca_pem: Option<&'r str>,
         head: &'r Parts,
     ) -> Result<Self, Refusal> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
@@ -129,26 +124,21 @@ impl<'r> AdminCall<'r> {
         let open_to = |found: &(&Route<Operation>, _)| found.0.operation.1;
         access.check(found.as_ref().map_or(OpenTo::Callers, open_to), head)?;
         let (route, path) = found?;
-        let query = head.uri.query().unwrap_or_default();
         let (run, open_to) = route.operation;
-        let world = match open_to {
+        let (world, query) = match open_to {
             OpenTo::Callers => {
-                let mut pairs = form_urlencoded::parse(query.as_bytes());
-                let named = pairs.find(|(name, _)| name == WORLD);
-                let header = head.headers.get(&auth::HEADER);
-                worlds.named(
-                    named.as_ref().map(|(_, key)| &**key),
-                    header.map(HeaderValue::as_bytes),
-                )?
+                let query = Query::parse(head.uri.query().unwrap_or_default())?;
+                let header = head.headers.get(&auth::HEADER).map(HeaderValue::as_bytes);
+                (worlds.named(query.world.as_deref(), header)?, query)
             }
-            OpenTo::Everybody | OpenTo::Browsers => Arc::clone(&worlds.first),
+            OpenTo::Everybody | OpenTo::Browsers => (Arc::clone(&worlds.first), Query::default()),
         };
         Ok(Self {
             run,
             template: path.template,
             worlds,
             world,
-            reached,
+            ca_pem,
             id: path.id,
             query,
         })
@@ -159,30 +149,10 @@ impl<'r> AdminCall<'r> {
         if self.template != REQUESTS {
             return None;
         }
-        // An invalid query is refused when the operation runs.
-        let (wanted, within, _) = self.wanted().ok()?;
-        let within = within?;
+        let within = self.query.wait?;
         Some(async move {
-            let _ = timeout(within, self.world.journal.wait(&wanted)).await;
+            let _ = timeout(within, self.world.journal.wait(&self.query.wanted)).await;
         })
-    }
-
-    /// The requests that a query asks for, how long it waits for them, and how many it takes at once.
-    fn wanted(&self) -> Result<(Wanted, Option<Duration>, usize), Refusal> {
-        const KNOWN: [&str; 7] = [
-            "method", "path", "status", "after", "limit", "wait", "count",
-        ];
-        let query = Query::parse(self.query, &KNOWN)?;
-        let seconds = query.number("wait", 0.0..=MAX_WAIT)?;
-        let wanted = Wanted {
-            method: query.get("method").map(str::to_owned),
-            path: query.get("path").map(str::to_owned),
-            status: query.number("status", 100..=999)?,
-            after: query.after()?,
-            count: query.count("count", 1)?,
-        };
-        let within = seconds.map(Duration::from_secs_f64);
-        Ok((wanted, within, query.count("limit", PAGE)?))
     }
 
     /// Runs the operation. The response has no request id yet.
@@ -197,7 +167,7 @@ impl<'r> AdminCall<'r> {
 }
 
 fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let pem = call.reached.ca_pem.clone().ok_or_else(|| {
+    let pem = call.ca_pem.map(str::to_owned).ok_or_else(|| {
         let detail = "This server was not started with --tls self-signed.";
         Refusal::new(ProblemType::UNKNOWN_PATH, detail)
     })?;
@@ -218,31 +188,35 @@ fn file(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let (wanted, within, limit) = call.wanted()?;
-    let waits = within.is_some();
+    let (wanted, waits) = (&call.query.wanted, call.query.wait.is_some());
     let found = (call.world.journal)
         .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
     let entries = found.iter().map(|request| {
-        let curl = curl(request, &call.world.key, call.reached);
-        (request.number, Described { request, curl })
+        let path_template = request.path_template();
+        let described = Described {
+            request,
+            path_template,
+        };
+        (request.number, described)
     });
     let timed_out = waits.then_some(found.len() < wanted.count);
-    Ok(page("requests", limit, entries, timed_out))
+    Ok(page(
+        "requests",
+        call.query.limit.unwrap_or(PAGE),
+        entries,
+        timed_out,
+    ))
 }
 
 fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let query = Query::parse(call.query, &["after", "limit"])?;
-    let after = query.after()?;
     let faults = call.world.faults.pending();
-    let later = faults.iter().filter(|fault| fault.id > after);
+    let later = faults
+        .iter()
+        .filter(|fault| fault.id > call.query.wanted.after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
-    Ok(page(
-        "faults",
-        query.count("limit", MAX_PAGE)?,
-        entries,
-        None,
-    ))
+    let limit = call.query.limit.unwrap_or(MAX_PAGE);
+    Ok(page("faults", limit, entries, None))
 }
 
 fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> Replied {
@@ -318,17 +292,15 @@ fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> Replied {
 }
 
 fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let query = Query::parse(call.query, &["after", "limit"])?;
-    let after = query.after()?;
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
         /// As it was sent, byte for byte.
         sent: &'p RawValue,
     }
-    let limit = query.count("limit", PAGE)?;
+    let limit = call.query.limit.unwrap_or(PAGE);
     // One more, to know whether there are more.
-    let agents = call.world.store.agents_after(after, limit + 1);
+    let agents = (call.world.store).agents_after(call.query.wanted.after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
         let created = Created {
             agent: CreatedAgent::read(*number, sent)?.agent,
@@ -340,9 +312,8 @@ fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn deals(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let query = Query::parse(call.query, &["after", "limit"])?;
-    let limit = query.count("limit", PAGE)?;
-    let deals = call.world.store.deals_after(query.get("after"), limit + 1);
+    let limit = call.query.limit.unwrap_or(PAGE);
+    let deals = (call.world.store).deals_after(call.query.after.as_deref(), limit + 1);
     // Byte for byte as they are stored.
     let entries = deals.iter().filter_map(|(id, text)| {
         let text: &RawValue = serde_json::from_slice(text).ok()?;
@@ -415,65 +386,70 @@ fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// A request, and the command that repeats it.
+/// A request, and which path it has.
 #[derive(Serialize)]
 struct Described<'r> {
     #[serde(flatten)]
     request: &'r RecordedRequest,
-    curl: Option<String>,
+    path_template: &'static str,
 }
 
-/// The parameters of a query.
-struct Query(Vec<(String, String)>);
+/// The parameters of a query: those of every list, and what only requests are selected by.
+#[derive(Debug, Default)]
+struct Query {
+    world: Option<String>,
+    limit: Option<usize>,
+    /// After which entry the page begins, by its id; where entries have numbers, it is in `wanted` as well.
+    after: Option<String>,
+    wait: Option<Duration>,
+    wanted: Wanted,
+}
 
 impl Query {
-    fn parse(query: &str, known: &[&str]) -> Result<Self, Refusal> {
-        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
-            .into_owned()
-            // A form sends empty fields, too.
-            .filter(|(name, value)| !value.is_empty() && name != WORLD)
-            .collect();
-        if pairs
-            .iter()
-            .any(|(name, _)| !known.contains(&name.as_str()))
-        {
-            let known = known.join(", ");
-            return Err(invalid_query(format!(
-                "This path takes the parameters {known}."
-            )));
+    fn parse(query: &str) -> Result<Self, Refusal> {
+        let mut parsed = Self {
+            wanted: Wanted::requests(1),
+            ..Self::default()
+        };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let wanted = &mut parsed.wanted;
+            match &*name {
+                // A form sends empty fields, too.
+                _ if value.is_empty() => {}
+                "world" => parsed.world = Some(value.into_owned()),
+                "limit" => parsed.limit = Some(number(&name, &value, 1..=MAX_PAGE)?),
+                "after" => {
+                    wanted.after = value.parse().unwrap_or_default();
+                    parsed.after = Some(value.into_owned());
+                }
+                "wait" => {
+                    let seconds = number(&name, &value, 0.0..=MAX_WAIT)?;
+                    parsed.wait = Some(Duration::from_secs_f64(seconds));
+                }
+                "method" => wanted.method = Some(value.into_owned()),
+                "path" => wanted.path = Some(value.into_owned()),
+                "status" => wanted.status = Some(number(&name, &value, 100..=999)?),
+                "count" => wanted.count = number(&name, &value, 1..=MAX_PAGE)?,
+                _ => {
+                    return Err(invalid_query(
+                        "The parameters are world, limit, after, wait, method, path, status and count.",
+                    ));
+                }
+            }
         }
-        Ok(Self(pairs))
+        Ok(parsed)
     }
+}
 
-    fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(found, _)| found == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// The number of this name, which has to be in this range.
-    fn number<T: FromStr + PartialOrd + Display>(
-        &self,
-        name: &str,
-        range: RangeInclusive<T>,
-    ) -> Result<Option<T>, Refusal> {
-        let number = self.get(name).map(|text| {
-            let number = text.parse().ok().filter(|number| range.contains(number));
-            let (least, most) = (range.start(), range.end());
-            number.ok_or_else(|| {
-                invalid_query(format!("{name}: expected a number from {least} to {most}"))
-            })
-        });
-        number.transpose()
-    }
-
-    /// How many entries there are to be: as many as the query says, or `otherwise`.
-    fn count(&self, name: &str, otherwise: usize) -> Result<usize, Refusal> {
-        Ok(self.number(name, 1..=MAX_PAGE)?.unwrap_or(otherwise))
-    }
-
-    fn after(&self) -> Result<u64, Refusal> {
-        Ok(self.number("after", 0..=u64::MAX)?.unwrap_or_default())
-    }
+/// The number in a parameter, which has to be in this range.
+fn number<T: FromStr + PartialOrd + Display>(
+    name: &str,
+    value: &str,
+    range: RangeInclusive<T>,
+) -> Result<T, Refusal> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    let (least, most) = (range.start(), range.end());
+    number.ok_or_else(|| invalid_query(format!("{name}: expected a number from {least} to {most}")))
 }
 
 fn invalid_query(detail: impl Into<String>) -> Refusal {

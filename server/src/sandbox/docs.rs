@@ -18,16 +18,12 @@ macro_rules! files {
 }
 
 files! {
-    "style.css" "icon.svg" "main.js" "journal.js" "faults.js" "json.js" "sandbox.js" "send.js" "store.js" "element.js"
+    "style.css" "icon.svg" "main.js" "journal.js" "curl.js" "faults.js" "json.js" "sandbox.js" "send.js" "store.js" "element.js"
 }
 
 /// The page. It contains the service key only if that is the one that everybody knows.
 pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
-    let key = if key.is_default() {
-        ServiceKey::DEFAULT
-    } else {
-        ""
-    };
+    let key = if key.is_default() { key.reveal() } else { "" };
     let page = include_str!("docs/index.html").replace("{{service_key}}", key);
     for_browsers("text/html; charset=utf-8", page.into())
 }

@@ -1,15 +1,16 @@
 //! One thing that goes wrong on demand: what happens, and to which requests.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{fmt, ops::Not, time::Duration};
 
 use bytes::Bytes;
-use dealkit::Json;
-use http::{HeaderValue, Method, StatusCode};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use dealkit::{Json, wire};
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
-use crate::{
-    contract::route::{self, fits, is_path},
-    sandbox::rate_limit::RateLimit,
+use crate::contract::{
+    response::{empty, response},
+    route::{self, fits, is_path},
 };
 
 /// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
@@ -18,42 +19,6 @@ pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
-/// The fields of a fault, and what is expected of each: those that say what happens, and then those that say which requests it
-/// happens to.
-const FIELDS: [(&str, &str); 16] = [
-    ("delay", "a number of seconds from 0 to 3600"),
-    ("status", "a status from 200 to 599"),
-    (
-        "retry_after",
-        "a number of seconds, or text that is sent as it is: visible ASCII",
-    ),
-    (
-        "body",
-        "a string, or an object or array, which is sent as JSON",
-    ),
-    ("cut", "before-head, in-head or after-bytes:N"),
-    ("how", "reset, eof or stall"),
-    ("garbage", "true or false"),
-    ("act_then_reset", "true or false"),
-    (
-        "rate_limit",
-        "requests in a second or a minute, such as 50/s or 600/m",
-    ),
-    ("method", "a method, such as POST"),
-    (
-        "path",
-        "a path as it is sent, without a query, such as /v1/deals/{id}",
-    ),
-    ("after", "a whole number, 0 or more"),
-    ("times", "a whole number, 1 or more, or null for no limit"),
-    ("probability", "a number from 0 to 1"),
-    ("seed", "a whole number, 0 or more"),
-    ("lasts", "a number of seconds"),
-];
-
-/// How many of them may be in the header.
-const IN_HEADER: usize = 8;
-
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -61,6 +26,8 @@ pub struct InvalidFault(pub(super) String);
 
 /// Something that goes wrong on demand, and for which requests. By default it happens once, to the next request
 /// of /v1, whatever that is.
+///
+/// serde reads and writes it with the fields in [this table](crate#faults-on-demand).
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,13 +38,52 @@ pub struct InvalidFault(pub(super) String);
 /// Fault::cut(Cut::AfterBytes(10)).how(How::Eof).forever().probability(0.1).seed(7);
 /// Fault::act_then_reset().method("POST").after(3);
 /// ```
-#[derive(Clone, Default, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
-pub struct Fault(BTreeMap<&'static str, Json>);
+pub struct Fault {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<Cut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    how: Option<How>,
+    #[serde(skip_serializing_if = "Not::not")]
+    garbage: bool,
+    #[serde(skip_serializing_if = "Not::not")]
+    act_then_reset: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// How many of the requests that it selects are spared first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<u64>,
+    /// How often it happens: once if that is not given, and without end if it is given as null.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "given_or_null"
+    )]
+    times: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) probability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seed: Option<u64>,
+}
+
+fn given_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
 
 /// Where a response is cut: see [`Fault::cut`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Cut {
     /// Nothing of it is sent, and nothing was done: no agent is created. (For a response that is lost after the agent
@@ -108,78 +114,46 @@ pub enum How {
 impl Fault {
     /// Reads a fault from JSON, an object with the fields in [this table](crate#faults-on-demand).
     ///
-    /// Null means the same as a missing field, except for `times`.
-    ///
     /// ```
     /// use dealkit_server::Fault;
     ///
-    /// let fault = Fault::from_json(r#"{"status": 503, "retry_after": 1, "times": 2}"#)?;
+    /// let fault = Fault::from_json(r#"{"status": 503, "retry_after": "1", "times": 2}"#)?;
     /// assert_eq!(fault, Fault::status(503).retry_after(1).times(2));
-    /// let error = Fault::from_json(r#"{"cut": "after-head"}"#).unwrap_err();
-    /// assert_eq!(error.to_string(), "cut: expected before-head, in-head or after-bytes:N");
+    /// let error = Fault::from_json(r#"{"status": 5}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "status: expected a status from 200 to 599");
     /// # Ok::<(), dealkit_server::InvalidFault>(())
     /// ```
     ///
     /// # Errors
     /// When the text is not such an object, or is not a valid fault.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
-        let fields: BTreeMap<String, Json> = serde_json::from_slice(json.as_ref())
-            .map_err(|_| InvalidFault("expected a fault, as a JSON object".into()))?;
-        let mut fault = Self::default();
-        for (name, value) in fields {
-            let known = FIELDS.iter().find(|(known, _)| *known == name);
-            let unknown =
-                || InvalidFault(format!("unknown field: expected {}", names(FIELDS.len())));
-            fault.set(known.ok_or_else(unknown)?.0, value);
-        }
+        let mut json = serde_json::Deserializer::from_slice(json.as_ref());
+        let fault = Self::read(&mut json)?;
+        json.end()
+            .map_err(|error| InvalidFault(error.to_string()))?;
         fault.check()?;
         Ok(fault)
     }
 
-    /// Sets a field as it was sent.
-    fn set(&mut self, name: &'static str, value: Json) {
-        let value = match name {
-            _ if value.as_str() == "null" && name != "times" => return,
-            "garbage" | "act_then_reset" if value.as_str() == "false" => return,
-            // A number is sent with the digits that it came with.
-            "retry_after" if value.deserialize::<serde_json::Number>().is_ok() => {
-                Json::string(value.as_str())
-            }
-            _ => value,
-        };
-        self.0.insert(name, value);
-    }
-
-    fn with(mut self, name: &'static str, value: impl Serialize) -> Self {
-        // Numbers, texts and JSON always serialize.
-        self.0
-            .extend(Json::from_serialize(&value).ok().map(|value| (name, value)));
-        self
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, InvalidFault>
+    where
+        D::Error: fmt::Display,
+    {
+        serde_path_to_error::deserialize(from).map_err(|error| InvalidFault(error.to_string()))
     }
 
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
     /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
     pub fn status(status: u16) -> Self {
-        Self::default().with("status", status)
+        Self {
+            status: Some(status),
+            ..Self::default()
+        }
     }
 
     /// The real response, this much later.
     pub fn delay(delay: Duration) -> Self {
         Self::default().delayed(delay)
-    }
-
-    /// A 429 with `Retry-After` for requests beyond this rate of their service key, and the headers `RateLimit` and
-    /// `RateLimit-Policy` for all others, until it is removed or its time is over.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use dealkit_server::Fault;
-    ///
-    /// Fault::rate_limit("5/s".parse()?).lasts(Duration::from_secs(10));
-    /// # Ok::<(), dealkit_server::InvalidRateLimit>(())
-    /// ```
-    pub fn rate_limit(limit: RateLimit) -> Self {
-        Self::default().with("rate_limit", limit.to_string())
     }
 
     /// A response that breaks off.
@@ -190,249 +164,233 @@ impl Fault {
     /// Fault::cut(Cut::AfterBytes(10)).how(How::Stall);
     /// ```
     pub fn cut(cut: Cut) -> Self {
-        Self::default().with("cut", cut.to_string())
+        Self {
+            cut: Some(cut),
+            ..Self::default()
+        }
     }
 
     /// Bytes that are not HTTP, and then the end of the connection. The request is not acted on.
     pub fn garbage() -> Self {
-        Self::default().with("garbage", true)
+        Self {
+            garbage: true,
+            ..Self::default()
+        }
     }
 
     /// The request is acted on (the agent is created), and then the connection is reset without a response. Over
     /// HTTP/2, only the stream is reset.
     pub fn act_then_reset() -> Self {
-        Self::default().with("act_then_reset", true)
+        Self {
+            act_then_reset: true,
+            ..Self::default()
+        }
     }
 
     /// The header `Retry-After` of a [`status`](Self::status): seconds, or any other text, which is sent as it is.
-    pub fn retry_after(self, value: impl fmt::Display) -> Self {
-        self.with("retry_after", value.to_string())
+    pub fn retry_after(mut self, value: impl fmt::Display) -> Self {
+        self.retry_after = Some(Json::string(value.to_string()));
+        self
     }
 
     /// The body of a [`status`](Self::status), as `text/plain`.
-    pub fn body(self, text: impl Into<String>) -> Self {
-        self.with("body", text.into())
+    pub fn body(mut self, text: impl AsRef<str>) -> Self {
+        self.body = Some(Json::string(text));
+        self
     }
 
     /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
-    pub fn json(self, body: impl Into<Json>) -> Self {
-        self.with("body", body.into())
+    pub fn json(mut self, body: impl Into<Json>) -> Self {
+        self.body = Some(body.into());
+        self
     }
 
     /// All of it happens this much later: at most an hour.
-    pub fn delayed(self, delay: Duration) -> Self {
-        self.with("delay", delay.as_secs_f64())
+    pub fn delayed(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay.as_secs_f64());
+        self
     }
 
     /// What happens to the connection of a [`cut`](Self::cut); without this it is reset.
-    pub fn how(self, how: How) -> Self {
-        self.with("how", how)
+    pub fn how(mut self, how: How) -> Self {
+        self.how = Some(how);
+        self
     }
 
     /// Only requests with this method, such as `POST`. One that the [`path`](Self::path) does not have is an error of
     /// [`Service::fail_next`](crate::Service::fail_next).
-    pub fn method(self, method: impl Into<String>) -> Self {
-        self.with("method", method.into())
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = Some(method.into());
+        self
     }
 
     /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
     /// stands for any segment. A path that the server does not have is an error of
     /// [`Service::fail_next`](crate::Service::fail_next).
-    pub fn path(self, path: impl Into<String>) -> Self {
-        self.with("path", path.into())
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
     }
 
     /// Only after this many of the requests that it would have happened to.
-    pub fn after(self, requests: u64) -> Self {
-        self.with("after", requests)
+    pub fn after(mut self, requests: u64) -> Self {
+        self.after = Some(requests);
+        self
     }
 
-    /// How many times it happens; without this, once, or if it has a rate limit or lasts a while, without end.
-    pub fn times(self, times: u64) -> Self {
-        self.with("times", times)
+    /// How many times it happens; without this, once.
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(Some(times));
+        self
     }
 
     /// It happens until it is removed.
-    pub fn forever(self) -> Self {
-        self.with("times", None::<u64>)
-    }
-
-    /// It is removed this much later.
-    pub fn lasts(self, time: Duration) -> Self {
-        self.with("lasts", time.as_secs_f64())
+    pub fn forever(mut self) -> Self {
+        self.times = Some(None);
+        self
     }
 
     /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
     /// happens to.
-    pub fn probability(self, probability: f64) -> Self {
-        self.with("probability", probability)
+    pub fn probability(mut self, probability: f64) -> Self {
+        self.probability = Some(probability);
+        self
     }
 
     /// The seed of the [`probability`](Self::probability): another seed hits other requests, the same seed the same
     /// ones. It is 0 by default.
-    pub fn seed(self, seed: u64) -> Self {
-        self.with("seed", seed)
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
     }
-
     /// How many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.0.values().map(|value| value.as_str().len()).sum()
+        let values = [&self.retry_after, &self.body].into_iter().flatten();
+        let values = values.map(|json| json.as_str().len()).sum::<usize>();
+        let texts = [&self.method, &self.path].into_iter().flatten();
+        values + texts.map(String::len).sum::<usize>()
     }
 
-    /// What is to happen, and to which requests, if all of it makes sense.
-    pub(crate) fn check(&self) -> Result<(Play, Matching), InvalidFault> {
-        let matching = Matching {
-            method: self.read("method", Some::<String>)?,
-            path: self.read("path", |path: String| {
-                let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-                path.bytes().all(is_sent).then_some(path)
-            })?,
-            after: self.read("after", Some)?.unwrap_or_default(),
-            times: self
-                .read("times", |times| (times != Some(0)).then_some(times))?
-                .unwrap_or((!self.has("rate_limit") && !self.has("lasts")).then_some(1)),
-            probability: self
-                .read("probability", |chance| {
-                    (0.0..=1.0).contains(&chance).then_some(chance)
-                })?
-                .unwrap_or(1.0),
-            seed: self.read("seed", Some)?.unwrap_or_default(),
-            rate_limit: self.read("rate_limit", |text: String| text.parse().ok())?,
-            lasts: self.read("lasts", |seconds| Duration::try_from_secs_f64(seconds).ok())?,
-        };
-        let (method, path) = (matching.method.as_deref(), matching.path.as_deref());
-        route::check_selection(method, path).map_err(InvalidFault)?;
-        let delay = self.read("delay", |seconds| {
-            let delay = Duration::try_from_secs_f64(seconds).ok();
-            delay.filter(|delay| *delay <= MAX_DELAY)
-        })?;
-        let retry_after = self.read("retry_after", |text: String| {
-            HeaderValue::try_from(text).ok()
-        })?;
-        let body = self.read("body", |json: Json| {
-            match json.as_str().as_bytes().first() {
-                Some(b'"') => Some(FaultBody::Text(json.deserialize::<String>().ok()?.into())),
-                Some(b'{' | b'[') => Some(FaultBody::Json(json.as_str().to_owned().into())),
-                _ => None,
-            }
-        })?;
-        let play = Play {
-            delay: delay.unwrap_or_default(),
-            effect: self.effect()?,
-            retry_after,
-            body,
-            shown: self.shown(),
-        };
-        Ok((play, matching))
-    }
-
-    /// A field, if there is one; it is invalid if it has another type or `valid` returns none.
-    fn read<T: DeserializeOwned, V>(
-        &self,
-        name: &str,
-        valid: impl FnOnce(T) -> Option<V>,
-    ) -> Result<Option<V>, InvalidFault> {
-        let Some(value) = self.0.get(name) else {
-            return Ok(None);
-        };
-        let value = value.deserialize().ok().and_then(valid);
-        value.map(Some).ok_or_else(|| {
-            let what = FIELDS.iter().find(|(known, _)| *known == name);
-            InvalidFault(format!(
-                "{name}: expected {}",
-                what.map_or("", |(_, what)| what)
-            ))
-        })
-    }
-
-    /// What happens, as in the header, without a body.
-    fn shown(&self) -> String {
-        let shown = FIELDS.iter().take(IN_HEADER + 1).filter_map(|(name, _)| {
-            let value = self.0.get(name).filter(|_| *name != "body")?;
-            let text = value
-                .deserialize()
-                .unwrap_or_else(|_| value.as_str().to_owned());
-            Some(format!("{name}={text}"))
-        });
-        shown.collect::<Vec<_>>().join("; ")
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    fn effect(&self) -> Result<Effect, InvalidFault> {
-        let invalid = |text: &str| Err(InvalidFault(text.to_owned()));
-        let status = self.read("status", |status| {
-            let status = StatusCode::from_u16(status).ok();
-            status.filter(|status| (200..=599).contains(&status.as_u16()))
-        })?;
-        let at = self.read("cut", |cut: String| Cut::parse(&cut))?;
-        let how = self.read("how", Some)?;
-        let has = |name| self.has(name);
-        if status.is_none() && (has("retry_after") || has("body")) {
-            return invalid("retry_after and body need a status");
-        }
-        if at.is_none() && how.is_some() {
-            return invalid("how needs a cut");
-        }
-        let how = how.unwrap_or_default();
-        let effects = [
-            status.map(Effect::Respond),
-            at.map(|at| Effect::Cut { at, how }),
-            self.read("garbage", Some)?.map(|_: bool| Effect::Garbage),
-            self.read("act_then_reset", Some)?
-                .map(|_: bool| Effect::ActThenReset),
-        ];
-        let mut effects = effects.into_iter().flatten();
-        match (effects.next(), effects.next()) {
-            (Some(effect), None) => Ok(effect),
-            (None, _) if has("delay") => Ok(Effect::None),
-            (None, _) if has("rate_limit") => Ok(Effect::Limit),
-            (None, _) => invalid(
-                "the fault has no effect: expected status, delay, cut, garbage, act_then_reset or rate_limit",
-            ),
-            (Some(_), Some(_)) => invalid(
-                "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each \
-                 with or without a delay",
-            ),
-        }
-    }
-}
-
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields = self.0.iter().map(|(name, value)| (name, value.as_str()));
-        f.debug_map().entries(fields).finish()
-    }
-}
-
-/// The names of the first fields.
-fn names(count: usize) -> String {
-    let names: Vec<_> = FIELDS.iter().take(count).map(|(name, _)| *name).collect();
-    names.join(", ")
-}
-
-/// Which requests a fault happens to.
-#[derive(Clone, Debug)]
-pub(crate) struct Matching {
-    method: Option<String>,
-    path: Option<String>,
-    /// How many of them are spared first.
-    pub(super) after: u64,
     /// How often it happens; `None` for no limit.
-    pub(super) times: Option<u64>,
-    pub(super) probability: f64,
-    pub(super) seed: u64,
-    pub(super) rate_limit: Option<RateLimit>,
-    pub(super) lasts: Option<Duration>,
-}
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.times.unwrap_or(Some(1))
+    }
 
-impl Matching {
     /// Whether it selects a request, which chance may spare.
     pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
         (self.method.as_ref()).is_none_or(|only| only == method.as_str())
             && (self.path.as_ref()).is_none_or(|only| is_path(path, only, fits))
+    }
+
+    /// What is to happen, if all of it makes sense.
+    pub(crate) fn check(&self) -> Result<Play, InvalidFault> {
+        let expected = |is_valid: bool, what: &str| match is_valid {
+            true => Ok(()),
+            false => Err(InvalidFault(what.to_owned())),
+        };
+        expected(
+            self.limit() != Some(0),
+            "times: expected a whole number, 1 or more, or null for no limit",
+        )?;
+        expected(
+            (0.0..=1.0).contains(&self.probability.unwrap_or_default()),
+            "probability: expected a number from 0 to 1",
+        )?;
+        let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
+        expected(
+            self.path.iter().all(|path| path.bytes().all(is_sent)),
+            "path: expected a path as it is sent, without a query, such as /v1/deals/{id}",
+        )?;
+        route::check_selection(self.method.as_deref(), self.path.as_deref())
+            .map_err(InvalidFault)?;
+        let delay = Duration::try_from_secs_f64(self.delay.unwrap_or_default()).ok();
+        let delay = delay.filter(|delay| *delay <= MAX_DELAY).ok_or_else(|| {
+            InvalidFault("delay: expected a number of seconds from 0 to 3600".to_owned())
+        })?;
+        expected(
+            self.status.is_some() || (self.retry_after.is_none() && self.body.is_none()),
+            "retry_after and body need a status",
+        )?;
+        expected(self.cut.is_some() || self.how.is_none(), "how needs a cut")?;
+        let effects = [
+            self.status
+                .map(|status| self.response(status).map(Effect::Respond))
+                .transpose()?,
+            self.cut.map(|at| Effect::Cut {
+                at,
+                how: self.how.unwrap_or_default(),
+            }),
+            self.garbage.then_some(Effect::Garbage),
+            self.act_then_reset.then_some(Effect::ActThenReset),
+        ];
+        let mut effects = effects.into_iter().flatten();
+        let effect = effects.next();
+        expected(
+            effect.is_some() || self.delay.is_some(),
+            "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
+        )?;
+        expected(
+            effects.next().is_none(),
+            "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each with or \
+             without a delay",
+        )?;
+        Ok(Play {
+            delay,
+            effect: effect.unwrap_or(Effect::None),
+            shown: self.shown(),
+        })
+    }
+
+    /// The response that is made up. One without a body gets problem details if it is an error.
+    fn response(&self, status: u16) -> Result<Response<Bytes>, InvalidFault> {
+        let invalid = |what: &str| InvalidFault(what.to_owned());
+        let status = StatusCode::from_u16(status).ok();
+        let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
+        let status = status.ok_or_else(|| invalid("status: expected a status from 200 to 599"))?;
+        let mut made_up = match self.body.as_ref().map(Json::as_str) {
+            None => empty(status),
+            Some(json) if json.starts_with(['{', '[']) => {
+                let is_error = status.is_client_error() || status.is_server_error();
+                let media_type = if is_error {
+                    wire::PROBLEM_JSON
+                } else {
+                    wire::JSON
+                };
+                response(status, media_type, json.to_owned())
+            }
+            Some(json) => {
+                let text: String = serde_json::from_str(json).map_err(|_| {
+                    invalid("body: expected a string, or an object or array, which is sent as JSON")
+                })?;
+                response(status, "text/plain; charset=utf-8", text)
+            }
+        };
+        if let Some(json) = &self.retry_after {
+            let is_plain = !json.as_str().starts_with(['{', '[']);
+            let value = HeaderValue::try_from(text_of(json)).ok();
+            let value = value.filter(|_| is_plain).ok_or_else(|| {
+                invalid("retry_after: expected a number of seconds, or text: visible ASCII")
+            })?;
+            made_up.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        Ok(made_up)
+    }
+
+    /// What happens, as in the header, without a body.
+    fn shown(&self) -> String {
+        let flag = |is_set: bool| is_set.then(|| "true".to_owned());
+        let pairs = [
+            ("delay", self.delay.map(|delay| delay.to_string())),
+            ("status", self.status.map(|status| status.to_string())),
+            ("retry_after", self.retry_after.as_ref().map(text_of)),
+            ("cut", self.cut.map(|cut| cut.to_string())),
+            ("how", self.how.map(|how| format!("{how:?}").to_lowercase())),
+            ("garbage", flag(self.garbage)),
+            ("act_then_reset", flag(self.act_then_reset)),
+        ];
+        let pairs = pairs.into_iter();
+        let pairs = pairs.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+        pairs.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -442,28 +400,22 @@ pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
     pub(crate) effect: Effect,
-    pub(crate) retry_after: Option<HeaderValue>,
-    pub(crate) body: Option<FaultBody>,
     /// What the journal says: the header that makes it happen.
     pub(crate) shown: String,
 }
 
-/// The body of a response that is made up.
-#[derive(Clone, Debug)]
-pub(crate) enum FaultBody {
-    Text(Bytes),
-    Json(Bytes),
+/// The text, or the JSON: a number has the digits that it came with.
+fn text_of(json: &Json) -> String {
+    json.deserialize().unwrap_or_else(|_| json.to_string())
 }
 
 /// What happens instead of the response, or to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Effect {
     /// Nothing but a delay.
     None,
-    /// A response that is made up, with this status.
-    Respond(StatusCode),
-    /// What the service responds to requests beyond a limit.
-    Limit,
+    /// A response that is made up.
+    Respond(Response<Bytes>),
     /// The response breaks off.
     Cut { at: Cut, how: How },
     /// Bytes that are not HTTP.
@@ -476,42 +428,62 @@ impl Play {
     /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens, as `name=value`, with
     /// semicolons between them. `garbage` and `act_then_reset` need no value.
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
+        const NAMES: [&str; 8] = [
+            "delay",
+            "status",
+            "retry_after",
+            "body",
+            "cut",
+            "how",
+            "garbage",
+            "act_then_reset",
+        ];
         let malformed = || {
             InvalidFault(format!(
                 "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
                  the names are {}",
-                names(IN_HEADER)
+                NAMES.join(", ")
             ))
         };
         let text = std::str::from_utf8(value).map_err(|_| malformed())?;
-        let mut fault = Fault::default();
+        let mut fields = Map::new();
         for pair in text.split(';') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
             let (name, value) = (name.trim(), value.trim());
-            let mut known = FIELDS.iter().take(IN_HEADER);
-            let (name, _) = known
-                .find(|(known, _)| *known == name)
-                .ok_or_else(malformed)?;
-            // A body is text, whatever it looks like.
-            let json = Json::parse(value).ok().filter(|_| *name != "body");
-            fault.set(name, json.unwrap_or_else(|| Json::string(value)));
+            let value = match name {
+                // Text, whatever it looks like.
+                "body" | "retry_after" => Value::from(value),
+                _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+            };
+            if !NAMES.contains(&name) {
+                return Err(malformed());
+            }
+            fields.insert(name.to_owned(), value);
         }
-        fault.check().map(|(play, _)| play)
+        Fault::read(Value::Object(fields))?.check()
     }
 }
 
-impl Cut {
-    fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "before-head" => Self::BeforeHead,
-            "in-head" => Self::InHead,
-            _ => {
-                let bytes = text.strip_prefix("after-bytes:")?;
-                // Not `+5`, which Rust would accept.
-                let is_number = bytes.bytes().all(|byte| byte.is_ascii_digit());
-                Self::AfterBytes(bytes.parse().ok().filter(|_| is_number)?)
+impl TryFrom<String> for Cut {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const EXPECTED: &str = "expected before-head, in-head or after-bytes:N";
+        match (text.as_str(), text.strip_prefix("after-bytes:")) {
+            ("before-head", _) => Ok(Self::BeforeHead),
+            ("in-head", _) => Ok(Self::InHead),
+            // Not `+5`, which Rust would accept.
+            (_, Some(bytes)) if bytes.bytes().all(|byte| byte.is_ascii_digit()) => {
+                bytes.parse().map(Self::AfterBytes).map_err(|_| EXPECTED)
             }
-        })
+            _ => Err(EXPECTED),
+        }
+    }
+}
+
+impl From<Cut> for String {
+    fn from(cut: Cut) -> Self {
+        cut.to_string()
     }
 }
 

@@ -1,15 +1,13 @@
 //! The faults that are to happen, and which of them happens to a request.
 
+use std::sync::Arc;
+
 use http::Method;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::time::Instant;
 
 use crate::{
-    sandbox::{
-        fault::{Fault, InvalidFault, Matching, Play},
-        rate_limit::{Buckets, Quota, RateLimit},
-    },
+    sandbox::fault::{Fault, InvalidFault, Play},
     state::{
         room::{Room, Taken},
         split_mix::SplitMix64,
@@ -21,24 +19,22 @@ const MAX_FAULTS: usize = 1_000;
 
 /// A list of faults, in the order in which they were added.
 #[derive(Debug)]
-pub(crate) struct Faults(Mutex<List>);
-
-#[derive(Debug)]
-struct List {
-    added: u64,
-    /// The first, with the number 0, is what the server was started with, `--rate-limit`. Nobody sees or removes it.
-    entries: Vec<Entry>,
+pub(crate) struct Faults {
+    list: Mutex<List>,
     /// For their texts, bodies above all.
     room: Room,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    added: u64,
+    entries: Vec<Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
     pending: PendingFault,
-    play: Play,
-    matching: Matching,
-    buckets: Buckets,
-    until: Option<Instant>,
+    play: Arc<Play>,
     _taken: Taken,
 }
 
@@ -58,144 +54,92 @@ pub struct PendingFault {
     pub played: u64,
 }
 
-impl Entry {
-    fn new(id: u64, fault: Fault, room: &Room) -> Result<Self, InvalidFault> {
-        let (play, matching) = fault.check()?;
-        let taken = room.take(fault.bytes()).ok_or_else(|| {
-            InvalidFault("all faults together may have bodies of 64 MiB: remove some first".into())
-        })?;
-        let lasts = matching.lasts;
-        Ok(Self {
-            pending: PendingFault {
-                id,
-                fault,
-                matched: 0,
-                played: 0,
-            },
-            play,
-            matching,
-            buckets: Buckets::default(),
-            until: lasts.and_then(|lasts| Instant::now().checked_add(lasts)),
-            _taken: taken,
-        })
-    }
-
-    /// Whether it happens to the request. If it has a rate limit, `quota` is what that leaves.
-    fn happens_to(
-        &mut self,
-        method: &Method,
-        path: &str,
-        key: Option<&[u8]>,
-        quota: &mut Option<Quota>,
-    ) -> bool {
-        let Matching {
-            after,
-            probability,
-            seed,
-            ..
-        } = self.matching;
-        if !self.matching.selects(method, path) {
+impl PendingFault {
+    /// Whether it happens to the request.
+    fn happens_to(&mut self, method: &Method, path: &str) -> bool {
+        if !self.fault.selects(method, path) {
             return false;
         }
-        let index = self.pending.matched;
-        self.pending.matched += 1;
+        let index = self.matched;
+        self.matched += 1;
         // What decides is the index of the request, not how often chance was asked before: the same seed hits the same
         // requests.
-        let chance = SplitMix64::of(seed, index).unit();
-        let mut happens = index >= after && chance < probability;
-        if let Some(limit) = self.matching.rate_limit.filter(|_| happens) {
-            // Requests without a key that is accepted have no rate.
-            let left = key.map(|key| self.buckets.take(limit, key, Instant::now()));
-            happens = left.is_some_and(|left| left.wait.is_some());
-            *quota = left.or(*quota);
-        }
-        self.pending.played += u64::from(happens);
+        let chance = SplitMix64::of(self.fault.seed.unwrap_or_default(), index).unit();
+        let happens = index >= self.fault.after.unwrap_or_default()
+            && chance < self.fault.probability.unwrap_or(1.0);
+        self.played += u64::from(happens);
         happens
     }
 }
 
-impl List {
-    /// Removes those that are not to be kept; false when there were none.
-    fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> bool {
-        let before = self.entries.len();
-        self.entries.retain(keep);
-        self.entries.len() < before
-    }
-}
-
 impl Faults {
-    pub(crate) fn new(limit: Option<RateLimit>, room: &Room) -> Self {
-        let always = |limit| Entry::new(0, Fault::rate_limit(limit), &Room::new(u64::MAX)).ok();
-        Self(Mutex::new(List {
-            added: 0,
-            entries: limit.and_then(always).into_iter().collect(),
+    pub(crate) fn new(room: &Room) -> Self {
+        Self {
+            list: Mutex::default(),
             room: room.clone(),
-        }))
+        }
     }
 
     /// Adds a fault, and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
-        let mut list = self.lock();
-        let entry = Entry::new(list.added + 1, fault, &list.room)?;
+        let play = Arc::new(fault.check()?);
+        let taken = self.room.take(fault.bytes()).ok_or_else(|| {
+            InvalidFault("all faults together may have bodies of 64 MiB: remove some first".into())
+        })?;
+        let mut list = self.list.lock();
         if list.entries.len() >= MAX_FAULTS {
             return Err(InvalidFault(
                 "there are 1000 faults already: remove some first".into(),
             ));
         }
         list.added += 1;
-        list.entries.push(entry);
+        let pending = PendingFault {
+            id: list.added,
+            fault,
+            matched: 0,
+            played: 0,
+        };
+        list.entries.push(Entry {
+            pending,
+            play,
+            _taken: taken,
+        });
         Ok(list.added)
     }
 
     /// What happens to a request: the effect of the first fault that happens to it. A fault that has happened as often
-    /// as it should is gone. `key` is that of the request, if it is accepted; if there is a limit for it, `quota` is what is
-    /// left.
-    pub(crate) fn pick(
-        &self,
-        method: &Method,
-        path: &str,
-        key: Option<&[u8]>,
-        quota: &mut Option<Quota>,
-    ) -> Option<Play> {
-        let mut list = self.lock();
-        let mut all = list.entries.iter_mut();
-        let entry = all.find_map(|entry| {
-            let happens = entry.happens_to(method, path, key, quota);
-            happens.then_some(entry)
-        })?;
-        let (id, played, play) = (entry.pending.id, entry.pending.played, entry.play.clone());
-        if entry.matching.times.is_some_and(|times| played >= times) {
-            list.retain(|entry| entry.pending.id != id);
+    /// as it should is gone.
+    pub(crate) fn pick(&self, method: &Method, path: &str) -> Option<Arc<Play>> {
+        let mut list = self.list.lock();
+        let mut entries = list.entries.iter_mut();
+        let index = entries.position(|entry| entry.pending.happens_to(method, path))?;
+        let entry = list.entries.get(index)?;
+        let play = Arc::clone(&entry.play);
+        let limit = entry.pending.fault.limit();
+        if limit.is_some_and(|times| entry.pending.played >= times) {
+            list.entries.remove(index);
         }
         Some(play)
     }
 
     /// Those that are still to happen, in the order in which they were added.
     pub(crate) fn pending(&self) -> Vec<PendingFault> {
-        let list = self.lock();
-        let pending = list.entries.iter().map(|entry| entry.pending.clone());
-        pending.filter(|pending| pending.id > 0).collect()
+        let list = self.list.lock();
+        list.entries
+            .iter()
+            .map(|entry| entry.pending.clone())
+            .collect()
     }
 
     /// Removes the fault with this number; false when there is none.
     pub(crate) fn remove(&self, id: u64) -> bool {
-        id > 0 && self.lock().retain(|entry| entry.pending.id != id)
+        let entries = &mut self.list.lock().entries;
+        let index = entries.iter().position(|entry| entry.pending.id == id);
+        index.map(|index| entries.remove(index)).is_some()
     }
 
     /// Removes all.
     pub(crate) fn clear(&self) {
-        let mut list = self.lock();
-        list.retain(|entry| entry.pending.id == 0);
-        for limit in &mut list.entries {
-            limit.buckets = Buckets::default();
-        }
-    }
-
-    /// The list, without those whose time is over.
-    fn lock(&self) -> MutexGuard<'_, List> {
-        let mut list = self.0.lock();
-        let is_over = |until: Instant| until <= Instant::now();
-        list.retain(|entry| !entry.until.is_some_and(is_over));
-        list
+        self.list.lock().entries.clear();
     }
 }

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 
 use crate::{
@@ -44,8 +44,8 @@ const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 /// A request that the server saw.
 ///
 /// `Debug` shows neither headers nor body: they may be personal. [`Service::fail_next`](crate::Service::fail_next) has an
-/// example. serde writes and reads it as the interface shows it.
-#[derive(Clone, Serialize, Deserialize)]
+/// example. serde writes it as the interface shows it.
+#[derive(Clone, Serialize)]
 #[non_exhaustive]
 pub struct RecordedRequest {
     /// Counts all requests, from 1. Requests that are no longer kept leave a gap only at the beginning.
@@ -72,7 +72,7 @@ pub struct RecordedRequest {
     #[serde(with = "http_serde::option::status_code")]
     pub status: Option<StatusCode>,
     /// The time from the request's head to the response, which has yet to be sent.
-    #[serde(serialize_with = "seconds", deserialize_with = "duration")]
+    #[serde(serialize_with = "seconds")]
     pub duration: Duration,
     /// The id of the request, which the response carried in `x-request-id`.
     pub request_id: String,
@@ -90,10 +90,6 @@ fn text<S: Serializer>(body: &Bytes, to: S) -> Result<S::Ok, S::Error> {
 
 fn seconds<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(duration.as_secs_f64())
-}
-
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
 }
 
 impl fmt::Debug for RecordedRequest {

@@ -3,13 +3,11 @@
 
 pub(crate) mod access;
 pub(crate) mod admin;
-mod curl;
 mod docs;
 pub(crate) mod fault;
 pub(crate) mod faults;
 pub(crate) mod journal;
 pub(crate) mod rate_limit;
-pub(crate) mod reached;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
 mod wait;

@@ -1,23 +1,20 @@
-//! How many requests each service key may send: `--rate-limit`, and the field `rate_limit` of a fault.
+//! How many requests a world accepts: `--rate-limit`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::contract::{
-    auth::ServiceKey,
-    problem::{ProblemType, Refusal},
-};
+use crate::contract::problem::{ProblemType, Refusal};
 
-/// How many requests of each service key are let in: at once after a pause, and from then on evenly. `50/s` are those in a second,
-/// `600/m` those in a minute.
+/// How many requests are let in: at once after a pause, and from then on evenly. `50/s` are those in a second, `600/m` those
+/// in a minute.
 ///
 /// ```
-/// use dealkit_server::{Fault, Sandbox};
+/// use dealkit_server::Sandbox;
 ///
 /// let sandbox = Sandbox::builder().rate_limit("50/s".parse()?).start()?;
-/// sandbox.fail_next(Fault::rate_limit("600/m".parse()?))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,40 +53,47 @@ impl fmt::Display for RateLimit {
     }
 }
 
-/// A token bucket for each key: when those will be full that are not.
-#[derive(Debug, Default)]
-pub(super) struct Buckets(Vec<(ServiceKey, Instant)>);
+/// A token bucket.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    limit: RateLimit,
+    /// When it will be full, or was.
+    full: Mutex<Instant>,
+}
 
-/// What a limit leaves to a key after a request.
+/// What a limit leaves after a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     limit: RateLimit,
     remaining: u128,
     full_in: Duration,
     /// How long until the next request is let in, if this one was not.
-    pub(crate) wait: Option<Duration>,
+    wait: Option<Duration>,
 }
 
-impl Buckets {
+impl Bucket {
+    pub(super) fn new(limit: RateLimit) -> Self {
+        Self {
+            limit,
+            full: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub(super) fn fill(&self) {
+        *self.full.lock() = Instant::now();
+    }
+
     /// Lets a request in, or not.
-    pub(super) fn take(&mut self, limit: RateLimit, key: &[u8], now: Instant) -> Quota {
+    pub(crate) fn take(&self) -> Quota {
+        let (limit, now) = (self.limit, Instant::now());
         let each = Duration::from_secs(limit.seconds.into()) / limit.requests;
         let all = each * limit.requests;
-        self.0.retain(|(_, full)| *full > now);
-        let found = self.0.iter_mut().find(|(of, _)| of.matches(key));
-        let missing = found
-            .as_ref()
-            .map_or(Duration::ZERO, |(_, full)| *full - now);
+        let mut full = self.full.lock();
+        let missing = full.saturating_duration_since(now);
         let wait = (missing + each).saturating_sub(all);
         let wait = Some(wait).filter(|wait| !wait.is_zero());
         let full_in = wait.map_or(missing + each, |_| missing);
-        match found {
-            Some((_, full)) => *full = now + full_in,
-            // Only keys that are accepted come here, and those are text.
-            None => self.0.extend(
-                ServiceKey::new(String::from_utf8_lossy(key)).map(|key| (key, now + full_in)),
-            ),
-        }
+        *full = now + full_in;
         Quota {
             limit,
             remaining: (all - full_in).as_nanos() / each.as_nanos(),
@@ -100,14 +104,13 @@ impl Buckets {
 }
 
 impl Quota {
-    /// What is said to a request that was not let in.
-    pub(crate) fn refusal(&self) -> Refusal {
+    /// Refuses a request that was not let in.
+    pub(crate) fn admit(&self) -> Result<(), Refusal> {
+        let Some(wait) = self.wait else { return Ok(()) };
         let limit = self.limit;
-        let detail =
-            format!("Each service key may send {limit}. Wait as long as Retry-After says.");
-        let seconds = up(self.wait.unwrap_or_default());
-        Refusal::new(ProblemType::RATE_LIMIT, detail)
-            .header(header::RETRY_AFTER, seconds.to_string())
+        let detail = format!("This server accepts {limit}. Wait as long as Retry-After says.");
+        let refusal = Refusal::new(ProblemType::RATE_LIMIT, detail);
+        Err(refusal.header(header::RETRY_AFTER, up(wait).to_string()))
     }
 
     /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-11: the quota and its window, and what is left until it is

@@ -105,23 +105,6 @@ impl Wanted {
             },
         )))
     }
-
-    /// The query that has the interface wait for them.
-    pub(crate) fn query(&self, within: Duration) -> String {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.append_pair("wait", &within.as_secs_f64().to_string());
-        query.append_pair("count", &self.count.to_string());
-        let status = self.status.map(|status| status.to_string());
-        let only = [
-            ("method", &self.method),
-            ("path", &self.path),
-            ("status", &status),
-        ];
-        for (name, value) in only {
-            query.append_pair(name, value.as_deref().unwrap_or_default());
-        }
-        query.finish()
-    }
 }
 
 /// Fewer requests came than a test waited for. It says which did, by their methods, the templates of their paths, and their

@@ -11,7 +11,7 @@ use crate::{
         auth::{InvalidServiceKey, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
-    sandbox::{RateLimit, faults::Faults, journal::Journal, reading::Reading},
+    sandbox::{RateLimit, faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
     state::{
         room::Room,
         store::{SeedDeals, Store},
@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
+    pub(crate) bucket: Option<Bucket>,
     settings: Mutex<Settings>,
     used: Mutex<Instant>,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
 }
 
-/// Settings to change: the body of a call of the interface, and a profile.
+/// Settings to change: the body of a call of the interface.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
@@ -75,8 +76,9 @@ impl World {
             accepted: Mutex::new(vec![key.clone()]),
             key,
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
-            faults: Faults::new(beginning.rate_limit, &beginning.for_faults),
+            faults: Faults::new(&beginning.for_faults),
             journal: Journal::new(&beginning.for_requests),
+            bucket: beginning.rate_limit.map(Bucket::new),
             settings: Mutex::new(beginning.settings.clone()),
             used: Mutex::new(Instant::now()),
         }
@@ -108,6 +110,9 @@ impl World {
         self.store.reset();
         self.faults.clear();
         self.journal.clear();
+        if let Some(bucket) = &self.bucket {
+            bucket.fill();
+        }
         *self.accepted.lock() = vec![self.key.clone()];
     }
 }

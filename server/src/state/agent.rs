@@ -3,7 +3,6 @@
 use std::ops::Deref;
 
 use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
-use serde::Deserialize;
 
 /// An agent that was created. It can be used as the [`Agent`] that the response showed.
 ///
@@ -27,7 +26,7 @@ use serde::Deserialize;
 /// assert_eq!(created.sent.phone(), Some("+15555550100")); // no response shows it
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CreatedAgent {
     /// The agent, as the response showed it.

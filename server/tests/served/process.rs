@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, create, deal, get_deal,
+    deal, get_deal,
     process::{Running, command},
     send,
 };
@@ -279,53 +279,6 @@ fn wrong_use_is_explained() {
         let message = refused(arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
-}
-
-#[test]
-fn a_profile_says_how_a_service_behaves() {
-    let file = NamedTempFile::new().unwrap();
-    let written = |text: &str| std::fs::write(file.path(), text).unwrap();
-    written("reading = \"ok,errors-html\"\nstrict = true\n");
-    let create = |flags: &[&str], body: &str| {
-        let server = Running::quiet(&[&["--profile", name(&file)], flags].concat());
-        create(&server, body)
-    };
-    let response = create(&[], &AGENT.replace("{}", r#"{"typo":1}"#));
-    let media_type = response.header("content-type");
-    assert_eq!(
-        (response.status, media_type),
-        (422, Some("text/html; charset=utf-8"))
-    );
-    assert_eq!(create(&[], AGENT).status, 200);
-    // A flag that is given wins.
-    let response = create(&["--reading", "bad-request"], "{}");
-    let status: &[u8] = br#""status":400,"#;
-    assert!(
-        response.status == 400
-            && response
-                .body
-                .windows(status.len())
-                .any(|part| part == status)
-    );
-
-    for (text, expected) in [
-        (
-            "reading = \"fancy\"",
-            "reading: expected one of reference, ok, forbidden,",
-        ),
-        ("key = \"hunter2\"", "expected reading = \"NAME,NAME\""),
-        ("strict = \"hunter2\"", "and strict = true or false"),
-        ("reading = hunter2", "in TOML"),
-    ] {
-        written(text);
-        let message = refused(&["--profile", name(&file)]);
-        let is_named = message.contains("--profile <FILE>") && message.contains(name(&file));
-        assert!(
-            is_named && message.contains(expected) && !message.contains("hunter2"),
-            "{text}: {message}"
-        );
-    }
-    assert!(refused(&["--profile", "/no/such/file"]).contains("cannot be read"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A limit on the requests of each service key, from the start or as a fault, and clients that run into it. The clock is paused.
+//! A limit on the requests of each world, and clients that run into it. The clock is paused.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::support::{
     service,
 };
 use bytes::Bytes;
-use dealkit_server::{Fault, Reading, SandboxBody, Service};
+use dealkit_server::{Reading, SandboxBody, Service};
 use http::{Request, Response};
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 use tower_service::Service as _;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn limited(limit: &str) -> Service {
-    service(|builder| builder.rate_limit(limit.parse().unwrap()))
+    service(|builder| builder.worlds("test-*").rate_limit(limit.parse().unwrap()))
 }
 
 async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
@@ -48,9 +48,8 @@ fn seen(status: u16, left: &str, retry_after: &str) -> (u16, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_key_has_a_bucket_that_fills_up_at_the_rate() {
+async fn each_world_has_a_bucket_that_fills_up_at_the_rate() {
     let service = limited("6/m");
-    service.accept_keys([KEY, "other"]).unwrap();
     for left in 0..6 {
         let shown = format!("\"key\";r={};t={}", 5 - left, 10 * (left + 1));
         assert_eq!(told(&service, KEY).await, seen(200, &shown, ""));
@@ -74,58 +73,18 @@ async fn each_key_has_a_bucket_that_fills_up_at_the_rate() {
     advance(SECOND).await;
     assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=60", ""));
     assert_eq!(told(&service, KEY).await.0, 429);
-    // Another key is not affected, and one that is not accepted has no bucket.
+    // Another world is not affected, and a key that is not accepted has no bucket.
     assert_eq!(
-        told(&service, "other").await,
+        told(&service, "test-1").await,
         seen(200, "\"key\";r=5;t=10", "")
     );
     for _ in 0..10 {
         assert_eq!(told(&service, "wrong").await, seen(401, "", ""));
     }
-    let shown: Vec<_> = service
-        .requests()
-        .into_iter()
-        .filter_map(|request| request.fault)
-        .collect();
-    assert_eq!(shown.first().unwrap(), "rate_limit=6/m");
     service.reset();
     assert_eq!(told(&service, KEY).await.0, 200);
     advance(SECOND * 60).await;
     assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=5;t=10", ""));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_running_sandbox_begins_to_limit_for_a_time() {
-    let service = service(|builder| builder);
-    assert_eq!(told(&service, KEY).await, seen(200, "", ""));
-    let fault = r#"{"rate_limit": "1/s", "lasts": 5}"#;
-    let fault = Fault::from_json(fault).unwrap();
-    assert_eq!(
-        fault,
-        Fault::rate_limit("1/s".parse().unwrap()).lasts(SECOND * 5)
-    );
-    service.fail_next(fault).unwrap();
-    for _ in 0..5 {
-        assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=1", ""));
-        assert_eq!(told(&service, KEY).await, seen(429, "\"key\";r=0;t=1", "1"));
-        advance(SECOND).await;
-    }
-    for _ in 0..5 {
-        assert_eq!(told(&service, KEY).await, seen(200, "", ""));
-    }
-    // Something else can happen beyond the rate, and any fault can last a while.
-    let slow = r#"{"rate_limit": "1/s", "delay": 3, "times": 1}"#;
-    service.fail_next(Fault::from_json(slow).unwrap()).unwrap();
-    service
-        .fail_next(Fault::status(503).lasts(SECOND * 4))
-        .unwrap();
-    let began = Instant::now();
-    assert_eq!(told(&service, KEY).await.0, 503);
-    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=1", ""));
-    assert!(began.elapsed() == 3 * SECOND, "{:?}", began.elapsed());
-    assert_eq!(told(&service, KEY).await.0, 503);
-    advance(SECOND).await;
-    assert_eq!(told(&service, KEY).await.0, 200);
 }
 
 /// A refusal is read as the service would write it.

@@ -1,39 +1,12 @@
-//! Other readings of the specification: how they are asked for, and what each writes.
+//! Other readings of the specification: how they are asked for, and what each writes. What each makes of every deal and agent of
+//! the vectors is in `bindings/tests/test_readings.py`.
 
 use std::io::{Read as _, Write as _};
 
 use crate::support::{
     AGENT, KEY, Received, asking, connect, get_deal, handled, read_response, send,
 };
-use dealkit::Client;
 use dealkit_server::{Reading, Sandbox};
-
-/// Generated deals, over HTTP/1.1 and HTTP/2 and through the header of a single request. What each reading makes of every
-/// deal and agent of the vectors is in `bindings/tests/test_readings.py`.
-#[tokio::test]
-async fn every_reading_can_be_asked_for_and_read() {
-    let sandbox = Sandbox::builder().generate(20, 5).start().unwrap();
-    for is_http2 in [false, true] {
-        let client = Client::builder().http2_prior_knowledge(is_http2);
-        let client = client.base_url(sandbox.url()).service_key(KEY);
-        let client = client.build().unwrap();
-        for &reading in Reading::all() {
-            let carries_all = !matches!(
-                reading,
-                Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers
-            );
-            for index in 0..20 {
-                let id = format!("g_{index}");
-                let reference = client.deals().retrieve(&id).await.unwrap();
-                let call = client.deals().retrieve(&id);
-                let call = call.header("x-sandbox-reading", reading.name());
-                let deal = call.await.unwrap();
-                assert_eq!(deal.id, reference.id);
-                assert_eq!(deal == reference, carries_all, "{reading}");
-            }
-        }
-    }
-}
 
 #[test]
 fn an_unknown_reading_is_refused_with_those_that_are_known() {

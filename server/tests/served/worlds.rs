@@ -1,10 +1,9 @@
 //! Worlds: what has one key is not seen with another.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
-use crate::support::{AGENT, Received, process::Running};
-use dealkit::{Json, blocking::Client};
-use dealkit_server::{Fault, Reading, Sandbox, SandboxBuilder, Service, Wanted};
+use crate::support::{AGENT, Received};
+use dealkit_server::{Sandbox, SandboxBuilder, Service};
 use http::Request;
 use serde_json::{Value, json};
 
@@ -231,53 +230,4 @@ fn wrong_keys_and_names_are_refused() {
     assert_eq!(deals("sandbox-key").status, 200);
     assert_refused(&deals("test-1"), 404, "--worlds");
     assert_refused(&begin(&plain).unwrap_err(), 404, "--worlds");
-}
-
-/// A world elsewhere does what a sandbox does. (`bindings/tests/test_{sandbox,worlds}.py` compares the two method by method,
-/// through the same code.)
-#[test]
-fn a_world_elsewhere_is_used_like_a_sandbox() {
-    let server = Running::quiet(&["--worlds", "test-*"]);
-    let sandbox = Sandbox::attach(format!("http://{}", server.address))
-        .reading(Reading::Ok)
-        .strict(true)
-        .start()
-        .unwrap();
-    let client = Client::builder().base_url(sandbox.url());
-    let client = client.service_key(sandbox.service_key()).build().unwrap();
-    let create = |json: &str| {
-        let json = Json::parse(json).unwrap();
-        client.agents().create_json(json).with_response().send()
-    };
-    let sent = AGENT.replace("{}", r#"{"clientMetadata": {"rate": 1.10}}"#);
-    assert_eq!(create(&sent).unwrap().status(), 200);
-    assert!(create(&AGENT.replace("profile", r#"phnoe":"1","profile"#)).is_err());
-    for _ in 0..150 {
-        create(AGENT).unwrap();
-    }
-    let agents = sandbox.agents().unwrap();
-    assert_eq!(agents.len(), 151);
-    assert!(agents[0].sent.to_json().as_str().contains("1.10"));
-
-    sandbox.insert_deal(r#"{"id": "a/b ü"}"#).unwrap();
-    assert_eq!(client.deals().retrieve("a/b ü").send().unwrap().id, "a/b ü");
-    let fault = Fault::status(404).path("/v1/deals/{id}").times(2);
-    sandbox.fail_next(fault.clone()).unwrap();
-    let pending = &sandbox.faults().unwrap()[0];
-    assert_eq!(
-        (pending.id, pending.matched, &pending.fault),
-        (1, 0, &fault)
-    );
-    let wanted = Wanted::requests(2).path("/v1/deals/{id}").status(404);
-    let found = thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| client.deals().retrieve("d_1").send().unwrap_err());
-        }
-        sandbox.wait_for(&wanted, Duration::from_secs(30)).unwrap()
-    });
-    assert_eq!(found[1].path, "/v1/deals/d_1");
-    let more = Wanted::requests(9).method("GET");
-    let too_few = sandbox.wait_for(&more, Duration::ZERO).unwrap_err();
-    let too_few = too_few.to_string();
-    assert!(too_few.contains("2 × GET /v1/deals/{id} 404"), "{too_few}");
 }

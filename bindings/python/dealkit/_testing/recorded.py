@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from dealkit import Agent
+from dealkit import Agent, _native
+from dealkit._core.failure import unwrap
 from dealkit._core.headers import Headers
 
 
@@ -31,7 +32,8 @@ class RecordedRequest:
     """The headers, with case-insensitive names. Those that hold secrets (``x-service-key``, ``authorization``,
     ``cookie`` and the like) are ``<redacted>``."""
     body: bytes = field(repr=False)
-    """The body, or the first MiB of a very long one. Empty if the server responded without reading it."""
+    """The body, or the first MiB of a very long one. Empty if the server responded without reading it. What is not UTF-8
+    is replaced by U+FFFD."""
     body_bytes: int = field(repr=False)
     """How long the body was, in bytes."""
     status: int | None
@@ -44,10 +46,14 @@ class RecordedRequest:
     """The fault that was applied to it, such as ``status=503; retry_after=1``."""
 
 
-def recorded(fields: dict[str, Any]) -> RecordedRequest:
-    """A request, from the fields that the native half reports."""
-    at, headers = datetime.fromtimestamp(fields.pop("at"), UTC), Headers(fields.pop("headers"))
-    return RecordedRequest(at=at, headers=headers, **fields)
+def recorded(entry: dict[str, Any]) -> RecordedRequest:
+    """A request, as the control interface shows it."""
+    fields = {name: entry[name] for name in RecordedRequest.__slots__}
+    fields["at"] = datetime.fromisoformat(entry["at"])
+    headers = ((name, [value] if isinstance(value, str) else value) for name, value in entry["headers"].items())
+    fields["headers"] = Headers([(name, value) for name, values in headers for value in values])
+    fields["body"], fields["duration"] = entry["body"].encode(), float(entry["duration"])
+    return RecordedRequest(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +71,7 @@ class PendingFault:
 
 
 def pending(fields: dict[str, Any]) -> PendingFault:
-    """A fault, from the fields that the native half reports."""
+    """A fault, as the control interface shows it."""
     own = {name: fields.pop(name) for name in ("id", "matched", "played")}
     return PendingFault(**own, arguments=fields)
 
@@ -107,3 +113,8 @@ class CreatedAgent:
 
     def __repr__(self) -> str:
         return f"CreatedAgent({self.agent!r}, sent=<{len(self.sent)} hidden>)"
+
+
+def created(entry: dict[str, Any]) -> CreatedAgent:
+    """An agent, as the control interface shows it."""
+    return CreatedAgent(Agent.from_json(unwrap(_native.json_text("agent", entry["agent"]))), entry["sent"])

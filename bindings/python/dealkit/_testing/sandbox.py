@@ -1,16 +1,20 @@
-"""The server to test against, inside this process."""
+"""The server to test against, inside this process or elsewhere."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from decimal import Decimal
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlencode
 
-from dealkit import AsyncClient, Client, Deal, _native
+from dealkit import AsyncClient, Client, ConfigError, Deal, _native
 from dealkit._core.arguments import file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.plain import plain
 from dealkit._core.private import sealed
-from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest, pending, recorded
+from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest, created, pending, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from dealkit._core.options import ClientOptions, Path
+    from dealkit._testing.attached import AttachedSandbox
 
     DealLike = Mapping[str, object] | str | bytes | Deal
 
@@ -36,8 +41,6 @@ def _text(name: str, deal: DealLike) -> str:
         text = deal.decode("utf-8", "surrogateescape")
         if text.isascii() or text.encode("utf-8", "replace").decode() == text:
             return text
-        from dealkit import ConfigError
-
         raise ConfigError(f"{name} is not UTF-8")
     if not hasattr(deal, "keys"):
         raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
@@ -84,18 +87,6 @@ def _options(given: ClientOptions, sandbox: Sandbox) -> ClientOptions:
     return {**own, **given}
 
 
-def _wait(given: dict[str, Any], sandbox: _native.NativeSandbox) -> list[RecordedRequest]:
-    deadline = monotonic() + given["timeout"]
-    # Between two short waits, signals are handled.
-    while True:
-        seen: Any = unwrap(sandbox.wait_for(given))
-        if not isinstance(seen, str):
-            return [recorded(fields) for fields in seen]
-        given["timeout"] = deadline - monotonic()
-        if given["timeout"] <= 0:
-            raise TimeoutError(seen)
-
-
 class Sandbox:
     """A running server that enforces every rule of the contract and keeps everything in memory.
 
@@ -103,7 +94,9 @@ class Sandbox:
     when its ``with`` or ``async with`` block is left.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_server",)
+
+    _server: _native.NativeSandbox | AttachedSandbox
 
     @sealed
     def __init__(
@@ -143,8 +136,8 @@ class Sandbox:
             strict: Whether undocumented fields are violations.
             reading: How to read the specification where it is open: one of ``READINGS``, or several separated by
                 commas, which apply one after another.
-            rate_limit: How many requests to accept from each service key, such as ``"50/s"``, or ``"600/m"`` per
-                minute; the rest get a 429 with ``Retry-After``.
+            rate_limit: How many requests to accept, in each world, such as ``"50/s"``, or ``"600/m"`` per minute; the
+                rest get a 429 with ``Retry-After``.
             max_agents: How many agents can be created. Default: 1,000,000. Beyond that, creates get a 507.
             max_store_bytes: How many bytes of JSON to keep for agents, for deals beyond the initial ones, and in worlds
                 for faults and requests too. Default: 1 GiB. Beyond that, creates get a 507.
@@ -172,7 +165,7 @@ class Sandbox:
         """
         given = {**locals()}
         del given["self"]
-        self._native = _start(given)
+        self._server = _start(given)
 
     @classmethod
     @sealed
@@ -211,29 +204,61 @@ class Sandbox:
             ConfigError: The server cannot be reached, requires the token, or has no such world or no room for another
                 one.
         """
-        given = {**locals()}
-        del given["cls"]
-        if ca_file is not None:
-            given["ca_file"] = file_path("ca_file", ca_file)
+        from dealkit._testing.attached import AttachedSandbox, secret
+
+        file = None if ca_file is None else file_path("ca_file", ca_file)
         sandbox = object.__new__(cls)
-        sandbox._native = unwrap(_native.attach_sandbox(given))
+        server = sandbox._server = AttachedSandbox(url, file, admin_token)
+        try:
+            key = sandbox._ask("POST", "world")["service_key"] if service_key is None else service_key
+            server.service_key = secret(key)
+            sandbox._ask("PUT", "world", {"reading": reading, "strict": strict})
+        except RuntimeError as error:
+            raise ConfigError(str(error)) from None
+        except ConfigError:
+            sandbox.close()
+            raise
         return sandbox
+
+    def _ask(self, method: str, path: str, body: object = None, /, **query: object) -> Any:
+        """What the control interface responds. If it refuses the call, a ConfigError says why."""
+        given = {name: value for name, value in query.items() if value is not None}
+        text = "" if body is None else body if isinstance(body, str) else unwrap(_native.json_text("body", plain(body)))
+        status, response = unwrap(self._server.call(method, f"{path}?{urlencode(given)}", text))
+        try:
+            read = json.loads(response, parse_float=Decimal) if response else None
+            refused = read["detail"] if status >= 400 else None
+        except (ValueError, LookupError, TypeError):
+            raise RuntimeError(f"{self.url} does not respond as a sandbox does") from None
+        if refused is not None:
+            raise ConfigError(refused)
+        return read
+
+    def _list(self, name: str, /, **query: object) -> list[Any]:
+        """All entries of a list, on however many pages."""
+        entries, after = [], None
+        while True:
+            page = self._ask("GET", name, limit=1000, after=after, **query)
+            entries += page[name]
+            after = page["next"]
+            if after is None:
+                return entries
 
     @property
     def url(self) -> str:
         """The base URL for a client, such as ``http://127.0.0.1:40123``, or with ``tls`` ``https://…``."""
-        return self._native.url
+        return self._server.url
 
     @property
     def service_key(self) -> str:
         """The key that requests must have, unless ``accept_keys`` has replaced it."""
-        return self._native.service_key
+        return self._server.service_key
 
     @property
     def ca_file(self) -> str | None:
         """With ``tls=True``, the file (PEM) of the certificate to trust, for clients and programs such as ``curl
         --cacert``, until the sandbox is closed; for a server that runs elsewhere, the file given to ``attach``."""
-        return self._native.ca_file
+        return self._server.ca_file
 
     @sealed
     def client(self, **options: Unpack[ClientOptions]) -> Client:
@@ -258,12 +283,12 @@ class Sandbox:
         ...     sandbox.accept_keys("sandbox-key", "next-key")
         ...     sandbox.accept_keys("next-key")
         """
-        unwrap(self._native.accept_keys([*keys]))
+        self._ask("PUT", "keys", [*keys])
 
     @property
     def agents(self) -> list[CreatedAgent]:
         """The agents created so far, in order: as the response showed them, and as ``sent``."""
-        return [CreatedAgent(agent, sent) for agent, sent in unwrap(self._native.agents())]
+        return [created(entry) for entry in self._list("agents")]
 
     @property
     def requests(self) -> list[RecordedRequest]:
@@ -271,7 +296,7 @@ class Sandbox:
 
         A request is listed by the time its client has the response. ``clear_requests`` forgets them.
         """
-        return [recorded(fields) for fields in unwrap(self._native.requests())]
+        return [recorded(entry) for entry in self._list("requests")]
 
     @sealed
     def wait_for(
@@ -306,13 +331,24 @@ class Sandbox:
         Raises:
             TimeoutError: There were fewer. The message says which.
         """
-        given = {**locals()}
-        del given["self"]
-        return _wait(given, self._native)
+        wanted = {"method": method, "path": path, "status": status, "count": count}
+        deadline = monotonic() + timeout
+        # Python handles signals between two calls of native code, and while it waits for a response of another process.
+        longest = 0.05 if isinstance(self._server, _native.NativeSandbox) else 10.0
+        while True:
+            left = max(0.0, min(deadline - monotonic(), longest))
+            if not self._ask("GET", "requests", **wanted, wait=left, limit=1)["timed_out"]:
+                return [recorded(entry) for entry in self._list("requests", **wanted, wait=0)]
+            if left < longest:
+                break
+        came = len(self._list("requests", **wanted, wait=0))
+        seen = Counter(f"{it.method} {it.path_template} {it.status or 'without a response'}" for it in self.requests)
+        all_seen = ", ".join(f"{times} × {what}" for what, times in sorted(seen.items())) or "none"
+        raise TimeoutError(f"{came} of {count} requests came in time; the sandbox has seen {all_seen}")
 
     def clear_requests(self) -> None:
         """Forgets the requests so far."""
-        unwrap(self._native.clear_requests())
+        self._ask("DELETE", "requests")
 
     @sealed
     def fail_next(
@@ -330,8 +366,6 @@ class Sandbox:
         path: str | None = None,
         after: int | None = None,
         times: int | EllipsisType | None = ...,
-        lasts: float | None = None,
-        rate_limit: str | None = None,
         probability: float | None = None,
         seed: int | None = None,
     ) -> None:
@@ -342,7 +376,6 @@ class Sandbox:
         ...     sandbox.fail_next(delay=0.5, path="/v1/deals/{id}")
         ...     sandbox.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
-        ...     sandbox.fail_next(rate_limit="5/s", lasts=10)
 
         If several faults match a request, the first one applies; a fault that has happened as often as it should is
         removed.
@@ -362,10 +395,7 @@ class Sandbox:
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
             after: Only after this many matching requests.
-            times: How often it happens; None for ever. Default: once, but for ever with ``lasts`` or ``rate_limit``.
-            lasts: How many seconds the fault stays.
-            rate_limit: Only requests above this rate of their service key, such as ``"5/s"`` or ``"60/m"``; without
-                another effect, they get a 429 with ``Retry-After``.
+            times: How often it happens; None for ever. Default: once.
             probability: How likely it is, from 0 to 1. Default: always.
             seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
 
@@ -378,7 +408,7 @@ class Sandbox:
         # For `times`, None means no limit; for the others, it means not given.
         absent = {name: ... if name == "times" else None for name in given}
         fault = {name: value for name, value in given.items() if value is not absent[name]}
-        unwrap(self._native.fail_next(unwrap(_native.json_text("the fault", plain(fault)))))
+        self._ask("POST", "faults", unwrap(_native.json_text("the fault", plain(fault))))
 
     @property
     def faults(self) -> list[PendingFault]:
@@ -389,27 +419,32 @@ class Sandbox:
         ...     sandbox.faults[0].arguments
         {'status': 503, 'times': 2}
         """
-        return [pending(fields) for fields in unwrap(self._native.faults())]
+        return [pending(fields) for fields in self._list("faults")]
 
     def clear_faults(self) -> None:
         """Removes all pending faults."""
-        unwrap(self._native.clear_faults())
+        self._ask("DELETE", "faults")
 
     @sealed
     def insert_deal(self, deal: DealLike) -> None:
         """Adds a deal, or replaces the one with the same id."""
-        unwrap(self._native.insert_deal(_text("deal", deal)))
+        text = _text("deal", deal)
+        try:
+            id = str(json.loads(text)["id"])
+        except (ValueError, LookupError, TypeError):
+            id = "unknown"  # The sandbox says what is wrong.
+        self._ask("PUT", f"deals/{quote(id, safe='', errors='replace')}", text)
 
     def reset(self) -> None:
         """Restores the initial state: no agents, faults or recorded requests, the initial deals and key.
 
         Ids start at ``a_1`` again.
         """
-        unwrap(self._native.reset())
+        self._ask("POST", "reset")
 
     def close(self) -> None:
         """Stops the server at once, or ends the attached world."""
-        self._native.close()
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self
@@ -425,4 +460,4 @@ class Sandbox:
 
     def __repr__(self) -> str:
         # Works also for one that could not be started: an error tracker may want to show it.
-        return f"Sandbox(url={self.url!r})" if hasattr(self, "_native") else "Sandbox()"
+        return f"Sandbox(url={self.url!r})" if hasattr(self, "_server") else "Sandbox()"

@@ -1,5 +1,6 @@
 // The latest requests that the sandbox saw, whoever sent them.
 
+import { curl } from "./curl.js";
 import { copyButton, element, folded, statusClass } from "./element.js";
 import { pairs, textBlock } from "./json.js";
 import { call } from "./sandbox.js";
@@ -113,10 +114,11 @@ function rowOf(request) {
 
 function* contents(request) {
   yield element("p", { class: "quiet" }, `Number ${request.number}, request id ${request.request_id}`);
-  if (request.curl === null) yield element("p", {}, element("code", {}, targetOf(request)));
+  const command = curl(request, document.getElementById("service-key").value);
+  if (command === null) yield element("p", {}, element("code", {}, targetOf(request)));
   else {
-    yield textBlock("Command that repeats it", request.curl);
-    yield copyButton("Copy curl command", request.curl);
+    yield textBlock("Command that repeats it", command);
+    yield copyButton("Copy curl command", command);
   }
   yield pairs("Headers of the request", Object.entries(request.headers));
   if (request.body) yield textBlock("Body of the request", request.body);
