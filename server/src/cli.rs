@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
-    process::ExitCode,
 };
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -14,6 +13,9 @@ use crate::{
     health,
     server::{Sandbox, StartError},
 };
+
+/// The exit code when the server cannot listen, or is not up.
+const FAILURE: u8 = 1;
 
 /// The exit code when a flag, a setting or a seed is wrong.
 const USAGE_ERROR: u8 = 2;
@@ -53,12 +55,12 @@ enum Task {
 
 /// Runs the command with `arguments`, the command's own name first, until a signal ends it.
 ///
-/// The address goes to standard output as the first line, everything else to standard error. The exit code
-/// is 0 after SIGINT or SIGTERM, 2 when a flag, a setting or a seed is wrong, and 1 when the server cannot
+/// The address goes to standard output as the first line, everything else to standard error. Returns the exit
+/// code, which is 0 after SIGINT or SIGTERM, 2 when a flag, a setting or a seed is wrong, and 1 when the server cannot
 /// listen.
 ///
 /// `health` as the only argument asks a running server instead whether it is up, with exit code 0 or 1.
-pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> ExitCode
+pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> u8
 where
     A: Into<OsString> + Clone,
 {
@@ -70,15 +72,15 @@ where
         Err(error) => {
             // Help and version are "errors" too, with exit code 0 and standard output.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE_ERROR));
+            return u8::try_from(error.exit_code()).unwrap_or(USAGE_ERROR);
         }
     };
     if let Some(Task::Health) = arguments.task {
         return match health::check(arguments.builder.listen) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => 0,
             Err(why) => {
                 let _ = writeln!(io::stderr(), "error: {why}");
-                ExitCode::FAILURE
+                FAILURE
             }
         };
     }
@@ -86,7 +88,7 @@ where
     let has_hint = builder.log == LogFormat::Text;
     let started = builder.start();
     match started.and_then(|sandbox| serve(sandbox, has_hint).map_err(StartError::System)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => fail(&error),
     }
 }
@@ -128,7 +130,7 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
     served
 }
 
-fn fail(error: &StartError) -> ExitCode {
+fn fail(error: &StartError) -> u8 {
     let hint = match error {
         StartError::KeyRequired { .. } => {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
@@ -140,8 +142,8 @@ fn fail(error: &StartError) -> ExitCode {
     };
     let _ = writeln!(io::stderr(), "error: {error}{hint}");
     match error {
-        StartError::Listen { .. } | StartError::System(_) => ExitCode::FAILURE,
-        _ => ExitCode::from(USAGE_ERROR),
+        StartError::Listen { .. } | StartError::System(_) => FAILURE,
+        _ => USAGE_ERROR,
     }
 }
 

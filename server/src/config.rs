@@ -201,8 +201,7 @@ impl fmt::Debug for SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// The address to listen on; port 0 picks a free port. One that is not loopback needs a key other than
-    /// [`ServiceKey::DEFAULT`](crate::ServiceKey::DEFAULT).
+    /// The address to listen on; port 0 picks a free port. One that is not loopback needs a key other than `sandbox-key`.
     pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
         self.listen = address.into();
         self

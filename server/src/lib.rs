@@ -27,11 +27,11 @@ mod service;
 mod state;
 
 pub use config::{LogFormat, SandboxBuilder, Tls};
-pub use contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey};
+pub use contract::auth::InvalidServiceKey;
 pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
     Cut, Fault, How, InvalidFault, InvalidRateLimit, NotSeen, PendingFault, RateLimit, Reading,
-    RecordedRequest, UnknownReading, Wanted,
+    RecordedRequest, UnknownReading,
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    dealkit_server::cli::run(std::env::args_os())
+    dealkit_server::cli::run(std::env::args_os()).into()
 }

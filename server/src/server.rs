@@ -18,7 +18,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
     config::SandboxBuilder,
-    contract::auth::{InvalidServiceKey, InvalidWorldKeys, ServiceKey, WorldKeys},
+    contract::auth::{InvalidServiceKey, ServiceKey, WorldKeys},
     net::{
         access_log::AccessLog,
         conn::Shared,
@@ -174,8 +174,10 @@ impl SandboxBuilder {
         let token = self.admin_token.as_ref().or(self.admin_token_file.as_ref());
         let token = token.map(ServiceKey::new).transpose();
         let token = token.map_err(|_| StartError::AdminToken)?;
-        let worlds = self.worlds.as_deref().map(WorldKeys::new).transpose()?;
-        let worlds = worlds.unwrap_or_default();
+        let worlds = match &self.worlds {
+            Some(keys) => WorldKeys::new(keys).ok_or(StartError::Worlds)?,
+            None => WorldKeys::default(),
+        };
         let is_loopback = self.listen.ip().to_canonical().is_loopback();
         let is_secret =
             |key: &Option<ServiceKey>| key.as_ref().is_some_and(|key| !key.is_default());
@@ -259,8 +261,11 @@ pub enum StartError {
     #[error("the sandbox token must be 1 to 1,024 visible ASCII characters, without spaces")]
     AdminToken,
     /// What says which keys have worlds is not valid.
-    #[error(transparent)]
-    Worlds(#[from] InvalidWorldKeys),
+    #[error(
+        "worlds need service keys, or prefixes that end in *, separated by commas, such as test-*: each of 1 to 1,000 \
+         visible ASCII characters, with no other * in it"
+    )]
+    Worlds,
     /// The address is not a loopback address, and the service key, that of a world or the token is the default key, which
     /// everybody knows.
     #[error(

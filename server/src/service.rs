@@ -18,7 +18,6 @@ use crate::{
     },
     sandbox::{
         Fault, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
-        Wanted,
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, Play},
@@ -256,21 +255,21 @@ impl Service {
         self.world().journal.requests()
     }
 
-    /// Waits until so many requests of /v1 were responded to (or their connections broken off), and returns them: for tests of
-    /// what works in the background. On any Tokio runtime; those that came before count, too.
+    /// Waits until at least `count` requests of /v1 that are `wanted` were responded to (or their connections broken off), and
+    /// returns them: for tests of what works in the background. On any Tokio runtime; those that came before count, too.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
     /// use dealkit::Client;
-    /// use dealkit_server::{Sandbox, Wanted};
+    /// use dealkit_server::Sandbox;
     ///
     /// let sandbox = Sandbox::builder().start()?;
     /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
     /// let job = tokio::spawn(async move { client.deals().retrieve("d_1").await });
     ///
-    /// let wanted = Wanted::requests(1).method("GET").path("/v1/deals/{id}");
-    /// let requests = sandbox.wait_for(&wanted, Duration::from_secs(10)).await?;
+    /// let within = Duration::from_secs(10);
+    /// let requests = sandbox.wait_for(1, within, |request| request.path == "/v1/deals/d_1").await?;
     /// assert_eq!(requests[0].status.unwrap(), 200);
     /// # job.await??;
     /// # Ok(()) }
@@ -280,10 +279,12 @@ impl Service {
     /// When there are fewer after that time: the error says what came.
     pub async fn wait_for(
         &self,
-        wanted: &Wanted,
+        count: usize,
         within: Duration,
+        wanted: impl Fn(&RecordedRequest) -> bool,
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        self.world().journal.wait_for(wanted, within).await
+        let journal = &self.world().journal;
+        journal.wait_for(count, within, wanted).await
     }
 
     /// Calls the interface under `/__sandbox/` without a socket: for bindings to other languages, whose programs then work in

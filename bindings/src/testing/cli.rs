@@ -1,6 +1,6 @@
 //! The console command `dealkit-server`.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::ffi::OsString;
 
 use dealkit_server::cli;
 use pyo3::prelude::*;
@@ -11,9 +11,5 @@ use crate::python::gil;
 /// exit code.
 #[pyfunction]
 pub(crate) fn run_server(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    let code = gil::release(py, || cli::run(arguments));
-    // An ExitCode does not tell its number, but can be compared.
-    (0..=u8::MAX)
-        .find(|number| ExitCode::from(*number) == code)
-        .unwrap_or(1)
+    gil::release(py, || cli::run(arguments))
 }

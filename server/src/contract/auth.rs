@@ -13,18 +13,8 @@ use subtle::ConstantTimeEq;
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
 /// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
-///
-/// ```
-/// use dealkit_server::ServiceKey;
-///
-/// let key = ServiceKey::new("my-key")?;
-/// assert_eq!(key.reveal(), "my-key");
-/// assert!(!format!("{key:?}").contains("my-key"));
-/// assert!(ServiceKey::new("my key").is_err());
-/// # Ok::<(), dealkit_server::InvalidServiceKey>(())
-/// ```
 #[derive(Clone)]
-pub struct ServiceKey(Box<str>);
+pub(crate) struct ServiceKey(Box<str>);
 
 /// The text is not a valid service key. The message does not repeat it: it may be a real key with a typing mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,13 +24,10 @@ pub struct InvalidServiceKey;
 impl ServiceKey {
     /// The documented key of a server that was given no other. Everyone knows it, so such a server listens only on
     /// loopback.
-    pub const DEFAULT: &str = "sandbox-key";
+    pub(crate) const DEFAULT: &str = "sandbox-key";
 
     /// A service key, if `key` is a valid one.
-    ///
-    /// # Errors
-    /// When it is empty, longer than 1,024 characters, or contains one that is not visible ASCII.
-    pub fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
+    pub(crate) fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
         let key = key.into();
         if wire::is_service_key(&key) {
             Ok(Self(key.into()))
@@ -50,7 +37,7 @@ impl ServiceKey {
     }
 
     /// The key itself.
-    pub fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
@@ -61,7 +48,7 @@ impl ServiceKey {
 
     /// Whether `candidate` is the key. The time that this takes depends on the lengths, not on how many
     /// characters agree.
-    pub fn matches(&self, candidate: &[u8]) -> bool {
+    pub(crate) fn matches(&self, candidate: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(candidate).into()
     }
 }
@@ -83,27 +70,15 @@ impl fmt::Debug for ServiceKey {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorldKeys(Vec<ServiceKey>);
 
-/// The text does not say which keys have worlds. The message does not repeat it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "worlds need service keys, or prefixes that end in *, separated by commas, such as test-*: each of 1 to 1,000 visible \
-     ASCII characters, with no other * in it"
-)]
-pub struct InvalidWorldKeys;
-
 impl WorldKeys {
-    /// Keys, and prefixes that end in `*`, separated by commas.
-    ///
-    /// # Errors
-    /// When one of them is empty, longer than 1,000 characters, or contains one that is not visible ASCII.
-    pub(crate) fn new(keys: &str) -> Result<Self, InvalidWorldKeys> {
+    /// Keys, and prefixes that end in `*`, separated by commas, if all are valid and have at most 1,000 characters.
+    pub(crate) fn new(keys: &str) -> Option<Self> {
         let keys = keys.split(',').map(str::trim).map(|text| {
             let stem = text.strip_suffix('*').unwrap_or(text);
             let is_valid = (1..=1_000).contains(&stem.len()) && !stem.contains('*');
-            let key = ServiceKey::new(text).ok().filter(|_| is_valid);
-            key.ok_or(InvalidWorldKeys)
+            ServiceKey::new(text).ok().filter(|_| is_valid)
         });
-        keys.collect::<Result<_, _>>().map(Self)
+        keys.collect::<Option<_>>().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -15,8 +15,7 @@ use crate::sandbox::{
     access::{Access, OpenTo},
     docs,
     fault::Fault,
-    journal::RecordedRequest,
-    wait::Wanted,
+    journal::{Journal, RecordedRequest},
     world::{Change, World, Worlds},
 };
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
         operations::{no_room, unknown_deal},
         problem::{ProblemType, Refusal},
         response::{empty, response},
-        route::{MatchedPath, Route},
+        route::{MatchedPath, Route, fits, is_path},
     },
     json,
     state::{agent::CreatedAgent, seed::SeedDeal},
@@ -151,7 +150,10 @@ impl<'r> AdminCall<'r> {
         }
         let within = self.query.wait?;
         Some(async move {
-            let _ = timeout(within, self.world.journal.wait(&self.query.wanted)).await;
+            let is_enough = || {
+                (self.query.requests(&self.world.journal).len() >= self.query.count).then_some(())
+            };
+            let _ = timeout(within, self.world.journal.wait(is_enough)).await;
         })
     }
 
@@ -188,9 +190,7 @@ fn file(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let (wanted, waits) = (&call.query.wanted, call.query.wait.is_some());
-    let found = (call.world.journal)
-        .filtered(|request| wanted.selects(request) && (request.is_done || !waits));
+    let found = call.query.requests(&call.world.journal);
     let entries = found.iter().map(|request| {
         let path_template = request.path_template();
         let described = Described {
@@ -199,7 +199,8 @@ fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
         };
         (request.number, described)
     });
-    let timed_out = waits.then_some(found.len() < wanted.count);
+    let waits = call.query.wait.is_some();
+    let timed_out = waits.then_some(found.len() < call.query.count);
     Ok(page(
         "requests",
         call.query.limit.unwrap_or(PAGE),
@@ -212,7 +213,7 @@ fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     let faults = call.world.faults.pending();
     let later = faults
         .iter()
-        .filter(|fault| fault.id > call.query.wanted.after);
+        .filter(|fault| fault.id > call.query.number_after);
     // There are seldom many, and whoever looks at them wants to see them all.
     let entries = later.map(|fault| (fault.id, fault));
     let limit = call.query.limit.unwrap_or(MAX_PAGE);
@@ -300,7 +301,7 @@ fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     }
     let limit = call.query.limit.unwrap_or(PAGE);
     // One more, to know whether there are more.
-    let agents = (call.world.store).agents_after(call.query.wanted.after, limit + 1);
+    let agents = (call.world.store).agents_after(call.query.number_after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
         let created = Created {
             agent: CreatedAgent::read(*number, sent)?.agent,
@@ -399,37 +400,41 @@ struct Described<'r> {
 struct Query {
     world: Option<String>,
     limit: Option<usize>,
-    /// After which entry the page begins, by its id; where entries have numbers, it is in `wanted` as well.
+    /// After which entry the page begins, by its id or its number.
     after: Option<String>,
+    number_after: u64,
+    method: Option<String>,
+    path: Option<String>,
+    status: Option<u16>,
     wait: Option<Duration>,
-    wanted: Wanted,
+    /// How many requests are waited for.
+    count: usize,
 }
 
 impl Query {
     fn parse(query: &str) -> Result<Self, Refusal> {
         let mut parsed = Self {
-            wanted: Wanted::requests(1),
+            count: 1,
             ..Self::default()
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let wanted = &mut parsed.wanted;
             match &*name {
                 // A form sends empty fields, too.
                 _ if value.is_empty() => {}
                 "world" => parsed.world = Some(value.into_owned()),
                 "limit" => parsed.limit = Some(number(&name, &value, 1..=MAX_PAGE)?),
                 "after" => {
-                    wanted.after = value.parse().unwrap_or_default();
+                    parsed.number_after = value.parse().unwrap_or_default();
                     parsed.after = Some(value.into_owned());
                 }
                 "wait" => {
                     let seconds = number(&name, &value, 0.0..=MAX_WAIT)?;
                     parsed.wait = Some(Duration::from_secs_f64(seconds));
                 }
-                "method" => wanted.method = Some(value.into_owned()),
-                "path" => wanted.path = Some(value.into_owned()),
-                "status" => wanted.status = Some(number(&name, &value, 100..=999)?),
-                "count" => wanted.count = number(&name, &value, 1..=MAX_PAGE)?,
+                "method" => parsed.method = Some(value.into_owned()),
+                "path" => parsed.path = Some(value.into_owned()),
+                "status" => parsed.status = Some(number(&name, &value, 100..=999)?),
+                "count" => parsed.count = number(&name, &value, 1..=MAX_PAGE)?,
                 _ => {
                     return Err(invalid_query(
                         "The parameters are world, limit, after, wait, method, path, status and count.",
@@ -438,6 +443,19 @@ impl Query {
             }
         }
         Ok(parsed)
+    }
+
+    /// The requests that it selects; when it waits for them, those that were dealt with.
+    fn requests(&self, journal: &Journal) -> Vec<RecordedRequest> {
+        journal.filtered(|request| {
+            let status = request.status.map(|status| status.as_u16());
+            let method = request.method.as_str();
+            request.number > self.number_after
+                && (request.is_done || self.wait.is_none())
+                && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
+                && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
+                && self.status.is_none_or(|only| status == Some(only))
+        })
     }
 }
 

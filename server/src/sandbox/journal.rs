@@ -245,13 +245,6 @@ impl Journal {
             .collect()
     }
 
-    /// How many of them pass.
-    pub(super) fn count(&self, passes: impl Fn(&RecordedRequest) -> bool) -> usize {
-        let kept = self.kept.lock();
-        let requests = kept.requests.iter();
-        requests.filter(|(request, _)| passes(request)).count()
-    }
-
     pub(crate) fn clear(&self) {
         self.kept.lock().requests.clear();
     }

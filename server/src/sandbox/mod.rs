@@ -18,4 +18,4 @@ pub use faults::PendingFault;
 pub use journal::RecordedRequest;
 pub use rate_limit::{InvalidRateLimit, RateLimit};
 pub use reading::{Reading, UnknownReading};
-pub use wait::{NotSeen, Wanted};
+pub use wait::NotSeen;

@@ -1,7 +1,5 @@
 //! Other readings of the specification: what a real service may send where the specification is silent.
 
-use std::{fmt, str::FromStr};
-
 use clap::ValueEnum;
 
 /// The header that selects another reading for one request.
@@ -16,7 +14,7 @@ pub(crate) const READING_HEADER: &str = "x-sandbox-reading";
 /// use dealkit_server::{Reading, Sandbox};
 ///
 /// let sandbox = Sandbox::builder().reading(Reading::Sparse).reading(Reading::Chunked).start()?;
-/// assert_eq!("errors-html".parse(), Ok(Reading::ErrorsHtml));
+/// assert_eq!(Reading::list("sparse,errors-html"), Ok(vec![Reading::Sparse, Reading::ErrorsHtml]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -74,7 +72,12 @@ impl Reading {
     /// # Errors
     /// When a name is not that of a reading.
     pub fn list(names: &str) -> Result<Vec<Self>, UnknownReading> {
-        names.split(',').map(|name| name.trim().parse()).collect()
+        let readings = names
+            .split(',')
+            .map(|name| Self::from_str(name.trim(), false));
+        readings
+            .collect::<Result<_, _>>()
+            .map_err(|_| UnknownReading)
     }
 }
 
@@ -86,17 +89,3 @@ pub(crate) struct InChunks;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {}", Reading::all().iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownReading;
-
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
-}
-
-impl FromStr for Reading {
-    type Err = UnknownReading;
-
-    fn from_str(name: &str) -> Result<Self, UnknownReading> {
-        ValueEnum::from_str(name, false).map_err(|_| UnknownReading)
-    }
-}

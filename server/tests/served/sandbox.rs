@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{AGENT, connect, create, deal, get_deal, post_head, read_response};
-use dealkit_server::{Sandbox, ServiceKey, StartError};
+use crate::support::{AGENT, KEY, connect, create, deal, get_deal, post_head, read_response};
+use dealkit_server::{Sandbox, StartError};
 
 #[tokio::test]
 async fn it_starts_and_drops_inside_an_async_program() {
@@ -76,10 +76,7 @@ fn the_store_is_bounded_in_bytes() {
 #[test]
 fn wrong_settings_start_nothing_and_show_no_key() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    for builder in [
-        Sandbox::builder(),
-        Sandbox::builder().service_key(ServiceKey::DEFAULT),
-    ] {
+    for builder in [Sandbox::builder(), Sandbox::builder().service_key(KEY)] {
         assert!(matches!(
             builder.listen(everywhere).start(),
             Err(StartError::KeyRequired { .. })
@@ -87,7 +84,7 @@ fn wrong_settings_start_nothing_and_show_no_key() {
     }
     let own = Sandbox::builder().listen(everywhere).service_key("own");
     assert!(matches!(
-        own.admin_token(ServiceKey::DEFAULT).start(),
+        own.admin_token(KEY).start(),
         Err(StartError::KeyRequired { .. })
     ));
     assert!(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import Agent, ConfigError, CreateAgentParams, Creation, Deal, DealkitError
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 T = TypeVar("T")
-Agents = TypeVar("Agents")
-Deals = TypeVar("Deals")
 
 
 class StubAgents:
@@ -76,34 +74,7 @@ class AsyncStubDeals:
         return _outcome("retrieve", self._retrieve, id)
 
 
-class _Stub(Generic[Agents, Deals]):
-    """What both stubs have in common."""
-
-    _of: ClassVar[tuple[Any, Any]]
-
-    agents: Agents
-    """Calls on agents."""
-    deals: Deals
-    """Calls on deals."""
-
-    def __init__(
-        self,
-        *,
-        create: Callable[..., Agent | DealkitError] | None = None,
-        retrieve: Callable[[str], Deal | DealkitError] | None = None,
-    ) -> None:
-        """Creates the stub. A call without a function raises ``ConfigError``.
-
-        Args:
-            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
-                ``agents.create_once`` uses it too.
-            retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
-        """
-        agents, deals = self._of
-        self.agents, self.deals = agents(create), deals(retrieve)
-
-
-class Stub(_Stub[StubAgents, StubDeals]):
+class Stub:
     """Replaces a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
 
     >>> from dealkit import Deal, Operations
@@ -119,13 +90,33 @@ class Stub(_Stub[StubAgents, StubDeals]):
     dealkit.exceptions.NotFoundError: 404 Not Found
     """
 
-    _of = (StubAgents, StubDeals)
+    def __init__(
+        self,
+        *,
+        create: Callable[..., Agent | DealkitError] | None = None,
+        retrieve: Callable[[str], Deal | DealkitError] | None = None,
+    ) -> None:
+        """Creates the stub. A call without a function raises ``ConfigError``.
+
+        Args:
+            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
+                ``agents.create_once`` uses it too.
+            retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
+        """
+        self.agents, self.deals = StubAgents(create), StubDeals(retrieve)
 
 
-class AsyncStub(_Stub[AsyncStubAgents, AsyncStubDeals]):
+class AsyncStub:
     """Replaces an ``AsyncClient`` as ``Stub`` replaces a ``Client``: for ``dealkit.AsyncOperations``."""
 
-    _of = (AsyncStubAgents, AsyncStubDeals)
+    def __init__(
+        self,
+        *,
+        create: Callable[..., Agent | DealkitError] | None = None,
+        retrieve: Callable[[str], Deal | DealkitError] | None = None,
+    ) -> None:
+        """Creates the stub, with the arguments of ``Stub``."""
+        self.agents, self.deals = AsyncStubAgents(create), AsyncStubDeals(retrieve)
 
 
 def _outcome(name: str, function: Callable[..., T | DealkitError] | None, *given: Any, **named: Any) -> T:
