@@ -204,7 +204,7 @@ def test_requests_are_shown(any_sandbox: Sandbox) -> None:
         assert before <= created.at <= datetime.now(UTC) and 0 < created.duration < 10
         assert (missing.path, missing.path_template, missing.query) == ("/v1/deals/a%2Fb", "/v1/deals/{id}", "x=1")
         assert (missing.status, missing.fault, missing.body) == (404, None, b"")
-        assert (cut.status, cut.fault, read.status) == (None, "cut=before-head", 200)
+        assert (cut.status, cut.fault, read.status) == (None, '{"cut":"before-head"}', 200)
         for request in sandbox.requests:
             shown = repr(request)
             assert shown.startswith(

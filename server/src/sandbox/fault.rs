@@ -6,14 +6,13 @@ use bytes::Bytes;
 use dealkit::{Json, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 
 use crate::contract::{
     response::{empty, response},
     route::{self, fits, is_path},
 };
 
-/// The header that makes a fault happen to the request that carries it: `status=503; retry_after=1`.
+/// The header that makes a fault happen to the request that carries it: `{"status": 503}`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
 /// The longest delay.
@@ -128,18 +127,12 @@ impl Fault {
     /// When the text is not such an object, or is not a valid fault.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
         let mut json = serde_json::Deserializer::from_slice(json.as_ref());
-        let fault = Self::read(&mut json)?;
+        let read = serde_path_to_error::deserialize(&mut json);
+        let fault: Self = read.map_err(|error| InvalidFault(error.to_string()))?;
         json.end()
             .map_err(|error| InvalidFault(error.to_string()))?;
         fault.check()?;
         Ok(fault)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, InvalidFault>
-    where
-        D::Error: fmt::Display,
-    {
-        serde_path_to_error::deserialize(from).map_err(|error| InvalidFault(error.to_string()))
     }
 
     /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
@@ -337,7 +330,8 @@ impl Fault {
         Ok(Play {
             delay,
             effect: effect.unwrap_or(Effect::None),
-            shown: self.shown(),
+            // Numbers and texts always serialize.
+            shown: serde_json::to_string(&self.what()).unwrap_or_default(),
         })
     }
 
@@ -376,21 +370,18 @@ impl Fault {
         Ok(made_up)
     }
 
-    /// What happens, as in the header, without a body.
-    fn shown(&self) -> String {
-        let flag = |is_set: bool| is_set.then(|| "true".to_owned());
-        let pairs = [
-            ("delay", self.delay.map(|delay| delay.to_string())),
-            ("status", self.status.map(|status| status.to_string())),
-            ("retry_after", self.retry_after.as_ref().map(text_of)),
-            ("cut", self.cut.map(|cut| cut.to_string())),
-            ("how", self.how.map(|how| format!("{how:?}").to_lowercase())),
-            ("garbage", flag(self.garbage)),
-            ("act_then_reset", flag(self.act_then_reset)),
-        ];
-        let pairs = pairs.into_iter();
-        let pairs = pairs.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-        pairs.collect::<Vec<_>>().join("; ")
+    /// What happens, without a body, and to whichever request.
+    fn what(&self) -> Self {
+        Self {
+            delay: self.delay,
+            status: self.status,
+            retry_after: self.retry_after.clone(),
+            cut: self.cut,
+            how: self.how,
+            garbage: self.garbage,
+            act_then_reset: self.act_then_reset,
+            ..Self::default()
+        }
     }
 }
 
@@ -425,42 +416,19 @@ pub(crate) enum Effect {
 }
 
 impl Play {
-    /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens, as `name=value`, with
-    /// semicolons between them. `garbage` and `act_then_reset` need no value.
+    /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens.
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
-        const NAMES: [&str; 8] = [
-            "delay",
-            "status",
-            "retry_after",
-            "body",
-            "cut",
-            "how",
-            "garbage",
-            "act_then_reset",
-        ];
-        let malformed = || {
-            InvalidFault(format!(
-                "expected name=value pairs separated by semicolons, such as status=503; retry_after=1; \
-                 the names are {}",
-                NAMES.join(", ")
-            ))
+        let fault = Fault::from_json(value)?;
+        let what = Fault {
+            body: fault.body.clone(),
+            ..fault.what()
         };
-        let text = std::str::from_utf8(value).map_err(|_| malformed())?;
-        let mut fields = Map::new();
-        for pair in text.split(';') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-            let (name, value) = (name.trim(), value.trim());
-            let value = match name {
-                // Text, whatever it looks like.
-                "body" | "retry_after" => Value::from(value),
-                _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
-            };
-            if !NAMES.contains(&name) {
-                return Err(malformed());
-            }
-            fields.insert(name.to_owned(), value);
+        if fault != what {
+            return Err(InvalidFault(
+                "a header is for its own request: leave out method, path, after, times, probability and seed".to_owned(),
+            ));
         }
-        Fault::read(Value::Object(fields))?.check()
+        fault.check()
     }
 }
 

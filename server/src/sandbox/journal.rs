@@ -76,7 +76,7 @@ pub struct RecordedRequest {
     pub duration: Duration,
     /// The id of the request, which the response carried in `x-request-id`.
     pub request_id: String,
-    /// The fault that happened to it, as the header `x-sandbox-fault` writes it.
+    /// The fault that happened to it, as the header `x-sandbox-fault` says it, without a body.
     pub fault: Option<String>,
     /// Whether nothing more will become of it.
     #[serde(rename = "done")]

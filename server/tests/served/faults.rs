@@ -71,6 +71,8 @@ fn both() -> [Sandbox; 2] {
     [start(), builder().tls(Tls::self_signed()).start().unwrap()]
 }
 
+const CUT_IN_HEAD: &str = r#"{"cut":"in-head","how":"eof"}"#;
+
 const DEAL: &str = r#"{"id":"d","status":"CLOSED"}"#;
 
 #[test]
@@ -121,15 +123,15 @@ fn a_status_is_made_up_with_what_it_says() {
         .map(|seen| seen.fault.as_deref().unwrap_or("none"))
         .collect();
     let made_up = [
-        "status=404",
-        "status=422",
-        "status=200",
-        "status=302",
+        r#"{"status":404}"#,
+        r#"{"status":422}"#,
+        r#"{"status":200}"#,
+        r#"{"status":302}"#,
         "none",
     ];
     assert_eq!(
         seen,
-        [&["status=503; retry_after=7"; 2][..], &made_up].concat()
+        [&[r#"{"status":503,"retry_after":"7"}"#; 2][..], &made_up].concat()
     );
 }
 
@@ -138,7 +140,7 @@ fn a_status_is_made_up_with_what_it_says() {
 fn a_status_keeps_the_connection_and_acts_on_nothing() {
     let sandbox = start();
     let mut stream = connect(&sandbox);
-    for fault in ["status=500", "status=429; retry_after=0"] {
+    for fault in [r#"{"status": 500}"#, r#"{"status": 429, "retry_after": 0}"#] {
         stream
             .write_all(with_fault(&create_agent(AGENT), fault).as_bytes())
             .unwrap();
@@ -147,7 +149,7 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
     }
     assert!(sandbox.agents().is_empty());
     // A fault applies to HEAD as well, without a body.
-    let head = with_fault(&get_deal("d"), "status=503").replace("GET", "HEAD");
+    let head = with_fault(&get_deal("d"), r#"{"status": 503}"#).replace("GET", "HEAD");
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, true).status, 503);
     stream.write_all(get_deal("d").as_bytes()).unwrap();
@@ -199,19 +201,19 @@ fn a_cut_is_where_and_how_it_says() {
 fn a_cut_says_whether_the_agent_is_created() {
     for sandbox in both() {
         for (fault, created, status) in [
-            ("cut=before-head", 0, None),
-            ("garbage", 0, None),
-            ("act_then_reset", 1, None),
-            ("cut=in-head; how=eof", 1, None),
-            ("cut=after-bytes:5", 1, Some(201)),
-            ("delay=0.01", 1, Some(201)),
+            (r#"{"cut":"before-head"}"#, 0, None),
+            (r#"{"garbage":true}"#, 0, None),
+            (r#"{"act_then_reset":true}"#, 1, None),
+            (CUT_IN_HEAD, 1, None),
+            (r#"{"cut":"after-bytes:5"}"#, 1, Some(201)),
+            (r#"{"delay":0.01}"#, 1, Some(201)),
         ] {
             sandbox.reset();
             let (text, end) = exchange(&sandbox, &with_fault(&create_agent(AGENT), fault));
             assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
             let expected = match fault {
-                "garbage" | "cut=in-head; how=eof" => End::Eof,
-                "delay=0.01" => End::Silence,
+                r#"{"garbage":true}"# | CUT_IN_HEAD => End::Eof,
+                r#"{"delay":0.01}"# => End::Silence,
                 _ => End::Reset,
             };
             assert_eq!(end, expected, "{fault}");
@@ -219,10 +221,12 @@ fn a_cut_says_whether_the_agent_is_created() {
             assert_eq!(seen.status.map(|status| status.as_u16()), status, "{fault}");
             assert_eq!(seen.body, AGENT);
             let shown = seen.fault.unwrap();
-            assert!(shown.starts_with(fault), "{shown}");
+            assert_eq!(shown, fault);
             match fault {
-                "garbage" => assert!(text.ends_with(" this is not HTTP \r\n\r\n"), "{text}"),
-                "cut=in-head; how=eof" => assert_eq!(text, "HTTP/1.1 201 Created\r\ncont"),
+                r#"{"garbage":true}"# => {
+                    assert!(text.ends_with(" this is not HTTP \r\n\r\n"), "{text}")
+                }
+                CUT_IN_HEAD => assert_eq!(text, "HTTP/1.1 201 Created\r\ncont"),
                 _ => assert_eq!(
                     status.is_some(),
                     text.starts_with("HTTP/1.1 201 "),
@@ -315,7 +319,7 @@ fn the_rules_choose_requests() {
 #[test]
 fn without_the_interface_the_header_means_nothing() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
-    for fault in ["status=503", "nonsense"] {
+    for fault in [r#"{"status": 503}"#, "nonsense"] {
         let request = with_fault(&get_deal("d_1"), fault);
         assert_eq!(send(&sandbox, &request).status, 200);
     }
@@ -374,7 +378,7 @@ fn the_header_counts_from_callers_who_are_let_in() {
         let sandbox = configure(Sandbox::builder()).start().unwrap();
         for (key, headers, status) in cases {
             let request = format!(
-                "GET /v1/deals/d_1 HTTP/1.1\r\n{key}\r\n{headers}\r\nx-sandbox-fault: status=503\r\n\r\n"
+                "GET /v1/deals/d_1 HTTP/1.1\r\n{key}\r\n{headers}\r\nx-sandbox-fault: {{\"status\": 503}}\r\n\r\n"
             );
             let response = send(&sandbox, &request);
             assert_eq!(response.status, *status, "{key} {headers}");
@@ -400,9 +404,9 @@ fn a_request_that_fails_by_itself_is_not_failed() {
 fn waiting_ends_when_the_caller_has_gone() {
     let sandbox = Sandbox::builder().max_connections(4).start().unwrap();
     for fault in [
-        "delay=3600",
-        "delay=3600; status=503",
-        "cut=in-head; how=stall",
+        r#"{"delay": 3600}"#,
+        r#"{"delay": 3600, "status": 503}"#,
+        r#"{"cut": "in-head", "how": "stall"}"#,
     ] {
         let request = with_fault(&get_deal("d_1"), fault);
         let callers: Vec<TcpStream> = (0..4)
@@ -456,7 +460,7 @@ fn a_request_that_waits_for_its_response_is_recorded() {
     assert_eq!(listen(&mut stream), (vec![], End::Silence));
     let [seen] = sandbox.requests().try_into().unwrap();
     assert_eq!((seen.status, seen.request_id.as_str()), (None, "mine"));
-    assert_eq!(seen.fault.as_deref(), Some("delay=1.5"));
+    assert_eq!(seen.fault.as_deref(), Some(r#"{"delay":1.5}"#));
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();

@@ -43,7 +43,7 @@ class RecordedRequest:
     request_id: str
     """The id of the request, which the response carried in ``x-request-id``."""
     fault: str | None
-    """The fault that was applied to it, such as ``status=503; retry_after=1``."""
+    """The fault that was applied to it, as JSON, without a body: ``{"status":503,"retry_after":1}``."""
 
 
 def recorded(entry: dict[str, Any]) -> RecordedRequest:
