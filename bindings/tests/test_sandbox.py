@@ -27,7 +27,6 @@ from conftest import ADA, BOTH, Authority, made, of
 
 from dealkit import (
     APIConnectionError,
-    APIStatusError,
     AsyncClient,
     AuthenticationError,
     Client,
@@ -227,24 +226,6 @@ def test_requests_are_shown(any_sandbox: Sandbox) -> None:
 def vars_of(request: Any) -> dict[str, Any]:
     """Every attribute."""
     return {name: getattr(request, name) for name in request.__slots__}
-
-
-@pytest.mark.parametrize(
-    ("fault", "error", "text"),
-    [
-        ({"status": 503, "body": "<p>no</p>"}, APIStatusError, "503 Service Unavailable"),
-        ({"cut": "after-bytes:5", "how": "eof"}, APIConnectionError, "end of file|early|body"),
-        ({"act_then_reset": True}, APIConnectionError, "reset"),
-    ],
-)
-def test_faults(fault: Any, error: type[Exception], text: str, any_sandbox: Sandbox) -> None:
-    sandbox = any_sandbox
-    with of(sandbox) as client:
-        sandbox.fail_next(**fault)
-        with pytest.raises(error, match=text):
-            client.deals.retrieve("d_1", timeout=1, max_retries=0)
-        assert client.deals.retrieve("d_1").id == "d_1"
-        assert sandbox.requests[0].fault is not None and sandbox.requests[-1].fault is None
 
 
 def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:

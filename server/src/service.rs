@@ -13,7 +13,7 @@ use crate::{
         operations::Input,
         problem::{self, ProblemType, Refusal},
         request_id,
-        response::{empty, response},
+        response::empty,
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
@@ -470,8 +470,7 @@ impl Service {
                     },
                 };
                 model = Some(endpoint.success);
-                let (status, body) = (endpoint.run)(&caller.world.store, &input)?;
-                Ok(response(status, wire::JSON, body))
+                (endpoint.run)(&caller.world.store, &input)
             }
             Asked::Admin(call) => call.run(body?),
             Asked::Options(allow) => {

@@ -1,11 +1,14 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{CreateAgent, UnknownFields};
-use http::StatusCode;
+use dealkit::{CreateAgent, UnknownFields, wire};
+use http::{Response, StatusCode};
 
 use crate::{
-    contract::problem::{ProblemType, Refusal},
+    contract::{
+        problem::{ProblemType, Refusal},
+        response::response,
+    },
     json,
     state::{
         agent,
@@ -14,7 +17,7 @@ use crate::{
 };
 
 /// An operation, as the table of routes names it.
-pub(crate) type Operation = fn(&Store, &Input<'_>) -> Result<Success, Refusal>;
+pub(crate) type Operation = fn(&Store, &Input<'_>) -> Result<Response<Bytes>, Refusal>;
 
 /// The parts of a request that an operation reads.
 #[derive(Debug)]
@@ -25,11 +28,8 @@ pub(crate) struct Input<'r> {
     pub(crate) unknown_fields: UnknownFields,
 }
 
-/// The status and the JSON of a response to a request that succeeded.
-pub(crate) type Success = (StatusCode, Bytes);
-
 /// Makes checks 8, 9 and 11, then creates the agent.
-pub(crate) fn create_agent(store: &Store, input: &Input<'_>) -> Result<Success, Refusal> {
+pub(crate) fn create_agent(store: &Store, input: &Input<'_>) -> Result<Response<Bytes>, Refusal> {
     let body = json::check(input.body).map_err(|error| {
         let detail = format!("The body is not strict JSON: {error}");
         Refusal::new(ProblemType::MALFORMED_BODY, detail)
@@ -45,14 +45,14 @@ pub(crate) fn create_agent(store: &Store, input: &Input<'_>) -> Result<Success, 
     let number = store.add_agent(input.body).map_err(no_room)?;
     let created = agent::created(&request, number);
     // Texts and JSON, which always serialize.
-    let response = serde_json::to_vec(&created).unwrap_or_default();
-    Ok((StatusCode::CREATED, Bytes::from(response)))
+    let body = serde_json::to_vec(&created).unwrap_or_default();
+    Ok(response(StatusCode::CREATED, wire::JSON, body))
 }
 
 /// Makes check 10, then returns the deal.
-pub(crate) fn retrieve_deal(store: &Store, input: &Input<'_>) -> Result<Success, Refusal> {
+pub(crate) fn retrieve_deal(store: &Store, input: &Input<'_>) -> Result<Response<Bytes>, Refusal> {
     let deal = store.deal(input.id).ok_or_else(unknown_deal)?;
-    Ok((StatusCode::OK, deal))
+    Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 
 /// The refusal when check 10 has failed.

@@ -226,7 +226,7 @@ class Sandbox:
         text = "" if body is None else body if isinstance(body, str) else unwrap(_native.json_text("body", plain(body)))
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(given)}", text))
         try:
-            read = json.loads(response, parse_float=Decimal) if response else None
+            read: Any = json.loads(response, parse_float=Decimal) if response else None
             refused = read["detail"] if status >= 400 else None
         except (ValueError, LookupError, TypeError):
             raise RuntimeError(f"{self.url} does not respond as a sandbox does") from None
