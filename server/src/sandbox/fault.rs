@@ -256,6 +256,7 @@ impl Fault {
         self.seed = Some(seed);
         self
     }
+
     /// How many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let values = [&self.retry_after, &self.body].into_iter().flatten();
@@ -360,9 +361,16 @@ impl Fault {
             }
         };
         if let Some(json) = &self.retry_after {
-            let is_plain = !json.as_str().starts_with(['{', '[']);
-            let value = HeaderValue::try_from(text_of(json)).ok();
-            let value = value.filter(|_| is_plain).ok_or_else(|| {
+            // A number is sent with the digits that it came with.
+            let is_number = json
+                .as_str()
+                .starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            let text = match is_number {
+                true => Some(json.to_string()),
+                false => json.deserialize().ok(),
+            };
+            let value = text.and_then(|text| HeaderValue::try_from(text).ok());
+            let value = value.ok_or_else(|| {
                 invalid("retry_after: expected a number of seconds, or text: visible ASCII")
             })?;
             made_up.headers_mut().insert(header::RETRY_AFTER, value);
@@ -386,7 +394,7 @@ impl Fault {
 }
 
 /// What happens to one request: a fault that makes sense.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
@@ -395,13 +403,8 @@ pub(crate) struct Play {
     pub(crate) shown: String,
 }
 
-/// The text, or the JSON: a number has the digits that it came with.
-fn text_of(json: &Json) -> String {
-    json.deserialize().unwrap_or_else(|_| json.to_string())
-}
-
 /// What happens instead of the response, or to it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Effect {
     /// Nothing but a delay.
     None,

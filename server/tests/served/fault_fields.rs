@@ -16,6 +16,7 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"status": "503"}"#, "status: invalid type: string \"503\", expected u16"),
         (r#"{"status": 70000}"#, "status: invalid value: integer `70000`, expected u16"),
         (r#"{"status": 503, "retry_after": "\n"}"#, "retry_after: expected a number of seconds, or text"),
+        (r#"{"status": 503, "retry_after": true}"#, "retry_after: expected a number of seconds, or text"),
         (r#"{"status": 503, "retry_after": []}"#, "retry_after: expected a number of seconds, or text"),
         (r#"{"status": 503, "body": 5}"#, "body: expected a string, or an object or array"),
         (r#"{"delay": -1}"#, "delay: expected a number of seconds from 0 to 3600"),
