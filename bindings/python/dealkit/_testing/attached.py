@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from os import getpid
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from dealkit import ConfigError
 
@@ -41,7 +41,7 @@ class AttachedSandbox:
             )
             response = connection.getresponse()
             return response.status, response.read()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError, OverflowError) as error:
             why = str(error)
         finally:
             connection.close()
@@ -59,28 +59,21 @@ class AttachedSandbox:
 
 def _connecting(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnection], str]:
     """What connects to the server, and its URL."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if (
-        not host
-        or parts.scheme not in ("http", "https")
-        or (parts.path or "/", parts.query, parts.username) != ("/", "", None)
-    ):
+    matched = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
+    if matched is None:
         raise ConfigError(
             "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
         )
-    if parts.scheme == "http":
-        return lambda: HTTPConnection(host, port, timeout=_PATIENCE), f"http://{parts.netloc}"
+    scheme, where = matched.groups()
+    if scheme == "http":
+        return lambda: HTTPConnection(where, timeout=_PATIENCE), f"http://{where}"
     from ssl import SSLError, create_default_context
 
     try:
         context = create_default_context(cafile=ca_file)
     except (OSError, SSLError) as error:
         raise ConfigError(f"ca_file {ca_file} cannot be read: {error}") from None
-    return lambda: HTTPSConnection(host, port, timeout=_PATIENCE, context=context), f"https://{parts.netloc}"
+    return lambda: HTTPSConnection(where, timeout=_PATIENCE, context=context), f"https://{where}"
 
 
 def secret(text: str) -> str:

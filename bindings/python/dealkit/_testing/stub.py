@@ -90,6 +90,11 @@ class Stub:
     dealkit.exceptions.NotFoundError: 404 Not Found
     """
 
+    agents: StubAgents
+    """Calls on agents."""
+    deals: StubDeals
+    """Calls on deals."""
+
     def __init__(
         self,
         *,
@@ -108,6 +113,11 @@ class Stub:
 
 class AsyncStub:
     """Replaces an ``AsyncClient`` as ``Stub`` replaces a ``Client``: for ``dealkit.AsyncOperations``."""
+
+    agents: AsyncStubAgents
+    """Calls on agents."""
+    deals: AsyncStubDeals
+    """Calls on deals."""
 
     def __init__(
         self,
