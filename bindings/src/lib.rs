@@ -46,8 +46,8 @@ mod _native {
         },
         bulk::{
             ledger::{
-                copy_ledger, init_ledger, ledger_path, ledgers_in_folder, look_up_in_ledger,
-                move_ledger, settle_ledger, show_ledger, unsettle_ledger,
+                init_ledger, ledger_path, ledgers_in_folder, look_up_in_ledger, move_ledger,
+                settle_ledger, show_ledger, unsettle_ledger,
             },
             many::Many,
         },

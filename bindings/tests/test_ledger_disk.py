@@ -174,7 +174,7 @@ for limit in range(0, 52000, 4000):
     assert all(isinstance(error, LedgerError) and error.reason == "io" for error in full), full
     if full:
         assert len(creations) < 200, "no more rows are taken"
-        assert "run the job again with the same ledger: it resumes where it stopped" in str(full[0]), full[0]
+        assert "try again with the same ledger, which knows what was sent" in str(full[0]), full[0]
         stopped += 1
     sent = [creation for creation in creations if creation.outcome != "not_sent"]
     assert all(creation.outcome == "succeeded" and creation.agent_id for creation in sent)

@@ -256,7 +256,7 @@ class LedgerError(DealkitError, kind="ledger"):
     """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
     ``other_keys``, ``not_a_ledger``, ``newer_format``, ``broken`` (changed by something else, or by the disk), ``moved``
     (or deleted, or replaced), ``refused`` (an entry cannot be right; ``index`` says which), ``io`` (the system or the
-    database denied access), ``unreachable`` or ``several`` (ledgers, and none was named)."""
+    database denied access) or ``unreachable``."""
 
 
 class RecordedError(DealkitError, kind="recorded", outcome="unknown"):

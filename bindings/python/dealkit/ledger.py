@@ -1,8 +1,7 @@
 """The ledgers of ``create_many`` jobs, between two runs: look up what they have, and record what you have found out.
 Nothing is sent.
 
-A ledger is named by the path of its file, or by the URL of its PostgreSQL database (``"postgresql://…"``), a ``str``. If
-the database has several, ``service``, a base URL, and ``key``, the name of the keys, say which one is meant.
+A ledger is named by the path of its file, or by the URL of its PostgreSQL database (``"postgresql://…"``), a ``str``.
 
 >>> from dealkit import ledger
 >>> ledger.show("agents.ledger").in_doubt
@@ -38,7 +37,6 @@ __all__ = [
     "Recorded",
     "RowInDoubt",
     "Summary",
-    "copy",
     "in_folder",
     "init",
     "look_up",
@@ -130,18 +128,16 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
 
 
 @sealed
-def show(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> Summary:
+def show(path: str | PathLike[str]) -> Summary:
     """Counts a ledger's rows, and lists those in doubt.
 
     Args:
         path: The ledger. A job may have it open.
-        service: The base URL of its service, if the database has several.
-        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    of_service, keys, numbers, in_doubt = unwrap(_native.show_ledger(_named(path, service, key)))
+    of_service, keys, numbers, in_doubt = unwrap(_native.show_ledger(file_path("path", path)))
     rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
     succeeded, rejected, with_agent, without_agent, in_flight = numbers
     return Summary(of_service, keys, succeeded, rejected, with_agent, without_agent, in_flight, rows)
@@ -163,24 +159,20 @@ def look_up(
         path: The ledger.
         keys: The keys of the rows.
         key: The name of the keys, as in the job: ``"email"``.
-        service: The base URL of its service, if the database has several.
+        service: The base URL of the service, to make sure that it is the ledger's.
 
     Raises:
-        LedgerError: The file cannot be read or is not a ledger, or its keys have another name.
+        LedgerError: The file cannot be read or is not a ledger, or it is for another service or keys with another name.
     """
-    found = unwrap(_native.look_up_in_ledger(_named(path, service, key), _keys(keys)))
+    for what, kind, given in (("service", "a base URL", service), ("key", "the name of a field", key)):
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
+    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, _keys(keys)))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
 @sealed
-def settle(
-    path: str | PathLike[str],
-    found: Mapping[str, str | None],
-    *,
-    dry_run: bool = False,
-    service: str | None = None,
-    key: str | None = None,
-) -> int:
+def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
     """Records what became of rows, each identified by its key in the job, and returns how many rows changed.
 
     Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
@@ -194,8 +186,6 @@ def settle(
         path: The ledger.
         found: For each key the agent's identifier, or None if there is no agent.
         dry_run: Only check the entries, and record nothing.
-        service: The base URL of its service, if the database has several.
-        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: The ledger does not have a key, the service itself confirmed that it created the agent, or a job is
@@ -203,7 +193,7 @@ def settle(
             placeholder such as ``n/a``. ``index`` is the position of that entry in ``found``, and nothing was recorded.
             Or the file cannot be read or written, or is not a ledger.
     """
-    named = _named(path, service, key)
+    name = file_path("path", path)
     if not isinstance(found, Mapping):
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
     check_bools(dry_run=dry_run)
@@ -211,13 +201,11 @@ def settle(
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    return int(unwrap(_native.settle_ledger(named, pairs, dry_run)))
+    return int(unwrap(_native.settle_ledger(name, pairs, dry_run)))
 
 
 @sealed
-def unsettle(
-    path: str | PathLike[str], keys: Iterable[str], *, service: str | None = None, key: str | None = None
-) -> int:
+def unsettle(path: str | PathLike[str], keys: Iterable[str]) -> int:
     """Undoes ``settle``: settled rows go back to what jobs recorded. Returns how many there were.
 
     >>> ledger.unsettle("agents.ledger", ["ada@example.com"])
@@ -226,18 +214,16 @@ def unsettle(
     Args:
         path: The ledger.
         keys: The keys of the rows.
-        service: The base URL of its service, if the database has several.
-        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
             cannot be read or written, or is not a ledger.
     """
-    return int(unwrap(_native.unsettle_ledger(_named(path, service, key), _keys(keys))))
+    return int(unwrap(_native.unsettle_ledger(file_path("path", path), _keys(keys))))
 
 
 @sealed
-def move(path: str | PathLike[str], base_url: str, *, service: str | None = None, key: str | None = None) -> None:
+def move(path: str | PathLike[str], base_url: str) -> None:
     """Records that the service has a new base URL from now on, for example because its host was renamed.
 
     From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
@@ -248,69 +234,29 @@ def move(path: str | PathLike[str], base_url: str, *, service: str | None = None
     Args:
         path: The ledger.
         base_url: The new base URL, as ``Client`` takes it.
-        service: Its base URL so far, if the database has several.
-        key: The name of its keys, if the database has several.
 
     Raises:
         LedgerError: This is not a base URL, or the file cannot be read or written or is not a ledger.
     """
-    named = _named(path, service, key)
+    name = file_path("path", path)
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
-    unwrap(_native.move_ledger(named, base_url))
+    unwrap(_native.move_ledger(name, base_url))
 
 
 @sealed
-def init(path: str | PathLike[str], *, service: str | None = None, key: str | None = None) -> None:
-    """Creates the tables in a database, so that jobs need no permission to do so, and a ledger if ``service`` is given.
+def init(path: str | PathLike[str]) -> None:
+    """Creates the tables in a database, so that jobs need no permission to do so; otherwise the first job creates them.
 
-    The first job creates both by itself. Another ledger, for a second service or for keys with another name, is only
-    created here: a job whose base URL or keys are new is more often a mistake that would create every agent again.
-
-    >>> ledger.init("postgresql://deals@db.example.com/deals", service="https://deals.example.com", key="email")
+    >>> ledger.init("postgresql://deals@db.example.com/deals")
 
     Args:
         path: The ledger.
-        service: The base URL of its service.
-        key: The name of its keys.
 
     Raises:
         LedgerError: The database cannot be reached, or its user may not create tables.
     """
-    unwrap(_native.init_ledger(_named(path, service, key)))
-
-
-@sealed
-def copy(
-    path: str | PathLike[str], target: str | PathLike[str], *, service: str | None = None, key: str | None = None
-) -> int:
-    """Copies a ledger's rows and their history into another one: from a file into a database, for example. Returns the
-    number of rows.
-
-    From then on, use only the copy: neither ledger knows what is sent with the other.
-
-    >>> ledger.copy("agents.ledger", "postgresql://deals@db.example.com/deals")
-    500
-
-    Args:
-        path: The ledger. No job may have it open.
-        target: The other ledger, which must be empty or, if it is a file, must not exist.
-        service: The base URL of its service, if the database has several.
-        key: The name of its keys, if the database has several.
-
-    Raises:
-        LedgerError: One of them cannot be read or written, a job is using the ledger, or the target has rows. Then
-            nothing is copied.
-    """
-    return int(unwrap(_native.copy_ledger(_named(path, service, key), file_path("target", target))))
-
-
-def _named(path: Any, service: Any, key: Any) -> tuple[str, str | None, str | None]:
-    """The ledger that is meant."""
-    for what, kind, given in (("service", "a base URL", service), ("key", "the name of a field", key)):
-        if given is not None and not isinstance(given, str):
-            raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
-    return file_path("path", path), service, key
+    unwrap(_native.init_ledger(file_path("path", path)))
 
 
 def _keys(keys: Any) -> list[str]:

@@ -1,12 +1,7 @@
 //! Many calls: made on the background thread, a bounded number at a time, so that results come in while the caller works on
 //! those it has.
 
-use std::{
-    collections::VecDeque,
-    future::{poll_fn, ready},
-    sync::Arc,
-    task::Poll,
-};
+use std::{collections::VecDeque, future::ready, sync::Arc};
 
 use dealkit::{InFlight, RawResponse, Work, ledger::LedgerError};
 use futures_util::future::{AbortHandle, Abortable};
@@ -45,8 +40,6 @@ pub(super) struct State {
     pub(super) pushed: usize,
     /// How many of them have not been taken.
     pub(super) in_flight: usize,
-    /// How many rows were being recorded when the caller last asked.
-    pub(super) recording: usize,
     pub(super) items: VecDeque<Item>,
     /// The rows in doubt about which the caller is asked.
     pub(super) questions: Questions,
@@ -57,13 +50,12 @@ pub(super) struct State {
 }
 
 impl Shared {
-    /// Whether the caller has nothing to do: nothing has come, and there is no more room than it knows.
-    pub(super) fn is_quiet(&self, state: &State) -> bool {
+    /// Whether the caller has nothing to do, because nothing has come.
+    pub(super) fn is_quiet(state: &State) -> bool {
         state.items.is_empty()
             && !state.has_ended
             && state.opened.is_none()
             && (state.is_given_up || !state.questions.has_news())
-            && self.job.recording() <= state.recording
     }
 
     /// A failure in the child of a fork: everything here is its parent's.
@@ -139,7 +131,6 @@ async fn make<W>(
             }
             state.is_given_up
         };
-        let recording = shared.job.recording();
         let question = async {
             match &mut asked {
                 Some(asked) => asked.recv().await,
@@ -166,11 +157,6 @@ async fn make<W>(
                 shared.state.tell();
                 has_news = false;
             }
-            // A response makes room while it is recorded.
-            () = poll_fn(|_| match shared.job.recording() > recording {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }) => has_news = true,
             () = shared.changed.notified() => {}
         }
     }

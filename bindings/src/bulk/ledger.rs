@@ -11,24 +11,16 @@ use crate::python::{
     gil,
 };
 
-/// A ledger: its path, or the URL of its database, and if that has several, the service and the name of the keys.
-type Named = (String, Option<String>, Option<String>);
-
-/// Does something with a ledger and what is given for it, which may wait for the disk or the network.
+/// Does something with a ledger, which is a path or the URL of a database, and what is given for it. It may wait for the disk or
+/// the network.
 fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
     py: Python<'py>,
-    (name, service, keys): Named,
+    name: String,
     given: Outcome<G>,
     work: impl FnOnce(Ledger, G) -> Result<T, LedgerError> + Send,
 ) -> Returned<'py> {
-    let done = given.and_then(|given| {
-        let opened = || {
-            Ok(name
-                .parse::<Ledger>()?
-                .of(service.as_deref(), keys.as_deref()))
-        };
-        gil::release(py, || work(opened()?, given)).map_err(Failure::Note)
-    });
+    let done = given
+        .and_then(|given| gil::release(py, || work(name.parse()?, given)).map_err(Failure::Note));
     entry(py, || done)
 }
 
@@ -44,12 +36,12 @@ where
 /// rows that changes; a dry run changes none.
 #[pyfunction]
 pub(crate) fn settle_ledger<'py>(
-    named: Named,
+    name: String,
     found: &Bound<'py, PyList>,
     dry_run: bool,
 ) -> Returned<'py> {
     let given = all::<(String, Option<String>)>(found);
-    with_ledger(found.py(), named, given, |ledger, found| {
+    with_ledger(found.py(), name, given, |ledger, found| {
         let found = found.into_iter();
         let pairs = found.map(|(key, agent_id)| (key, agent_id.map(AgentId::from)));
         match dry_run {
@@ -61,23 +53,33 @@ pub(crate) fn settle_ledger<'py>(
 
 /// Undoes what was settled of the rows with these keys, and returns their number.
 #[pyfunction]
-pub(crate) fn unsettle_ledger<'py>(named: Named, rows: &Bound<'py, PyList>) -> Returned<'py> {
+pub(crate) fn unsettle_ledger<'py>(name: String, rows: &Bound<'py, PyList>) -> Returned<'py> {
     let keys = all::<String>(rows);
-    with_ledger(rows.py(), named, keys, |ledger, keys| ledger.unsettle(keys))
+    with_ledger(rows.py(), name, keys, |ledger, keys| ledger.unsettle(keys))
 }
 
-/// Looks up rows in a ledger by their keys: for each row that the next run does not send again,
-/// its outcome, its agent's identifier, its status, and whether a job is sending it; for the others, None.
+/// Looks up rows in a ledger by their keys, which have this name, and which is of this service, if they are given: for each row
+/// that the next run does not send again, its outcome, its agent's identifier, its status, and whether a job is sending it; for
+/// the others, None.
 #[pyfunction]
-pub(crate) fn look_up_in_ledger<'py>(named: Named, rows: &Bound<'py, PyList>) -> Returned<'py> {
-    let keys = all::<String>(rows);
-    with_ledger(rows.py(), named, keys, |ledger, keys| {
-        let found = ledger.look_up(None, keys)?.into_iter().map(|recorded| {
-            let recorded = recorded?;
-            let agent_id = recorded.agent_id.map(String::from);
-            let (outcome, status) = (recorded.outcome.as_str(), recorded.status.map(u16::from));
-            Some((outcome, agent_id, status, recorded.in_flight))
-        });
+pub(crate) fn look_up_in_ledger<'py>(
+    name: String,
+    keys: Option<String>,
+    service: Option<String>,
+    rows: &Bound<'py, PyList>,
+) -> Returned<'py> {
+    let given = all::<String>(rows);
+    with_ledger(rows.py(), name, given, |ledger, rows| {
+        service.map_or(Ok(()), |service| ledger.check_service(&service))?;
+        let found = ledger
+            .look_up(keys.as_deref(), rows)?
+            .into_iter()
+            .map(|recorded| {
+                let recorded = recorded?;
+                let agent_id = recorded.agent_id.map(String::from);
+                let (outcome, status) = (recorded.outcome.as_str(), recorded.status.map(u16::from));
+                Some((outcome, agent_id, status, recorded.in_flight))
+            });
         Ok(found.collect::<Vec<_>>())
     })
 }
@@ -86,8 +88,8 @@ pub(crate) fn look_up_in_ledger<'py>(named: Named, rows: &Bound<'py, PyList>) ->
 /// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
 /// request).
 #[pyfunction]
-pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> Returned<'_> {
-    with_ledger(py, named, Ok(()), |ledger, ()| {
+pub(crate) fn show_ledger(py: Python<'_>, name: String) -> Returned<'_> {
+    with_ledger(py, name, Ok(()), |ledger, ()| {
         let summary = ledger.summary()?;
         let numbers = vec![
             summary.succeeded,
@@ -97,7 +99,7 @@ pub(crate) fn show_ledger(py: Python<'_>, named: Named) -> Returned<'_> {
             summary.in_flight,
         ];
         let in_doubt = summary.in_doubt.into_iter().map(|row| {
-            let sent_at = row.sent_at.timestamp_millis();
+            let sent_at = row.sent_at.unwrap_or_default().timestamp_millis();
             (sent_at, row.status.map(u16::from), row.request_id)
         });
         let in_doubt: Vec<_> = in_doubt.collect();
@@ -128,20 +130,12 @@ pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> Returned<'_> 
 
 /// Records that the service has another base URL from now on.
 #[pyfunction]
-pub(crate) fn move_ledger(py: Python<'_>, named: Named, base_url: String) -> Returned<'_> {
-    with_ledger(py, named, Ok(()), |ledger, ()| ledger.move_to(&base_url))
+pub(crate) fn move_ledger(py: Python<'_>, name: String, base_url: String) -> Returned<'_> {
+    with_ledger(py, name, Ok(()), |ledger, ()| ledger.move_to(&base_url))
 }
 
-/// Makes the tables of a database, and a ledger, if it is said of which service.
+/// Makes the tables of a database.
 #[pyfunction]
-pub(crate) fn init_ledger(py: Python<'_>, named: Named) -> Returned<'_> {
-    with_ledger(py, named, Ok(()), |ledger, ()| ledger.init())
-}
-
-/// Copies all rows of a ledger into another, and returns their number.
-#[pyfunction]
-pub(crate) fn copy_ledger(py: Python<'_>, named: Named, target: String) -> Returned<'_> {
-    with_ledger(py, named, Ok(()), |ledger, ()| {
-        ledger.copy_to(&target.parse()?)
-    })
+pub(crate) fn init_ledger(py: Python<'_>, name: String) -> Returned<'_> {
+    with_ledger(py, name, Ok(()), |ledger, ()| ledger.init())
 }

@@ -11,7 +11,7 @@ use pyo3::{prelude::*, types::PyList};
 
 use super::{
     inputs::{self, Input},
-    job::{self, Shared, State},
+    job::{self, Shared},
     questions,
 };
 use crate::{
@@ -34,9 +34,9 @@ pub(crate) struct Many {
     are_rows: bool,
 }
 
-/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
-/// in flight elsewhere are waited for.
-pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
+/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), whether rows in
+/// flight elsewhere are waited for, and how many rows are sent at the same time, however many are pushed.
+pub(crate) type LedgerOptions = (String, Option<String>, String, bool, usize);
 
 impl Many {
     /// Begins to retrieve deals, with none in flight.
@@ -67,8 +67,9 @@ impl Many {
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
-        if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
+        if let Some((name, keys, in_doubt, waits_in_flight, concurrency)) = ledger {
             many = many.ledger(&name.parse()?, keys.as_deref());
+            many = many.concurrency(*concurrency);
             match in_doubt.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {
@@ -208,15 +209,6 @@ impl Many {
         self.shared.job.has_stopped()
     }
 
-    /// How many of those in flight have had their response and are being recorded. Until this changes, `wait` does not
-    /// return because of it.
-    #[getter]
-    fn recording(&self) -> usize {
-        let mut state = self.shared.state.lock();
-        state.recording = self.shared.job.recording();
-        state.recording
-    }
-
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
     /// None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
     /// (whether it is from an earlier run, the identifier of the agent that was created then or None, when it was sent in
@@ -273,26 +265,24 @@ impl Many {
         })
     }
 
-    /// Waits briefly, on the calling thread, for a result to come or for more room.
+    /// Waits briefly, on the calling thread, for a result to come.
     fn wait<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let checked = self.shared.check();
         if checked.is_ok() {
             gil::release(py, || {
-                let is_quiet = |state: &State| self.shared.is_quiet(state);
-                self.shared.state.wait_a_little_while(is_quiet);
+                self.shared.state.wait_a_little_while(Shared::is_quiet);
             });
         }
         entry(py, || checked)
     }
 
-    /// Resolves the future of the mailbox's event loop once a result has come or there is more room.
+    /// Resolves the future of the mailbox's event loop once a result has come.
     fn tell<'py>(&self, mailbox: &Bound<'py, Mailbox>, future: Py<PyAny>) -> Returned<'py> {
         let py = mailbox.py();
         entry(py, || {
             self.shared.check()?;
-            let shared = &self.shared;
-            let is_quiet = |state: &State| shared.is_quiet(state);
-            shared.state.resolve_while(mailbox.get(), future, is_quiet);
+            let state = &self.shared.state;
+            state.resolve_while(mailbox.get(), future, Shared::is_quiet);
             Ok(())
         })
     }

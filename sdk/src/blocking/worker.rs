@@ -70,8 +70,6 @@ pub struct Iter<I, W: Work> {
 /// What the thread tells about the calls in flight.
 enum News<T> {
     Item(T),
-    /// There is room for more calls before the next result.
-    Room,
     /// The job was given up, and nothing is known of this many calls.
     GivenUp(usize),
 }
@@ -97,14 +95,13 @@ impl<I, W: Work> Iter<I, W> {
         self.cancel.clone()
     }
 
-    /// Waits for the next result; `None` if there is room for more calls, or there will be no result.
+    /// Waits for the next result; `None` if there will be none.
     fn wait(&mut self) -> Option<W::Item> {
         match self.news.recv() {
             Ok(News::Item(item)) => {
                 self.out -= 1;
                 return Some(item);
             }
-            Ok(News::Room) => {}
             Ok(News::GivenUp(calls)) => self.out -= calls,
             // The thread has panicked.
             Err(RecvError) => {
@@ -201,25 +198,18 @@ async fn make<W: Work>(
     tell: Sender<News<W::Item>>,
     given_up: CancellationToken,
 ) {
-    let job = calls.job();
     let making = poll_fn(|context| {
         loop {
             if given_up.is_cancelled() {
                 return Poll::Ready(());
             }
-            let recording = job.recording();
             match pushed.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
                     Poll::Ready(Some(item)) => drop(tell.send(News::Item(item))),
                     // If nothing is in flight, wait for the next push.
-                    Poll::Ready(None) | Poll::Pending => {
-                        if job.recording() > recording {
-                            drop(tell.send(News::Room));
-                        }
-                        return Poll::Pending;
-                    }
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
                 },
             }
         }

@@ -344,6 +344,14 @@ impl<T: Send + 'static> Work for Creates<T> {
     type Item = Creation<T>;
     type Running = Creating<T>;
 
+    #[cfg(feature = "ledger")]
+    fn held(&self, concurrency: usize) -> usize {
+        match self.recorder {
+            Some(_) => concurrency.saturating_mul(2),
+            None => concurrency,
+        }
+    }
+
     fn begin<F>(
         &mut self,
         index: usize,

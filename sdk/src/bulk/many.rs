@@ -7,13 +7,16 @@ use std::{
     pin::Pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
 };
 
 use futures_util::{Stream, StreamExt};
 use http::StatusCode;
+use tokio::sync::Semaphore;
+#[cfg(feature = "ledger")]
+use tokio::sync::SemaphorePermit;
 
 use crate::{
     bulk::window::{Left, Window},
@@ -37,6 +40,12 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
     /// A call in flight.
     #[doc(hidden)]
     type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
+
+    /// How many inputs are held so that this many calls can be in flight.
+    #[doc(hidden)]
+    fn held(&self, concurrency: usize) -> usize {
+        concurrency
+    }
 
     /// Begins with the input of this index. `send` sends the call; it is not called if nothing is to be sent.
     #[doc(hidden)]
@@ -67,18 +76,32 @@ pub(crate) mod sealed {
 
 /// What the calls of a job have in common: whether, and for how many inputs, there is room.
 #[doc(hidden)]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Job(Arc<JobState>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct JobState {
     has_stopped: AtomicBool,
-    recording: AtomicUsize,
+    /// The places of rows with a ledger, of which more are held than are in flight.
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "there is no ledger")
+    )]
+    places: Semaphore,
     /// The row because of which no further one is sent, and the status of its response, if it was sent.
     refused: OnceLock<(usize, Option<StatusCode>)>,
 }
 
 impl Job {
+    pub(crate) fn new(concurrency: NonZeroUsize) -> Self {
+        let places = concurrency.get().min(Semaphore::MAX_PERMITS);
+        Self(Arc::new(JobState {
+            has_stopped: AtomicBool::new(false),
+            places: Semaphore::new(places),
+            refused: OnceLock::new(),
+        }))
+    }
+
     /// Has no further input be taken.
     pub(crate) fn stop(&self) {
         self.0.has_stopped.store(true, Ordering::Release);
@@ -89,23 +112,10 @@ impl Job {
         self.0.has_stopped.load(Ordering::Acquire)
     }
 
-    /// How many of the rows in flight have had their response, and wait for it to be recorded. That many more may be in
-    /// flight, but no more than twice as many as are sent at the same time, so that memory is bounded.
-    pub fn recording(&self) -> usize {
-        self.0.recording.load(Ordering::Acquire)
-    }
-
-    /// Counts a row as being recorded, until what this returns is dropped.
+    /// Waits until there is a place among the rows in flight, which is free again when this is dropped.
     #[cfg(feature = "ledger")]
-    pub(crate) fn record(&self) -> impl Drop + use<> {
-        struct Recording(Job);
-        impl Drop for Recording {
-            fn drop(&mut self) {
-                self.0.0.recording.fetch_sub(1, Ordering::AcqRel);
-            }
-        }
-        self.0.recording.fetch_add(1, Ordering::AcqRel);
-        Recording(self.clone())
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.places.acquire().await.ok()
     }
 
     /// Learns from the error of the row with this index whether the service refuses the key, or there is none.
@@ -165,8 +175,8 @@ impl<I, W, M> Bulk<I, W, M> {
     }
 
     /// How many calls are in flight at a time, at least one. Default: 16 for deals, 32 for agents. Results that have
-    /// arrived and wait for their turn count too, which limits memory. A row whose response is being recorded in a
-    /// [ledger](crate::CreateMany::ledger) does not count, but at most twice as many inputs are held at a time.
+    /// arrived and wait for their turn count too, which limits memory. With a [ledger](crate::CreateMany::ledger), twice as
+    /// many rows are held, so that rows are looked up and recorded while others are in flight.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
         self
@@ -191,7 +201,7 @@ impl<I, W: Work, M> Bulk<I, W, M> {
         let in_flight = InFlight {
             options: self.options,
             window: Window::new(self.is_ordered),
-            job: Job::default(),
+            job: Job::new(self.concurrency),
             work: self.work,
         };
         (self.inputs, in_flight)
@@ -199,11 +209,11 @@ impl<I, W: Work, M> Bulk<I, W, M> {
 
     /// The inputs, taken only while there is room for them, and the queue to push them to.
     pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<W>) {
-        let concurrency = self.concurrency;
+        let held = self.work.held(self.concurrency.get());
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
             left: Some(inputs),
-            concurrency,
+            held,
             job: in_flight.job.clone(),
         };
         (inputs, in_flight)
@@ -227,16 +237,15 @@ opaque!(Bulk<I, W, M>);
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
     left: Option<I>,
-    concurrency: NonZeroUsize,
+    /// How many may be held at a time.
+    held: usize,
     job: Job,
 }
 
 impl<I: Iterator> Inputs<I> {
-    /// The next input, if there is one and there is room for it beside the calls in flight.
-    pub(crate) fn next(&mut self, in_flight: usize) -> Option<I::Item> {
-        let concurrency = self.concurrency.get();
-        let recording = self.job.recording().min(concurrency);
-        if in_flight >= concurrency.saturating_add(recording) {
+    /// The next input, if there is one and there is room for it beside those that are held.
+    pub(crate) fn next(&mut self, held: usize) -> Option<I::Item> {
+        if held >= self.held {
             return None;
         }
         if self.job.has_stopped() {
@@ -297,17 +306,10 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
         let this = &mut *self;
-        loop {
-            while let Some(input) = this.inputs.next(this.in_flight.len()) {
-                this.in_flight.push(input);
-            }
-            let recording = this.inputs.job.recording();
-            let next = this.in_flight.poll_next_unpin(context);
-            // A response that has come meanwhile makes room while it is recorded.
-            if next.is_ready() || this.inputs.job.recording() <= recording {
-                return next;
-            }
+        while let Some(input) = this.inputs.next(this.in_flight.len()) {
+            this.in_flight.push(input);
         }
+        this.in_flight.poll_next_unpin(context)
     }
 }
 

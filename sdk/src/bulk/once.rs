@@ -1,6 +1,6 @@
 //! One create with a key: a job of one row, whose ledger the client keeps open.
 
-use std::{fmt, future::IntoFuture, sync::Arc};
+use std::{fmt, future::IntoFuture, num::NonZeroUsize, sync::Arc};
 
 use super::{
     many::Job,
@@ -176,7 +176,14 @@ impl<T: Send + 'static> Once<T> {
         let creation = match recording() {
             Ok(recording) => {
                 let (call, course) = (Ok(self.call), Arc::<Course>::default());
-                let running = recording.run(0, call, send, self.agent_id, course, Job::default());
+                let running = recording.run(
+                    0,
+                    call,
+                    send,
+                    self.agent_id,
+                    course,
+                    Job::new(NonZeroUsize::MIN),
+                );
                 running.await
             }
             Err(error) => Creation::not_sent(0, error),

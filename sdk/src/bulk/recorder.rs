@@ -26,8 +26,8 @@ use crate::{
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
     http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Purpose, Record,
-        Recorded, Resolution, RowInDoubt, State, WhenInDoubt, Writer, compared,
+        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Record, Recorded,
+        Resolution, RowInDoubt, State, WhenInDoubt, Writer, compared,
     },
     value::Json,
 };
@@ -101,7 +101,7 @@ impl Recorder {
             Some(writer) => writer,
             None => {
                 let (service, keys) = (self.service.clone(), self.keys.clone());
-                self.ledger.start(Purpose::Job, service, keys)?
+                self.ledger.start(true, service, keys)?
             }
         };
         Ok(self.writer.insert(writer))
@@ -194,10 +194,13 @@ impl Recording {
                 Ok(None) => break false,
                 Err(error) => return Creation::not_sent(index, error.into()),
             };
-            let is_given_up = course.is_given_up.load(Ordering::Relaxed);
             match (&self.rules.in_doubt, &call) {
                 (InDoubt::Resend, _) if known.is_in_doubt() => break true,
-                (InDoubt::Ask(resolve), Ok(call)) if known.is_in_doubt() && !is_given_up => {
+                (InDoubt::Ask(resolve), Ok(call)) if known.is_in_doubt() => {
+                    let _place = job.place().await;
+                    if course.is_given_up.load(Ordering::Relaxed) {
+                        return Creation::of_record(index, known);
+                    }
                     // Nothing is sent, but what is not ours must not be polled when it is given up.
                     course.may_send.store(true, Ordering::Relaxed);
                     let answer = resolve(claim.row(&known, call.json_body()));
@@ -213,6 +216,7 @@ impl Recording {
             }
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
+        let place = job.place().await;
         // What the ledger knows of the row is not forgotten, and its own error takes precedence.
         let call = call.and_then(|call| match job.refusal() {
             Some(error) => Err(error),
@@ -233,6 +237,8 @@ impl Recording {
         claim.progress = call.progress();
         let claim = Arc::new(claim);
         let result = send(call.before_sending(claim.before_sending())).await;
+        // Another row is sent while this one is recorded.
+        drop(place);
         if let Some(recorded) = claim.refused.get() {
             return Creation::of_record(index, recorded.clone());
         }
@@ -241,10 +247,8 @@ impl Recording {
         let mut ledger_error = None;
         if !result.as_ref().is_err_and(has_failed) && claim.is_open.swap(false, Ordering::Relaxed) {
             course.may_send.store(false, Ordering::Relaxed);
-            let is_recording = job.record();
             let noted = claim.handle.note(claim.key, note(&result, agent_id));
             ledger_error = noted.await.err();
-            drop(is_recording);
         }
         Creation {
             ledger_error,

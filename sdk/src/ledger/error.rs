@@ -17,7 +17,6 @@ pub struct LedgerError(Arc<Facts>);
 
 struct Facts {
     place: Place,
-    purpose: Purpose,
     cause: Cause,
 }
 
@@ -30,19 +29,6 @@ pub(super) enum Place {
     File(PathBuf),
     /// The URL of a database, without a password.
     Database(Arc<str>),
-}
-
-/// Why a ledger was opened, which determines what to do when that fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// For a job, which creates the ledger if there is none.
-    Job,
-    /// For single creates, which create it too.
-    Once,
-    /// To record something in an existing ledger.
-    Note,
-    /// To read it.
-    Read,
 }
 
 /// What kind of failure a [`LedgerError`] is.
@@ -69,8 +55,6 @@ pub enum LedgerErrorKind {
     Io,
     /// The database cannot be reached, or was out of reach for too long.
     Unreachable,
-    /// The database has several ledgers, and none was named; see [`Ledger::of`](super::Ledger::of).
-    Several,
 }
 
 #[derive(Debug)]
@@ -97,15 +81,11 @@ pub(super) enum Cause {
     Unreachable(String),
     /// Why the user may not do it.
     Denied(String),
-    /// The ledgers of a database, of which none was named.
-    Several(String),
-    /// There is a ledger where one is to be.
-    AlreadyThere,
-    /// A job is using what is to be copied.
-    Used,
     /// The entry at this index.
     Refused(usize, Refusal),
     Io(io::Error),
+    #[cfg(all(feature = "ledger", feature = "test-util"))]
+    MadeByHand(LedgerErrorKind),
 }
 
 /// Why something is not recorded.
@@ -126,16 +106,12 @@ pub(super) enum Refusal {
 }
 
 impl LedgerError {
-    pub(super) fn new(place: Place, purpose: Purpose, cause: Cause) -> Self {
-        Self(Arc::new(Facts {
-            place,
-            purpose,
-            cause,
-        }))
+    pub(super) fn new(place: Place, cause: Cause) -> Self {
+        Self(Arc::new(Facts { place, cause }))
     }
 
-    pub(super) fn of_file(path: &Path, purpose: Purpose, cause: Cause) -> Self {
-        Self::new(Place::File(path.to_owned()), purpose, cause)
+    pub(super) fn of_file(path: &Path, cause: Cause) -> Self {
+        Self::new(Place::File(path.to_owned()), cause)
     }
 
     /// An error of this kind, for tests (feature `test-util`): of a job whose ledger is the file at `path`.
@@ -150,42 +126,24 @@ impl LedgerError {
     /// ```
     #[cfg(all(feature = "ledger", feature = "test-util"))]
     pub fn of_kind(kind: LedgerErrorKind, path: impl AsRef<Path>) -> Self {
-        let (theirs, ours) = ("another".to_owned(), "this".to_owned());
-        let cause = match kind {
-            LedgerErrorKind::InUse => Cause::InUse,
-            LedgerErrorKind::OtherService => Cause::OtherService { theirs, ours },
-            LedgerErrorKind::OtherKeys => Cause::OtherKeys {
-                theirs: Some(theirs),
-                ours,
-            },
-            LedgerErrorKind::NotALedger => Cause::NotALedger("it was made by hand"),
-            LedgerErrorKind::NewerFormat => Cause::NewerFormat(i64::MAX),
-            LedgerErrorKind::Broken => Cause::Broken("it was made by hand".to_owned()),
-            LedgerErrorKind::Moved => Cause::Moved("moved"),
-            LedgerErrorKind::Refused => Cause::Refused(0, Refusal::UnknownKey),
-            LedgerErrorKind::Io => Cause::Io(io::ErrorKind::StorageFull.into()),
-            LedgerErrorKind::Unreachable => Cause::Unreachable("it was made by hand".to_owned()),
-            LedgerErrorKind::Several => Cause::Several("this, another".to_owned()),
-        };
-        Self::of_file(path.as_ref(), Purpose::Job, cause)
+        Self::of_file(path.as_ref(), Cause::MadeByHand(kind))
     }
 
     /// What kind of failure this is.
     pub fn kind(&self) -> LedgerErrorKind {
         match &self.0.cause {
-            Cause::InUse | Cause::Forked | Cause::Used => LedgerErrorKind::InUse,
+            Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
             Cause::NotALedger(_) | Cause::DatabaseUrl(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) => LedgerErrorKind::Moved,
-            Cause::BaseUrl(_) | Cause::AlreadyThere | Cause::Refused(..) => {
-                LedgerErrorKind::Refused
-            }
+            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) => LedgerErrorKind::Unreachable,
-            Cause::Several(_) => LedgerErrorKind::Several,
+            #[cfg(all(feature = "ledger", feature = "test-util"))]
+            Cause::MadeByHand(kind) => *kind,
         }
     }
 
@@ -215,17 +173,13 @@ impl LedgerError {
     pub fn words(&self) -> Words {
         let place = self.0.place.to_string();
         let is_database = matches!(self.0.place, Place::Database(_));
-        words!(
-            "ledger {}: {}",
-            place,
-            self.0.cause.words(self.0.purpose, is_database)
-        )
+        words!("ledger {}: {}", place, self.0.cause.words(is_database))
     }
 }
 
 impl LedgerErrorKind {
-    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused`, `io`,
-    /// `unreachable` or `several`.
+    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused`, `io` or
+    /// `unreachable`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InUse => "in_use",
@@ -238,7 +192,6 @@ impl LedgerErrorKind {
             Self::Refused => "refused",
             Self::Io => "io",
             Self::Unreachable => "unreachable",
-            Self::Several => "several",
         }
     }
 }
@@ -260,31 +213,28 @@ impl Cause {
 
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
     /// rows is never to be replaced by a new one.
-    fn words(&self, purpose: Purpose, is_database: bool) -> Words {
-        let sends = matches!(purpose, Purpose::Job | Purpose::Once);
-        let again = match purpose {
-            Purpose::Job => "run the job again with the same ledger: it resumes where it stopped",
-            Purpose::Once => "call again with the same ledger and key",
-            Purpose::Note | Purpose::Read => "try again",
-        };
+    fn words(&self, is_database: bool) -> Words {
+        const AGAIN: &str = "try again with the same ledger, which knows what was sent";
         let what = if is_database { "it" } else { "the file" };
         let text = match self {
             Cause::InUse => format!(
-                "another program has kept it locked for half a minute; end that program, then {again}"
+                "another program has kept it locked for half a minute; end that program, then {AGAIN}"
             ),
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
-            Cause::OtherService { theirs, ours } if is_database => format!(
-                "the database has a ledger of another service, {theirs}, but none of {ours}. If that is the same service, \
-                 with the same agents, at another address, record the new address with `dealkit ledger move`. If they \
-                 are separate services, with agents of their own, create a ledger for {ours} with `dealkit ledger init`"
-            ),
-            Cause::OtherService { theirs, ours } => format!(
-                "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
-                 service, with the same agents, at another address, record the new address with `dealkit ledger \
-                 move`. If they are separate services, with agents of their own, name another ledger for {ours}"
-            ),
+            Cause::OtherService { theirs, ours } => {
+                let another = if is_database {
+                    "another schema, with ?schema=NAME at the end of the URL,"
+                } else {
+                    "another ledger"
+                };
+                format!(
+                    "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
+                     service, with the same agents, at another address, record the new address with `dealkit ledger \
+                     move`. If they are separate services, with agents of their own, name {another} for {ours}"
+                )
+            }
             Cause::OtherKeys { theirs, ours } => {
                 let differ = match theirs {
                     Some(theirs) => format!("are called {theirs:?}, but those used here are called {ours:?}"),
@@ -295,15 +245,10 @@ impl Cause {
                      every agent would be created again. Use the ledger's own keys"
                 )
             }
-            Cause::NotALedger(why) => {
-                let advice = if sends {
-                    "if it was one, restore it from a backup. Only if these rows never had a ledger, name a file that \
-                     does not exist yet"
-                } else {
-                    "name the ledger of a job"
-                };
-                format!("{what} is not a ledger ({why}), and was left unchanged; {advice}")
-            }
+            Cause::NotALedger(why) => format!(
+                "{what} is not a ledger ({why}), and was left unchanged; name the ledger of a job. If it was one, restore it \
+                 from a backup. Only if these rows never had a ledger, name a file that does not exist yet"
+            ),
             Cause::NewerFormat(version) => format!(
                 "its format, {version}, is newer than this version of dealkit supports; update dealkit"
             ),
@@ -312,36 +257,23 @@ impl Cause {
                  it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
                  them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
-            Cause::Moved(how) => {
-                let then = match purpose {
-                    Purpose::Once => "and restart the program",
-                    _ => "before you run the job again",
-                };
-                format!(
-                    "{what} was {how} while it was open, and nothing more was sent. Put it back {then}: without it, \
-                     every agent would be created again"
-                )
-            }
+            Cause::Moved(how) => format!(
+                "{what} was {how} while it was open, and nothing more was sent. Put it back before you start the program \
+                 again: without it, every agent would be created again"
+            ),
             Cause::DatabaseUrl(what) => format!(
                 "the database URL is invalid: {what}. Expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             ),
             Cause::Unreachable(why) => format!(
                 "the database cannot be reached ({why}). Nothing is sent unless it can be recorded there; once it responds, \
-                 {again}"
+                 {AGAIN}"
             ),
             Cause::Denied(why) => format!(
                 "the database denies access ({why}). Its owner can create the tables with `dealkit ledger init` and grant \
-                 the rights that are needed; then {again}"
+                 the rights that are needed; then {AGAIN}"
             ),
-            Cause::Several(names) => format!(
-                "the database has several ledgers: {names}. Name the service and the keys of the one you want"
-            ),
-            Cause::AlreadyThere => {
-                "a ledger already exists there, and two cannot be merged. Nothing was recorded".to_owned()
-            }
-            Cause::Used => "a job is using it. Wait until it has ended, and start no other until the copy is made: what \
-                            that sends would be missing from the copy"
-                .to_owned(),
+            #[cfg(all(feature = "ledger", feature = "test-util"))]
+            Cause::MadeByHand(_) => "it was made by hand".to_owned(),
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);
@@ -350,18 +282,16 @@ impl Cause {
             Cause::Io(error) => {
                 use io::ErrorKind::*;
                 match error.kind() {
-                    NotFound if sends => format!("{error}; create the folder first"),
-                    NotFound => format!("{error}; name the ledger of a job"),
-                    PermissionDenied | ReadOnlyFilesystem if purpose == Purpose::Read => {
-                        format!("{error}; make it readable")
+                    NotFound => {
+                        format!("{error}; name the ledger of a job or, for a new one, a folder that exists")
                     }
                     PermissionDenied | ReadOnlyFilesystem => {
-                        format!("{error}; make the file and its folder writable, and {again}")
+                        format!("{error}; make the file and its folder readable and writable, and {AGAIN}")
                     }
                     StorageFull | QuotaExceeded | FileTooLarge => {
-                        format!("{error}; make room, and {again}")
+                        format!("{error}; make room, and {AGAIN}")
                     }
-                    _ => format!("{error}; once that is fixed, {again}"),
+                    _ => format!("{error}; once that is fixed, {AGAIN}"),
                 }
             }
         };

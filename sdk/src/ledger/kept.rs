@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Ledger,
-    error::{LedgerError, Purpose},
+    error::LedgerError,
     writer::{Handle, Writer},
 };
 
@@ -49,7 +49,7 @@ impl KeptLedgers {
             kept.remove(at)
         } else {
             let (service, keys) = (wanted.service.clone(), wanted.keys.clone());
-            (wanted, ledger.start(Purpose::Once, service, keys)?)
+            (wanted, ledger.start(false, service, keys)?)
         };
         let handle = writer.handle().clone();
         kept.push((opened, writer));

@@ -47,14 +47,13 @@ mod writer;
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
 pub use {
-    people::{InDoubt, Resolution, RowInDoubt, Summary},
+    people::{Resolution, RowInDoubt, Summary},
     state::Recorded,
     value::Ledger,
 };
 
 #[cfg(feature = "ledger")]
 pub(crate) use {
-    error::Purpose,
     kept::KeptLedgers,
     key_hash::{KeyHash, compared},
     state::{LONGEST_ID, Record, State, WhenInDoubt},

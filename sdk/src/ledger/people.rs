@@ -1,9 +1,6 @@
 //! What people find out about rows, and what they ask.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-};
+use std::{collections::HashMap, fmt};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -11,8 +8,8 @@ use http::StatusCode;
 use super::{
     error::{Cause, Refusal},
     key_hash::KeyHash,
-    state::{LONGEST_ID, Record, Row, State, status_code},
-    store::{Store, Table, Touched, now},
+    state::{LONGEST_ID, Recorded, Row, State},
+    store::{Rows, Store, Touched, now},
 };
 use crate::value::{AgentId, Json};
 
@@ -34,20 +31,9 @@ pub struct Summary {
     pub settled_without_agent: usize,
     /// Rows that a job is sending now.
     pub in_flight: usize,
-    /// Rows of which nobody knows whether they have an agent, in the order in which they were sent.
-    pub in_doubt: Vec<InDoubt>,
-}
-
-/// A row of which nobody knows whether it has an agent. With this, whoever runs the service can look for the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InDoubt {
-    /// When it was sent, by the clock of this machine.
-    pub sent_at: DateTime<Utc>,
-    /// The status of the response, if there was one.
-    pub status: Option<StatusCode>,
-    /// The service's id for the request, if it gave one.
-    pub request_id: Option<String>,
+    /// Rows of which nobody knows whether they have an agent, in the order in which they were sent. With the time, the status
+    /// and the request's id, whoever runs the service can look for the requests.
+    pub in_doubt: Vec<Recorded>,
 }
 
 /// A row in doubt about which [`CreateMany::resolve`](crate::CreateMany::resolve) asks.
@@ -185,7 +171,7 @@ fn change(
         ..Touched::default()
     };
     let mut changed = 0;
-    let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
+    let mut work = |rows: &mut Rows| {
         changed = 0;
         for (index, key) in keys.clone().enumerate() {
             let has_changed = work(rows.entry(key).or_default(), index);
@@ -205,36 +191,16 @@ pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Caus
         keys: header.keys.clone(),
         ..Summary::default()
     };
-    store.for_each(&mut |table, _, record| {
-        if table == Table::Creates {
-            summary.count(record);
-        }
+    store.for_each(&mut |record| match record.state {
+        State::Succeeded => summary.succeeded += 1,
+        State::Settled if record.agent_id.is_some() => summary.settled_with_agent += 1,
+        State::Settled => summary.settled_without_agent += 1,
+        State::Rejected => summary.rejected += 1,
+        State::Sending if record.is_in_flight() => summary.in_flight += 1,
+        State::Sending | State::Unknown => summary.in_doubt.extend(record.recorded()),
     })?;
     summary.in_doubt.sort_by_key(|row| row.sent_at);
     Ok(summary)
-}
-
-impl Summary {
-    fn count(&mut self, record: Record) {
-        match record.state {
-            State::Succeeded => self.succeeded += 1,
-            State::Settled if record.agent_id.is_some() => self.settled_with_agent += 1,
-            State::Settled => self.settled_without_agent += 1,
-            State::Rejected => self.rejected += 1,
-            State::Sending if record.is_in_flight() => self.in_flight += 1,
-            State::Sending | State::Unknown => self.in_doubt.push(record.into()),
-        }
-    }
-}
-
-impl From<Record> for InDoubt {
-    fn from(record: Record) -> Self {
-        Self {
-            sent_at: record.sent_at().unwrap_or_default(),
-            status: status_code(record.status),
-            request_id: record.request_id,
-        }
-    }
 }
 
 /// Whether this stands for nobody, however it is written: it has no letter and no digit, it is a word for that, or it is

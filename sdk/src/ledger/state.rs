@@ -159,7 +159,7 @@ impl Record {
     }
 
     /// When a job sent it, or was about to.
-    pub(super) fn sent_at(&self) -> Option<DateTime<Utc>> {
+    fn sent_at(&self) -> Option<DateTime<Utc>> {
         DateTime::from_timestamp_millis(self.claimed_at)
     }
 
@@ -176,70 +176,55 @@ impl Record {
     }
 }
 
-/// A row while it is changed: what the ledger has on a key, and had before.
-#[derive(Debug, Default)]
-pub(super) struct Row {
-    pub(super) current: Option<Record>,
-    /// What it was before, the latest last. What is in the database already has a number there.
-    pub(super) history: Vec<(Option<i64>, Record)>,
-    /// What is to be removed from the history in the database.
-    pub(super) forgotten: Vec<(i64, Record)>,
-}
+/// What a ledger has on a key: the last entry counts, and the others say what it was before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Row(pub(super) Vec<Record>);
 
 impl Row {
-    /// A row as it is in the database.
-    pub(super) fn new(current: Option<Record>, history: Vec<(Option<i64>, Record)>) -> Self {
-        Self {
-            current,
-            history,
-            forgotten: Vec::new(),
-        }
+    pub(super) fn current(&self) -> Option<&Record> {
+        self.0.last()
     }
 
     /// Claims it for a job, or returns why it is not to be sent.
     pub(super) fn claim(&mut self, job: i64, now: i64, when: WhenInDoubt) -> Option<Recorded> {
-        let recorded = self.current.as_ref().and_then(Record::recorded);
+        let recorded = self.current().and_then(Record::recorded);
         let is_free = |recorded: &Recorded| when != WhenInDoubt::Report && recorded.is_in_doubt();
         let refused = recorded.filter(|recorded| !is_free(recorded));
         if refused.is_none() {
-            self.replace(Record::claimed(self.current.as_ref(), when, job, now));
+            self.0.push(Record::claimed(self.current(), when, job, now));
         }
         refused
     }
 
     /// Notes what became of it, or that no part of it reached the service.
     pub(super) fn note(&mut self, job: i64, now: i64, noted: Option<Record>) {
-        let claimed_at = self.current.as_ref().map_or(now, |old| old.claimed_at);
+        let claimed_at = self.current().map_or(now, |old| old.claimed_at);
         let noted = noted.map(|noted| Record {
             claimed_at,
             noted_at: now,
             ..noted
         });
-        let is_ours = |old: &Record| old.job.is_some_and(|of| of.number == job);
-        if self.current.as_ref().is_some_and(is_ours) {
-            let overrules = |noted: &Record| {
-                let before = self.history.last();
-                before.is_none_or(|(_, before)| before.is_overruled_by(noted))
-            };
-            // Otherwise as if it had not been claimed.
-            self.current = noted.filter(overrules).or_else(|| self.forget());
-            return;
-        }
-        // Somebody has changed it meanwhile; or the claim was refused, or given up before it was written.
-        let overrules = |noted: &Record| {
-            // What somebody has looked up says nothing about what was sent since.
-            let is_late = noted.state == State::Settled && noted.agent_id.is_none();
-            let current = self.current.as_ref();
-            !is_late && current.is_none_or(|current| current.is_overruled_by(noted))
+        let is_ours = |old: &mut Record| old.job.is_some_and(|of| of.number == job);
+        let is_late = if self.0.pop_if(is_ours).is_some() {
+            // Unless the note counts, it is as if the row had not been claimed.
+            false
+        } else {
+            // Somebody has changed it meanwhile; or the claim was refused, or given up before it was written. What somebody
+            // has looked up says nothing about what was sent since.
+            let is_nobody =
+                |noted: &Record| noted.state == State::Settled && noted.agent_id.is_none();
+            noted.as_ref().is_some_and(is_nobody)
         };
-        if let Some(noted) = noted.filter(overrules) {
-            self.replace(noted);
+        let current = self.current();
+        let overrules = |noted: &Record| current.is_none_or(|old| old.is_overruled_by(noted));
+        if let Some(noted) = noted.filter(|noted| !is_late && overrules(noted)) {
+            self.0.push(noted);
         }
     }
 
     /// Records that somebody has found its agent, or that there is none; returns whether that changes it.
     pub(super) fn settle(&mut self, now: i64, agent_id: Option<&str>) -> Result<bool, Refusal> {
-        let old = self.current.as_ref().ok_or(Refusal::UnknownKey)?;
+        let old = self.current().ok_or(Refusal::UnknownKey)?;
         let known = old.agent_id.as_deref();
         let changes = match old.state {
             State::Sending if old.is_in_flight() => return Err(Refusal::InFlight),
@@ -258,40 +243,20 @@ impl Row {
                 noted_at: now,
                 ..Record::new(State::Settled)
             };
-            self.replace(settled);
+            self.0.push(settled);
         }
         Ok(changes)
     }
 
     /// Makes it again what it was before anybody settled it; returns whether that changes it.
     pub(super) fn unsettle(&mut self) -> Result<bool, Refusal> {
-        let old = self.current.as_ref().ok_or(Refusal::UnknownKey)?;
-        if old.state != State::Settled {
-            return Ok(false);
-        }
-        let mut before = self.history.iter().rev().map(|(_, record)| record);
-        let Some(before) = before
-            .find(|record| record.state != State::Settled)
-            .cloned()
-        else {
-            return Ok(false);
-        };
-        self.replace(before);
-        Ok(true)
-    }
-
-    /// Makes it something else, and keeps what it was in the history.
-    fn replace(&mut self, new: Record) {
-        let old = self.current.replace(new);
-        self.history.extend(old.map(|old| (None, old)));
-    }
-
-    /// Takes the latest out of the history.
-    fn forget(&mut self) -> Option<Record> {
-        let (number, record) = self.history.pop()?;
-        self.forgotten
-            .extend(number.map(|number| (number, record.clone())));
-        Some(record)
+        let old = self.current().ok_or(Refusal::UnknownKey)?;
+        let is_settled = old.state == State::Settled;
+        let before = |record: &&Record| record.state != State::Settled;
+        let before = self.0.iter().rfind(before).filter(|_| is_settled).cloned();
+        let changes = before.is_some();
+        self.0.extend(before);
+        Ok(changes)
     }
 }
 
@@ -324,6 +289,6 @@ fn is_about_the_row(status: Option<u16>) -> bool {
 }
 
 /// A status as a ledger has it; a number that is none is one of a file that somebody else has changed.
-pub(super) fn status_code(status: Option<u16>) -> Option<StatusCode> {
+fn status_code(status: Option<u16>) -> Option<StatusCode> {
     StatusCode::from_u16(status?).ok()
 }

@@ -35,8 +35,8 @@ pub(super) trait Store: Send {
     /// The rows that have one of these agents, with its identifier.
     fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause>;
 
-    /// Calls a function with each row of both tables, with those of a key's history in their order.
-    fn for_each(&mut self, take: &mut dyn FnMut(Table, KeyHash, Record)) -> Result<(), Cause>;
+    /// Calls a function with each row as it is now.
+    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause>;
 
     /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
     /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
@@ -55,8 +55,11 @@ pub(super) trait Store: Send {
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause>;
 }
 
+/// Rows, by their keys.
+pub(super) type Rows = BTreeMap<KeyHash, Row>;
+
 /// Changes the rows of the keys that were named.
-pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut BTreeMap<KeyHash, Row>) -> Result<bool, Cause>;
+pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows) -> Result<bool, Cause>;
 
 /// The keys of rows that are to be changed.
 #[derive(Default)]
@@ -74,15 +77,33 @@ pub(super) struct Touched {
     pub(super) now: i64,
 }
 
-/// What has rows of a ledger.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
-    Creates,
-    History,
+/// An entry of a row that is to be written: what it was, and what it is to be.
+pub(super) struct Changed<'a> {
+    pub(super) key: KeyHash,
+    pub(super) entry: i64,
+    pub(super) old: Option<&'a Record>,
+    pub(super) new: Option<&'a Record>,
 }
 
-/// Rows that come from another ledger.
-pub(super) type Copied = Vec<(Table, KeyHash, Record)>;
+/// What makes these rows of a database the others.
+pub(super) fn changed<'a>(
+    stored: &'a Rows,
+    rows: &'a Rows,
+) -> impl Iterator<Item = Changed<'a>> + Clone {
+    static NONE: Row = Row(Vec::new());
+    let changed = |(key, row): (&KeyHash, &'a Row)| {
+        let (key, stored) = (*key, stored.get(key).unwrap_or(&NONE));
+        let entries = (0..).zip(0..stored.0.len().max(row.0.len()));
+        entries.map(move |(entry, at)| Changed {
+            key,
+            entry,
+            old: stored.0.get(at),
+            new: row.0.get(at),
+        })
+    };
+    let changed = rows.iter().flat_map(changed);
+    changed.filter(|changed| changed.old != changed.new)
+}
 
 /// What a ledger says about itself.
 #[derive(Clone)]
@@ -99,17 +120,6 @@ pub(super) enum Write {
     Claim { key: KeyHash, when: WhenInDoubt },
     /// What became of a row; `None` if no part of it reached the service.
     Note { key: KeyHash, noted: Option<Record> },
-}
-
-impl Table {
-    pub(super) const ALL: [Self; 2] = [Self::Creates, Self::History];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Creates => "creates",
-            Self::History => "history",
-        }
-    }
 }
 
 impl Header {
@@ -204,16 +214,6 @@ impl dyn Store + '_ {
         })
     }
 
-    /// All rows, for another ledger, which goes on where this one stops. No job may be using it.
-    pub(super) fn rows_to_copy(&mut self) -> Result<Copied, Cause> {
-        let mut rows = Vec::new();
-        self.for_each(&mut |table, key, record| rows.push((table, key, record)))?;
-        if rows.iter().any(|(_, _, record)| record.is_in_flight()) {
-            return Err(Cause::Used);
-        }
-        Ok(rows)
-    }
-
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
     pub(super) fn look_up(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Recorded>>, Cause> {
         let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
@@ -231,7 +231,7 @@ impl dyn Store + '_ {
             now,
         };
         let mut answers = Vec::new();
-        let mut work = |rows: &mut BTreeMap<KeyHash, Row>| {
+        let mut work = |rows: &mut Rows| {
             answers.clear();
             for write in writes {
                 let row = rows.entry(write.key()).or_default();

@@ -13,12 +13,12 @@ use std::{
 #[cfg(feature = "ledger-postgres")]
 use super::postgres::{self, Database, Postgres};
 use super::{
-    error::{Cause, HIDDEN_URL, LedgerError, Place, Purpose},
+    error::{Cause, HIDDEN_URL, LedgerError, Place},
     lease::Lease,
     people::{self, Summary},
     sqlite::Sqlite,
     state::Recorded,
-    store::{Store, Table},
+    store::Store,
     writer::Writer,
 };
 use crate::{http::base_url, value::AgentId};
@@ -34,7 +34,7 @@ use crate::{http::base_url, value::AgentId};
 ///
 /// let ledger = Ledger::sqlite("agents.ledger");
 /// for row in ledger.summary()?.in_doubt {
-///     println!("sent {}, request {:?}: nobody knows what became of it", row.sent_at, row.request_id);
+///     println!("sent {:?}, request {:?}: nobody knows what became of it", row.sent_at, row.request_id);
 /// }
 /// ledger.settle([
 ///     ("ada@example.com", Some(AgentId::from("a_1"))), // looked up: there she is
@@ -43,12 +43,7 @@ use crate::{http::base_url, value::AgentId};
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Ledger {
-    kind: Kind,
-    /// Which one of several in a database.
-    service: Option<String>,
-    keys: Option<String>,
-}
+pub struct Ledger(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -64,11 +59,11 @@ impl Ledger {
         let path = path.as_ref();
         let is_url = is_database(&path.to_string_lossy());
         let path = if is_url { Path::new(HIDDEN_URL) } else { path };
-        Self::new(Kind::Sqlite(path.to_owned()))
+        Self(Kind::Sqlite(path.to_owned()))
     }
 
-    /// The ledgers in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). A service has one
-    /// for each name of its keys; the first job creates it, and the tables.
+    /// The ledger in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). The first job creates
+    /// its tables, in a schema of their own. For another service, or for keys with another name, name another schema.
     ///
     /// The URL looks like `postgresql://user:password@host:5432/database`; escape characters other than letters and
     /// digits in a user name or password, such as `%40` for `@`. The password can also come from the environment
@@ -81,60 +76,27 @@ impl Ledger {
     #[cfg(feature = "ledger-postgres")]
     pub fn postgres(url: &str) -> Result<Self, LedgerError> {
         let database = Database::parse(url)?;
-        Ok(Self::new(Kind::Postgres(Arc::new(database))))
-    }
-
-    fn new(kind: Kind) -> Self {
-        Self {
-            kind,
-            service: None,
-            keys: None,
-        }
-    }
-
-    /// The ledger of this service, given by its base URL, and of keys with this name: for a database that has several.
-    /// Jobs find their own, and do not need this.
-    pub fn of<'a, 'b>(
-        self,
-        base_url: impl Into<Option<&'a str>>,
-        keys: impl Into<Option<&'b str>>,
-    ) -> Self {
-        Self {
-            service: base_url.into().map(str::to_owned),
-            keys: keys.into().map(str::to_owned),
-            ..self
-        }
+        Ok(Self(Kind::Postgres(Arc::new(database))))
     }
 
     /// The path of the file, if it is one.
     pub fn path(&self) -> Option<&Path> {
-        match &self.kind {
+        match &self.0 {
             Kind::Sqlite(path) => Some(path),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => None,
         }
     }
 
-    /// Creates missing tables, so that jobs need no permission to do so; and the ledger itself, if you name its
-    /// [service](Self::of). This is also how a service gets a second ledger, whose keys have another name: a job does
-    /// not create one by itself, because that is more often a mistake that would create every agent again.
+    /// Creates the tables in the database, if they are missing, so that jobs need no permission to do so. A file needs none.
     ///
     /// # Errors
-    /// If the file or the database cannot be reached or written.
+    /// If the database cannot be reached, or denies it.
     pub fn init(&self) -> Result<(), LedgerError> {
-        self.apart(Purpose::Job, || {
-            let service = self.service()?;
-            let ledger = service
-                .as_deref()
-                .map(|service| (service, self.keys.as_deref()));
-            match (&self.kind, ledger) {
-                (Kind::Sqlite(_), None) => Ok(()),
-                (Kind::Sqlite(_), Some((service, keys))) => self
-                    .open_to_send(Purpose::Job, service, keys, Lease::default())
-                    .map(drop),
-                #[cfg(feature = "ledger-postgres")]
-                (Kind::Postgres(database), ledger) => postgres::init(database, ledger),
-            }
+        self.apart(|| match &self.0 {
+            Kind::Sqlite(_) => Ok(()),
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(database) => postgres::init(database),
         })
     }
 
@@ -148,7 +110,7 @@ impl Ledger {
     /// If the folder cannot be read.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, LedgerError> {
         let folder = folder.as_ref();
-        let failed = |error| LedgerError::of_file(folder, Purpose::Read, Cause::Io(error));
+        let failed = |error| LedgerError::of_file(folder, Cause::Io(error));
         if !folder.exists() {
             return Ok(Vec::new());
         }
@@ -185,13 +147,28 @@ impl Ledger {
             .into_iter()
             .map(|row| row.as_ref().to_owned())
             .collect();
-        let keys = keys.into().or(self.keys.as_deref());
-        self.apart(Purpose::Read, || {
-            let Some(mut store) = self.open_if_there(keys, Purpose::Read)? else {
+        let keys = keys.into();
+        self.apart(|| {
+            let Some(mut store) = self.open(false)? else {
                 return Ok(rows.iter().map(|_| None).collect());
             };
+            store.run(|store| store.refuse_other_keys(keys))?;
             let rows: Vec<_> = rows.iter().map(|key| store.header().hash(key)).collect();
             store.run(|store| store.look_up(&rows))
+        })
+    }
+
+    /// Makes sure that it is the ledger of the service with this base URL, if it is there.
+    ///
+    /// # Errors
+    /// If it is that of another service, or cannot be read; or if this is not a base URL.
+    pub fn check_service(&self, base_url: &str) -> Result<(), LedgerError> {
+        self.apart(|| {
+            let service = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
+            let store = self.open(false)?;
+            store.map_or(Ok(()), |store| {
+                store.refuse_other_service(&base_url::normal(&service))
+            })
         })
     }
 
@@ -200,7 +177,7 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
     pub fn summary(&self) -> Result<Summary, LedgerError> {
-        self.with(Purpose::Read, people::summary)
+        self.with(false, people::summary)
     }
 
     /// Records what became of rows, each identified by its key in the job: the agent that was found, or `None` if there
@@ -223,7 +200,7 @@ impl Ledger {
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
-        self.with(Purpose::Note, |store| people::settle(store, found, true))
+        self.with(true, |store| people::settle(store, found, true))
     }
 
     /// What [`settle`](Self::settle) would return for the same, without recording anything.
@@ -235,7 +212,7 @@ impl Ledger {
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
-        self.with(Purpose::Note, |store| people::settle(store, found, false))
+        self.with(true, |store| people::settle(store, found, false))
     }
 
     /// Undoes [`settle`](Self::settle): settled rows go back to what jobs recorded. Returns how many there were.
@@ -251,7 +228,7 @@ impl Ledger {
             .into_iter()
             .map(|key| key.as_ref().to_owned())
             .collect();
-        self.with(Purpose::Note, |store| people::unsettle(store, keys))
+        self.with(true, |store| people::unsettle(store, keys))
     }
 
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
@@ -263,7 +240,7 @@ impl Ledger {
     /// # Errors
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
     pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
-        self.with(Purpose::Note, |store| {
+        self.with(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
             let service = base_url::normal(&url);
             let (before, keys) = (&store.header().service, store.header().keys.clone());
@@ -274,35 +251,14 @@ impl Ledger {
         })
     }
 
-    /// Copies all rows and their history into another ledger, which continues where this one stops: from a file into a
-    /// database, for example. Returns the number of rows. From then on, use only the copy: neither ledger knows what is
-    /// sent with the other. All rows are in memory meanwhile.
-    ///
-    /// # Errors
-    /// If the other ledger has rows, or, as a file, exists at all; if a job is using this one; or if one of them cannot be
-    /// read or written. Then nothing is copied.
-    pub fn copy_to(&self, other: &Self) -> Result<usize, LedgerError> {
-        let (header, rows) = self.with(Purpose::Read, |store| {
-            Ok((store.header().clone(), store.rows_to_copy()?))
-        })?;
-        let of_history = rows.iter().filter(|(table, ..)| *table == Table::History);
-        let number = rows.len() - of_history.count();
-        other.apart(Purpose::Note, || match &other.kind {
-            Kind::Sqlite(path) => Sqlite::create_with(path, &header, rows),
-            #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => postgres::create_with(database, &header, &rows),
-        })?;
-        Ok(number)
-    }
-
     /// Does something with a ledger that exists.
     fn with<T: Send>(
         &self,
-        purpose: Purpose,
+        writes: bool,
         work: impl FnOnce(&mut (dyn Store + 'static)) -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
-        self.apart(purpose, || {
-            let store = self.open_if_there(self.keys.as_deref(), purpose)?;
+        self.apart(|| {
+            let store = self.open(writes)?;
             let missing = || io::Error::from(io::ErrorKind::NotFound);
             store.ok_or_else(missing)?.run(work)
         })
@@ -311,7 +267,6 @@ impl Ledger {
     /// Does something on a thread where nothing else waits for the network: the calling one may belong to a runtime.
     fn apart<T: Send>(
         &self,
-        purpose: Purpose,
         work: impl FnOnce() -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
         let done = if self.path().is_some() {
@@ -320,68 +275,47 @@ impl Ledger {
             let done = thread::scope(|scope| scope.spawn(work).join());
             done.unwrap_or_else(|panic| resume_unwind(panic))
         };
-        done.map_err(|cause| LedgerError::new(self.place(), purpose, cause))
+        done.map_err(|cause| LedgerError::new(self.place(), cause))
     }
 
     fn place(&self) -> Place {
-        match &self.kind {
+        match &self.0 {
             Kind::Sqlite(path) => Place::File(path.clone()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => database.place(),
         }
     }
 
-    /// The base URL of the service in its normal form, if one was given.
-    fn service(&self) -> Result<Option<String>, Cause> {
-        let url = self.service.as_deref().map(base_url::parse).transpose();
-        Ok(url.map_err(Cause::BaseUrl)?.as_ref().map(base_url::normal))
-    }
-
-    fn open_if_there(
-        &self,
-        keys: Option<&str>,
-        purpose: Purpose,
-    ) -> Result<Option<Box<dyn Store>>, Cause> {
-        let service = self.service()?;
-        let store: Option<Box<dyn Store>> = match &self.kind {
-            Kind::Sqlite(path) => {
-                Sqlite::open(path, purpose != Purpose::Read)?.map(|store| Box::new(store) as _)
-            }
+    /// Opens it, if it is there.
+    fn open(&self, writes: bool) -> Result<Option<Box<dyn Store>>, Cause> {
+        Ok(match &self.0 {
+            Kind::Sqlite(path) => Sqlite::open(path, writes)?.map(|store| Box::new(store) as _),
             #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => Postgres::open(database, service.as_deref(), keys)?
-                .map(|store| Box::new(store) as _),
-        };
-        let Some(mut store) = store else {
-            return Ok(None);
-        };
-        store.run(|store| {
-            service.map_or(Ok(()), |service| store.refuse_other_service(&service))?;
-            store.refuse_other_keys(keys)
-        })?;
-        Ok(Some(store))
+            Kind::Postgres(database) => Postgres::open(database)?.map(|store| Box::new(store) as _),
+        })
     }
 
-    /// Opens a ledger to send rows, or creates one.
+    /// Opens a ledger to send rows, or creates one. In a job, what became of a row waits for a database that is out of reach.
     pub(super) fn open_to_send(
         &self,
-        purpose: Purpose,
+        is_job: bool,
         service: &str,
         keys: Option<&str>,
         lease: Lease,
     ) -> Result<Box<dyn Store>, Cause> {
-        let mut store: Box<dyn Store> = match &self.kind {
+        let mut store: Box<dyn Store> = match &self.0 {
             Kind::Sqlite(path) => Box::new(Sqlite::open_to_send(path, service, keys)?),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Box::new(Postgres::open_to_send(
                 database,
-                purpose,
+                is_job,
                 service,
                 keys,
                 lease.clone(),
             )?),
         };
         // Files have no lease: the operating system knows who is alive.
-        drop((purpose, lease));
+        drop((is_job, lease));
         store.run(|store| store.bind(service, keys))?;
         Ok(store)
     }
@@ -389,13 +323,13 @@ impl Ledger {
     /// Starts the thread of a job, or of a client's single creates.
     pub(crate) fn start(
         &self,
-        purpose: Purpose,
+        is_job: bool,
         service: String,
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
         let this = self.clone();
-        Writer::start(self.place(), purpose, move |lease| {
-            this.open_to_send(purpose, &service, keys.as_deref(), lease)
+        Writer::start(self.place(), is_job, move |lease| {
+            this.open_to_send(is_job, &service, keys.as_deref(), lease)
         })
     }
 }
@@ -418,7 +352,6 @@ impl FromStr for Ledger {
         #[cfg(not(feature = "ledger-postgres"))]
         Err(LedgerError::of_file(
             HIDDEN_URL.as_ref(),
-            Purpose::Read,
             Cause::NotALedger("this program was built without dealkit's feature ledger-postgres"),
         ))
     }

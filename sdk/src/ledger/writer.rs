@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    error::{Cause, LedgerError, Place, Purpose},
+    error::{Cause, LedgerError, Place},
     given_up::{self, GivenUp},
     key_hash::KeyHash,
     lease::Lease,
@@ -41,7 +41,6 @@ pub(crate) struct Writer {
 #[derive(Clone)]
 pub(crate) struct Handle {
     place: Place,
-    purpose: Purpose,
     process: u32,
     thread: mpsc::Sender<Ask>,
     /// The rows that were claimed here, until it is noted what became of them. To the database they are all this job's, which
@@ -76,7 +75,7 @@ impl Writer {
     /// Starts the thread, which opens the ledger first.
     pub(super) fn start(
         place: Place,
-        purpose: Purpose,
+        is_job: bool,
         opens: impl Fn(Lease) -> Result<Box<dyn Store>, Cause> + Send + 'static,
     ) -> Result<Self, LedgerError> {
         let (sender, asked) = mpsc::channel();
@@ -84,7 +83,6 @@ impl Writer {
         let handle = Handle {
             lease: lease.clone(),
             place: place.clone(),
-            purpose,
             process: process::id(),
             thread: sender,
             claimed: Arc::default(),
@@ -98,7 +96,7 @@ impl Writer {
                 let mut work = Work {
                     opens,
                     place,
-                    purpose,
+                    is_job,
                     store: None,
                     lease,
                     renewed: Instant::now(),
@@ -275,7 +273,7 @@ impl Handle {
     }
 
     fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(self.place.clone(), self.purpose, cause)
+        LedgerError::new(self.place.clone(), cause)
     }
 }
 
@@ -284,7 +282,7 @@ struct Work<O> {
     opens: O,
     place: Place,
     /// For a job any failure is the end; a client goes on.
-    purpose: Purpose,
+    is_job: bool,
     /// `None` until it is needed, or if it could not be opened.
     store: Option<Box<dyn Store>>,
     lease: Lease,
@@ -297,10 +295,6 @@ struct Work<O> {
 }
 
 impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
-    fn stops(&self) -> bool {
-        self.purpose == Purpose::Job
-    }
-
     /// Does whatever has been asked for by now, once there is something; returns whether more may come.
     fn goes_on(&mut self, asked: &Receiver<Ask>) -> bool {
         let first = match self.renew() {
@@ -342,7 +336,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
         // A client that was out of reach goes on as another job.
         let has_lapsed = !self.lease.is_held(Instant::now(), self.lease.term());
         let store = match self.store.take() {
-            Some(store) if self.stops() || !has_lapsed => store,
+            Some(store) if self.is_job || !has_lapsed => store,
             _ => {
                 if let Some(failure) = &self.failure {
                     return Err(failure.clone());
@@ -365,12 +359,12 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
     }
 
     fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(self.place.clone(), self.purpose, cause)
+        LedgerError::new(self.place.clone(), cause)
     }
 
     /// Claims nothing any more, if that is what this failure means.
     fn fail(&mut self, error: &LedgerError) {
-        if self.stops() || error.is_final() {
+        if self.is_job || error.is_final() {
             self.failure.get_or_insert_with(|| error.clone());
         }
     }
@@ -436,7 +430,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
             Err(error) => {
                 for (note, answer) in without_claims(asked, &error) {
                     let _ = answer.send(Err(error.clone()));
-                    if !self.stops() {
+                    if !self.is_job {
                         self.unwritten.push(note);
                     }
                 }

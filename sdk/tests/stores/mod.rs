@@ -15,7 +15,7 @@ use proptest::{
 use tempfile::TempDir;
 
 use super::{
-    Ledger, LedgerError, LedgerErrorKind, Purpose, Recorded,
+    Ledger, LedgerError, LedgerErrorKind, Recorded,
     error::Cause,
     key_hash::{Hasher, KeyHash},
     lease::Lease,
@@ -31,7 +31,7 @@ use cluster::Cluster;
 const SERVICE: &str = "https://deals.example.com";
 
 fn job(ledger: &Ledger) -> Box<dyn Store> {
-    let store = ledger.open_to_send(Purpose::Job, SERVICE, Some("email"), Lease::default());
+    let store = ledger.open_to_send(true, SERVICE, Some("email"), Lease::default());
     store.unwrap()
 }
 
@@ -261,19 +261,19 @@ fn what_a_job_notes_of_a_row_that_is_not_its_own_any_more_sets_nobody_free() {
     ] {
         let notes = [State::Succeeded, State::Unknown, State::Rejected];
         for (state, is_kept) in notes.into_iter().zip(kept) {
-            let mut changed = Row::new(Some(found.clone()), Vec::new());
+            let mut changed = Row(vec![found.clone()]);
             changed.note(1, 7, Some(row(state, Some("a_2"), None)));
-            let current = changed.current.unwrap();
+            let current = changed.current().unwrap();
             assert_eq!(
                 current.agent_id.as_deref() == Some("a_2"),
                 is_kept,
                 "{found:?} {state:?}"
             );
-            assert_eq!(changed.history.len(), usize::from(is_kept));
+            assert_eq!(changed.0.len(), 1 + usize::from(is_kept));
         }
-        let mut changed = Row::new(Some(found.clone()), Vec::new());
+        let mut changed = Row(vec![found.clone()]);
         changed.note(1, 7, None);
-        assert_eq!(changed.current, Some(found));
+        assert_eq!(changed, Row(vec![found]));
     }
 }
 
@@ -314,7 +314,7 @@ fn kind<T>(result: Result<T, impl Into<LedgerError>>) -> LedgerErrorKind {
 
 impl From<Cause> for LedgerError {
     fn from(cause: Cause) -> Self {
-        Self::of_file("".as_ref(), Purpose::Job, cause)
+        Self::of_file("".as_ref(), cause)
     }
 }
 
@@ -332,7 +332,7 @@ fn a_job_whose_lease_has_run_out_claims_nothing_and_what_it_had_is_in_doubt() {
     let ledger: Ledger = url.parse().unwrap();
     let lease = Lease::default();
     let mut late = ledger
-        .open_to_send(Purpose::Job, SERVICE, Some("email"), lease.clone())
+        .open_to_send(true, SERVICE, Some("email"), lease.clone())
         .unwrap();
     let seconds =
         |from: Instant| (1..100).find(|n| !lease.is_held(from + Duration::from_secs(*n), 1));
@@ -383,11 +383,10 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
     let [one, two, three] = ["1", "2", "3"].map(|key| store.header().hash(key));
     assert!(claim(&mut *store, one, WhenInDoubt::Report).is_none());
     // Somebody holds the row, so that the claim waits when the database dies.
-    let number = "(SELECT number FROM ledgers)";
     let hex = hex(&two.0);
     let insert = format!(
-        "INSERT INTO creates (ledger, key, state, claimed_at, noted_at)
-        VALUES ({number}, '\\x{hex}', 'sending', 0, 0)"
+        "INSERT INTO creates (key, entry, state, claimed_at, noted_at)
+        VALUES ('\\x{hex}', 0, 'sending', 0, 0)"
     );
     let mut other = cluster.hold(&url, &insert);
     let claiming = thread::spawn(move || {
@@ -472,12 +471,12 @@ fn a_database_that_is_not_as_dealkit_left_it_is_refused() {
     };
     for (change, expected, under_a_job) in [
         (
-            "UPDATE ledgers SET salt = sha256('')",
+            "UPDATE ledger SET salt = sha256('')",
             LedgerErrorKind::Broken,
             LedgerErrorKind::Moved,
         ),
         (
-            "DELETE FROM ledgers",
+            "DELETE FROM ledger",
             LedgerErrorKind::Io,
             LedgerErrorKind::Moved,
         ),
@@ -603,18 +602,19 @@ fn a_user_without_rights_is_refused_and_no_text_has_the_password() {
 }
 
 #[test]
-fn a_database_has_the_ledgers_that_somebody_wants() {
+fn a_ledger_is_that_of_one_service_and_of_one_name_of_the_keys() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
     let database: Ledger = cluster.url().parse().unwrap();
     let open = |service: &str, keys: Option<&str>| {
-        let store = database.open_to_send(Purpose::Job, service, keys, Lease::default());
+        let store = database.open_to_send(true, service, keys, Lease::default());
         store.map(|mut store| {
             let key = store.header().hash(service);
             claim(&mut *store, key, WhenInDoubt::Resend)
         })
     };
+    database.init().unwrap();
     assert_eq!(kind(database.summary()), LedgerErrorKind::Io);
     open(SERVICE, None).unwrap();
     // E-mail addresses are looked for in another way than keys without a name.
@@ -625,73 +625,10 @@ fn a_database_has_the_ledgers_that_somebody_wants() {
     // The first name that a job says is that of the keys. Another is most likely a mistake, and so is another address.
     open(SERVICE, Some("number")).unwrap();
     assert_eq!(kind(open(SERVICE, Some("id"))), LedgerErrorKind::OtherKeys);
-    assert_eq!(
-        kind(open("https://other.example.com", Some("number"))),
-        LedgerErrorKind::OtherService
-    );
-    let [by_id, other] = [(SERVICE, "id"), ("https://other.example.com/", "number")]
-        .map(|(service, keys)| database.clone().of(service, keys));
-    for wanted in [&by_id, &other, &by_id] {
-        wanted.init().unwrap();
-    }
-    open(SERVICE, Some("id")).unwrap();
-    open("https://other.example.com", None).unwrap();
-    assert_eq!(kind(open(SERVICE, None)), LedgerErrorKind::Several);
-    let error = database.summary().unwrap_err();
-    assert_eq!(error.kind(), LedgerErrorKind::Several);
-    assert!(
-        error
-            .to_string()
-            .contains("https://deals.example.com by number, https://deals.example.com by id"),
-        "{error}"
-    );
-    assert_eq!(by_id.summary().unwrap().keys.as_deref(), Some("id"));
-    assert_eq!(
-        other.summary().unwrap().service,
-        "https://other.example.com"
-    );
-    let by_number = database.clone().of(SERVICE, "number");
-    assert_eq!(
-        kind(by_number.move_to("https://other.example.com")),
-        LedgerErrorKind::Refused
-    );
-}
-
-#[test]
-fn a_ledger_is_copied_with_its_history_and_only_where_none_is() {
-    let Some(cluster) = Cluster::shared() else {
-        return;
-    };
-    let folder = TempDir::new().unwrap();
-    let file = |name: &str| Ledger::sqlite(folder.path().join(name));
-    let database = || cluster.url().parse::<Ledger>().unwrap();
-    let (first, copy, back) = (file("first"), database(), file("back"));
-    let mut store = job(&first);
-    let key = |store: &dyn Store, n: usize| store.header().hash(&n.to_string());
-    for n in 0..3000 {
-        let key = key(&*store, n);
-        assert!(claim(&mut *store, key, WhenInDoubt::Report).is_none());
-        if n % 500 != 0 {
-            note(&mut *store, key, State::Unknown).unwrap();
-        }
-    }
-    assert_eq!(kind(first.copy_to(&copy)), LedgerErrorKind::InUse);
-    drop(store);
-    first
-        .settle([("7", Some(AgentId::from("a_7"))), ("8", None)])
-        .unwrap();
-    assert_eq!(first.copy_to(&copy).unwrap(), 3000);
-    assert_eq!(copy.copy_to(&back).unwrap(), 3000);
-    // A database that has this ledger already; a file that has anything.
-    assert_eq!(kind(first.copy_to(&copy)), LedgerErrorKind::Refused);
-    assert_eq!(kind(copy.copy_to(&back)), LedgerErrorKind::Refused);
-    assert_eq!(copy.copy_to(&database()).unwrap(), 3000);
-    let rows: Vec<_> = (0..3001).map(|n| n.to_string()).collect();
-    let found = first.look_up("email", &rows).unwrap();
-    for ledger in [&copy, &back] {
-        assert_eq!(ledger.summary().unwrap(), first.summary().unwrap());
-        assert_eq!(ledger.look_up("email", &rows).unwrap(), found);
-        assert_eq!(ledger.unsettle(["7", "8"]).unwrap(), 2);
-        assert_eq!(ledger.summary().unwrap().in_doubt.len(), 3000);
-    }
+    let moved = "https://other.example.com";
+    assert_eq!(kind(open(moved, None)), LedgerErrorKind::OtherService);
+    database.move_to(moved).unwrap();
+    open(moved, None).unwrap();
+    assert_eq!(kind(open(SERVICE, None)), LedgerErrorKind::OtherService);
+    assert_eq!(database.summary().unwrap().keys.as_deref(), Some("number"));
 }

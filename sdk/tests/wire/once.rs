@@ -214,7 +214,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
             (ErrorKind::Ledger, NotSent)
         );
         assert!(
-            error.to_string().contains("create the folder first"),
+            error.to_string().contains("a folder that exists"),
             "{error}"
         );
     }
@@ -233,7 +233,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
         assert!(
             error
                 .to_string()
-                .contains("Put it back and restart the program"),
+                .contains("Put it back before you start the program again"),
             "{error}"
         );
     }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
-from dealkit._bulk.frames import rows_of
 from dealkit._bulk.keys import key_of, named
 from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -85,10 +84,12 @@ class _Creations(Window[Creation[T]]):
         self._key, self._key_name = named(key)
         # Whether the ledger is open, if there is one.
         self._is_open = path is None
-        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight)
+        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight, min(concurrency, 1 << 30))
         many = unwrap(service.open().create_many(ordered, native_options(options), opening))
         call: Any = agent_row({}, False)
-        super().__init__(source, many, service.describe(call), concurrency, on_error, raw)
+        # With a ledger, rows are looked up and recorded while others are in flight.
+        held = concurrency if path is None else 2 * concurrency
+        super().__init__(source, many, service.describe(call), held, on_error, raw)
         self._validate = validate
         # Why the ledger lacks the result of some row.
         self._unrecorded: DealkitError | None = None
@@ -329,7 +330,7 @@ def _checked_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
         raise TypeError(f"rows must be an iterable of mappings, not {kind}")
-    return iter(rows_of(rows)), len(rows) if isinstance(rows, Sized) else None
+    return iter(rows), len(rows) if isinstance(rows, Sized) else None
 
 
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:

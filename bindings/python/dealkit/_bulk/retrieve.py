@@ -115,7 +115,7 @@ class _Deals(Window[T], Generic[T, A]):
             self._many = self._source = None
             progress, self._progress = self._progress, None
         on_error = "return" if self._returns_errors else "raise"
-        return self._of_table(ids, many, self._description, self._concurrency, on_error, progress, builder)
+        return self._of_table(ids, many, self._description, self._held, on_error, progress, builder)
 
     def _close(self) -> None:
         super()._close()

@@ -49,10 +49,10 @@ class Window(Generic[R]):
 
     __slots__ = (
         "_at_a_time",
-        "_concurrency",
         "_description",
         "_first",
         "_handing",
+        "_held",
         "_is_raw",
         "_is_taking",
         "_lock",
@@ -74,7 +74,7 @@ class Window(Generic[R]):
         source: Iterator[Any],
         many: _native.Many,
         description: Any,
-        concurrency: int,
+        held: int,
         on_error: str,
         raw: bool,
     ) -> None:
@@ -82,8 +82,9 @@ class Window(Generic[R]):
         self._many = many
         # Several threads may take results. The same thread may come here again, from the caller's iterator of inputs.
         self._lock = RLock()
-        self._concurrency = concurrency
-        self._at_a_time = min(max(concurrency // 8, 1), _AT_A_TIME)
+        # How many inputs are held at a time, from when they are pushed until their result is handed over.
+        self._held = held
+        self._at_a_time = min(max(held // 8, 1), _AT_A_TIME)
         # The inputs that were taken from the iterator and are not in flight yet, and the index of the first.
         self._taken: list[Any] = []
         self._first = 0
@@ -177,9 +178,7 @@ class Window(Generic[R]):
                 self._push(many)
             if many.has_stopped:
                 self._source = None
-            # A row that is being recorded leaves its place to another, up to twice as many rows in all.
-            recording = min(many.recording, self._concurrency)
-            room = self._concurrency + recording - many.in_flight - len(self._ready)
+            room = self._held - many.in_flight - len(self._ready)
             if self._source is None or room < self._at_a_time:
                 return
             self._take(self._source)

@@ -54,7 +54,6 @@ _LEDGER_HINTS = {
     "other_keys": "--key selects the column with the keys. If it is still the same column, give it its old name.",
     "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger move. If it is a "
     "different service, leave out --ledger: each service has its own.",
-    "several": "Select one with --base-url and --key.",
 }
 
 

@@ -217,8 +217,6 @@ def _add_ledger(group: Any) -> None:
         given = os.environ.get("DEALKIT_LEDGER")
         which = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
         _add(parser, "LEDGER", which, nargs="?" if given else None, default=given)
-        _add(parser, "--base-url URL", "its service's URL, if the database has several ledgers")
-        _add(parser, "--key NAME", "the name of its keys, such as email, if the database has several ledgers")
         return parser
 
     command(

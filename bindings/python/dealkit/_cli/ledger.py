@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from dealkit import LedgerError, ledger
 from dealkit._cli import report
@@ -21,21 +20,21 @@ _NO_AGENT = "none"
 _MOST_SHOWN = 20
 
 
-def _which(options: Namespace) -> dict[str, Any]:
-    """The ledger that is meant. A database may have several."""
-    path = options.ledger
+def _which(options: Namespace) -> str:
+    """The ledger that is meant."""
+    path: str = options.ledger
     if options.run != "ledger.init" and (file := ledger.path(path)) and not file.exists():
         raise Failed(
             f"there is no ledger {safe(path)}: an import prints the name of its ledger when it ends; its --ledger option "
             "sets another"
         )
     options.result["files"] = {"ledger": masked(path)}
-    return {"path": path, "service": options.base_url, "key": options.key}
+    return path
 
 
 def show(options: Namespace) -> int:
     """Shows how many rows there are of each kind, and those in doubt."""
-    summary = ledger.show(**_which(options))
+    summary = ledger.show(_which(options))
     counts = {
         "created": summary.succeeded,
         "settled_with_agent": summary.settled_with_agent,
@@ -82,11 +81,11 @@ def settle(options: Namespace) -> int:
         raise Failed(f"{path} has rows with the same key; fill in agent_id in only one of them")
     with _naming(path, filled):
         # The report has the agents of created rows from the beginning, which are no news.
-        news = ledger.settle(**which, found=found, dry_run=True)
+        news = ledger.settle(which, found, dry_run=True)
         if news and not options.yes:
             ask(f"Record what became of {counted(news, 'row')} in {masked(options.ledger)}?")
         if news:
-            ledger.settle(**which, found=found)
+            ledger.settle(which, found)
     options.result["counts"] = {"settled": news, "unchanged": len(entries) - news}
     say(f"{counted(news, 'row')} settled. The next import sends those without an agent.")
     return DONE
@@ -94,14 +93,14 @@ def settle(options: Namespace) -> int:
 
 def move(options: Namespace) -> int:
     """Records that the service has another address from now on."""
-    ledger.move(**_which(options), base_url=options.url)
+    ledger.move(_which(options), options.url)
     say(f"{masked(options.ledger)} is the ledger of {safe(options.url)} from now on.")
     return DONE
 
 
 def init(options: Namespace) -> int:
-    """Makes the tables in a database, and perhaps a ledger."""
-    ledger.init(**_which(options))
+    """Makes the tables in a database."""
+    ledger.init(_which(options))
     say(f"{masked(options.ledger)} is ready.")
     return DONE
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from dealkit import _native
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.creation import Creation
-from dealkit._bulk.frames import Frame
 from dealkit._bulk.once import create_once, create_once_async
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
@@ -194,7 +193,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     @sealed
     def create_many(
         self,
-        rows: Iterable[CreateAgentParams] | Frame,
+        rows: Iterable[CreateAgentParams],
         *,
         concurrency: int = 32,
         ordered: bool = True,
@@ -246,8 +245,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         Args:
             rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
-                fields. Or a pandas or polars ``DataFrame`` whose columns are these fields, with ``profile.tier`` and so
-                on for those of the profile; cells without a value are left out.
+                fields.
             concurrency: How many creates are in flight at a time, and so how many rows may be unknown after a crash.
             ordered: Whether results come in the order of the rows, rather than as they arrive.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``

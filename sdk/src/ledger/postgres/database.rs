@@ -17,7 +17,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place, Purpose};
+use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
 use crate::http::connect::tls::TlsSettings;
 
 /// The schema that has the tables, unless the URL names another.
@@ -38,7 +38,7 @@ impl Database {
     pub(in crate::ledger) fn parse(url: &str) -> Result<Self, LedgerError> {
         let refused = |what: &'static str| {
             let place = Place::Database(HIDDEN_URL.into());
-            LedgerError::new(place, Purpose::Read, Cause::DatabaseUrl(what))
+            LedgerError::new(place, Cause::DatabaseUrl(what))
         };
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut schema, mut roots, mut mode) = (SCHEMA.to_owned(), None, None);

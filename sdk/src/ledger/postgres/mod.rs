@@ -1,4 +1,4 @@
-//! Ledgers in a PostgreSQL database, as specified in `sdk/contract/ledger.md`.
+//! A ledger in a PostgreSQL database, as specified in `sdk/contract/ledger.md`.
 //!
 //! Rows are locked one by one, so that jobs do not wait for each other's batches. A transaction locks in the order of the
 //! keys, so that none waits in a circle, and has two round trips: one that claims what is new and locks the rest, and one
@@ -22,15 +22,15 @@ use tokio_postgres::{Client, error::SqlState, types::Type};
 pub(in crate::ledger) use self::database::Database;
 use self::{
     session::{LIMIT, Session, begin, execute, get, in_transaction, query, query_one},
-    tables::{Found, find, make, make_copy, make_ledger},
+    tables::{find, make},
 };
 use super::{
-    error::{Cause, Purpose},
+    error::Cause,
     given_up::insist,
     key_hash::KeyHash,
     lease::Lease,
-    state::Record,
-    store::{Changes, Copied, Header, Store, Table, Touched},
+    state::{Record, Row},
+    store::{Changes, Header, Store, Touched},
 };
 
 /// How long others take a job for alive after it was last heard from, and how often it is to be heard from.
@@ -46,43 +46,21 @@ pub(super) struct Postgres {
     session: Session,
     /// Whether notes wait for a database that is being restarted.
     is_patient: bool,
-    number: i64,
     header: Header,
     job: Option<(i64, Lease)>,
 }
 
-/// Makes the tables, and the ledger of this service and these keys, if they are given.
-pub(super) fn init(
-    database: &Arc<Database>,
-    ledger: Option<(&str, Option<&str>)>,
-) -> Result<(), Cause> {
-    Session::new(database)?.run(LIMIT, false, async |client, database| {
-        let content = async {
-            if let Some((service, keys)) = ledger {
-                make_ledger(client, service, keys, true).await?;
-            }
-            Ok(())
-        };
-        make(client, database, content).await
-    })
-}
-
-/// Makes a ledger with rows of another, which may take the place of one without rows.
-pub(super) fn create_with(
-    database: &Arc<Database>,
-    header: &Header,
-    rows: &Copied,
-) -> Result<(), Cause> {
-    Session::new(database)?.run(Duration::MAX, false, async |client, database| {
-        make(client, database, make_copy(client, header, rows)).await
-    })
+/// Makes the tables, so that jobs need no permission to do so.
+pub(super) fn init(database: &Arc<Database>) -> Result<(), Cause> {
+    let make = async |client: &Client, database: &Database| make(client, database, None).await;
+    Session::new(database)?.run(LIMIT, false, make)
 }
 
 impl Postgres {
     /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one.
     pub(super) fn open_to_send(
         database: &Arc<Database>,
-        purpose: Purpose,
+        is_job: bool,
         service: &str,
         keys: Option<&str>,
         lease: Lease,
@@ -90,58 +68,48 @@ impl Postgres {
         let mut session = Session::new(database)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
         let begun = Instant::now();
-        let found = find_in(&mut session, Some(service), keys)?;
-        let found = session.run(LIMIT, false, async |client, database| {
-            let found = match found {
-                Some(found) => found,
-                None => make(client, database, make_ledger(client, service, keys, false)).await?,
-            };
+        let header = find_in(&mut session)?;
+        let new = Header::new(service, keys)?;
+        let header = session.run(LIMIT, false, async |client, database| {
+            if header.is_none() {
+                make(client, database, Some(&new)).await?;
+            }
             let sql = format!(
-                "{}; DELETE FROM jobs WHERE ledger = {ledger} AND lease_until < clock_timestamp();
-                INSERT INTO jobs VALUES ({job}, {ledger}, {}); COMMIT",
+                "{}; DELETE FROM jobs WHERE lease_until < clock_timestamp();
+                INSERT INTO jobs VALUES ({job}, {}); COMMIT",
                 begin(database),
                 lease_until(),
-                ledger = found.number,
             );
             execute(client, &sql).await?;
-            Ok(found)
+            Ok(header)
         })?;
+        // Another job may have been faster.
+        let header = header.map_or_else(|| find_in(&mut session), |header| Ok(Some(header)))?;
         lease.begin(begun + MAY_SEND);
-        let is_patient = purpose == Purpose::Job;
-        Ok(Self::new(session, is_patient, found, Some((job, lease))))
+        Ok(Self {
+            session,
+            is_patient: is_job,
+            header: header.ok_or(Cause::Moved("deleted"))?,
+            job: Some((job, lease)),
+        })
     }
 
     /// Opens an existing ledger; `None` if there is none.
-    pub(super) fn open(
-        database: &Arc<Database>,
-        service: Option<&str>,
-        keys: Option<&str>,
-    ) -> Result<Option<Self>, Cause> {
+    pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
         let mut session = Session::new(database)?;
-        let found = find_in(&mut session, service, keys)?;
-        Ok(found.map(|found| Self::new(session, false, found, None)))
-    }
-
-    fn new(session: Session, is_patient: bool, found: Found, job: Option<(i64, Lease)>) -> Self {
-        Self {
+        let header = find_in(&mut session)?;
+        Ok(header.map(|header| Self {
             session,
-            is_patient,
-            number: found.number,
-            header: found.header,
-            job,
-        }
+            is_patient: false,
+            header,
+            job: None,
+        }))
     }
 }
 
-fn find_in(
-    session: &mut Session,
-    service: Option<&str>,
-    keys: Option<&str>,
-) -> Result<Option<Found>, Cause> {
+fn find_in(session: &mut Session) -> Result<Option<Header>, Cause> {
     let schema = session.database.schema.clone();
-    session.read(LIMIT, async |client| {
-        find(client, &schema, service, keys).await
-    })
+    session.read(LIMIT, async |client| find(client, &schema).await)
 }
 
 /// Until when others take a job for alive that is heard from now.
@@ -178,28 +146,25 @@ impl Store for Postgres {
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
-        let number = self.number;
         self.session.read(LIMIT, async |client| {
-            let sql = "SELECT NOT EXISTS (SELECT FROM creates WHERE ledger = number) FROM ledgers WHERE number = $1";
-            let is_empty = query_one(client, sql, &[(&number, Type::INT8)]).await?;
-            is_empty.ok_or(Cause::Moved("deleted"))
+            let sql = "SELECT EXISTS (SELECT FROM creates)";
+            Ok(query_one(client, sql, &[]).await? != Some(true))
         })
     }
 
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
-        let number = self.number;
         self.session.read(LIMIT, async |client| {
-            let found = rows::read(client, number, keys).await?;
-            Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+            let found = rows::read(client, keys).await?;
+            let current = |key| found.get(key).and_then(Row::current).cloned();
+            Ok(keys.iter().map(current).collect())
         })
     }
 
     fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
-        let number = self.number;
         self.session.read(LIMIT, async |client| {
-            let sql = "SELECT key, agent_id FROM creates WHERE ledger = $1 AND agent_id = ANY($2)";
-            let parameters = [(&number as _, Type::INT8), (&ids as _, Type::TEXT_ARRAY)];
-            let found = query(client, sql, &parameters).await?;
+            let sql = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
+                AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
+            let found = query(client, sql, &[(&ids, Type::TEXT_ARRAY)]).await?;
             let found = found.iter();
             found
                 .map(|row| Ok((KeyHash(session::bytes(row, 0)?), get(row, 1)?)))
@@ -207,18 +172,14 @@ impl Store for Postgres {
         })
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(Table, KeyHash, Record)) -> Result<(), Cause> {
-        let number = self.number;
+    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
         self.session.read(Duration::MAX, async |client| {
-            for table in Table::ALL {
-                rows::for_each(client, number, table, take).await?;
-            }
-            Ok(())
+            rows::for_each(client, take).await
         })
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let (number, job, salt) = (self.number, self.job(), self.header.salt);
+        let (job, salt) = (self.job(), self.header.salt);
         // A claim that was not answered is not sent, but what became of a row may still be noted. A client tries again when
         // it is next called.
         let is_patient = self.is_patient && touched.claims.is_empty();
@@ -226,10 +187,10 @@ impl Store for Postgres {
             .run(LIMIT, is_patient, async |client, database| {
                 let begin = begin(database);
                 loop {
-                    let locked = rows::lock(client, &begin, touched, (number, job), &salt).await?;
+                    let locked = rows::lock(client, &begin, touched, job, &salt).await?;
                     if let Some((mut rows, stored)) = locked {
                         if work(&mut rows)? {
-                            return rows::save(client, number, (rows, stored)).await;
+                            return rows::save(client, (rows, stored)).await;
                         }
                         return execute(client, "ROLLBACK").await;
                     }
@@ -239,14 +200,9 @@ impl Store for Postgres {
     }
 
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        let number = self.number;
         self.session.run(LIMIT, false, async |client, database| {
-            let sql = "UPDATE ledgers SET service = $2, keys = $3 WHERE number = $1";
-            let parameters = [
-                (&number as _, Type::INT8),
-                (&service as _, Type::TEXT),
-                (&keys as _, Type::TEXT),
-            ];
+            let sql = "UPDATE ledger SET service = $1, keys = $2";
+            let parameters = [(&service as _, Type::TEXT), (&keys as _, Type::TEXT)];
             in_transaction(client, &begin(database), query(client, sql, &parameters)).await
         })?;
         self.header.service = service.to_owned();
@@ -307,7 +263,6 @@ impl From<tokio_postgres::Error> for Cause {
             | &SqlState::T_R_DEADLOCK_DETECTED => Cause::InUse,
             &SqlState::DISK_FULL => Cause::Io(io::Error::new(ErrorKind::StorageFull, text)),
             &SqlState::DUPLICATE_TABLE => Cause::NotALedger("its schema has other tables"),
-            &SqlState::UNIQUE_VIOLATION => Cause::AlreadyThere,
             &SqlState::UNDEFINED_TABLE => Cause::Moved("deleted"),
             _ => Cause::Broken(text),
         }

@@ -1,13 +1,10 @@
 //! Rows: how they are locked, read and written.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    pin::pin,
-};
+use std::{collections::HashSet, pin::pin};
 
 use futures_util::{
     StreamExt as _,
-    future::{try_join, try_join5},
+    future::{try_join, try_join3, try_join5},
 };
 use tokio_postgres::{Client, Row as Columns, types::Type};
 
@@ -16,100 +13,81 @@ use super::{
         error::Cause,
         key_hash::KeyHash,
         state::{Job, Record, Row, State, WhenInDoubt},
-        store::{Table, Touched},
+        store::{Rows, Touched, changed},
     },
     session::{bytes, execute, get, query},
 };
 
-/// The columns of a [`Record`], in both tables.
+/// The columns of a [`Record`].
 const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
 
 const CHECK: &str = "SELECT salt,
-    EXISTS (SELECT FROM jobs WHERE number = $2 AND lease_until > clock_timestamp())
-    FROM ledgers WHERE number = $1";
+    EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp())
+    FROM ledger";
 
-const CLAIM: &str = "INSERT INTO creates (ledger, key, state, job, claimed_at, noted_at)
-    SELECT $1, key, 'sending', $3, $4, $4 FROM unnest($2) AS key ORDER BY key
+const CLAIM: &str = "INSERT INTO creates (key, entry, state, job, claimed_at, noted_at)
+    SELECT key, 0, 'sending', $2, $3, $3 FROM unnest($1) AS key ORDER BY key
     ON CONFLICT DO NOTHING RETURNING key";
 
-const REPLACE: &str = "ON CONFLICT (ledger, key) DO UPDATE SET state = excluded.state,
-    agent_id = excluded.agent_id, status = excluded.status, request_id = excluded.request_id,
-    job = excluded.job, claimed_at = excluded.claimed_at, noted_at = excluded.noted_at";
+/// The first entry of a key is never replaced by another transaction while it is locked, and stands for all of them.
+const LOCK: &str =
+    "SELECT key FROM creates WHERE key = ANY($1) AND entry = 0 ORDER BY key FOR UPDATE";
 
 /// Rows that are locked, and as they are in the database.
-type Locked = (BTreeMap<KeyHash, Row>, BTreeMap<KeyHash, Record>);
-
-fn of_keys() -> String {
-    format!("SELECT {RECORD}, key FROM creates WHERE ledger = $1 AND key = ANY($2)")
-}
+type Locked = (Rows, Rows);
 
 /// What there is of these keys.
-pub(super) async fn read(
-    client: &Client,
-    ledger: i64,
-    keys: &[KeyHash],
-) -> Result<BTreeMap<KeyHash, Record>, Cause> {
-    let (sql, keys) = (of_keys(), slices(keys));
-    let parameters = [(&ledger as _, Type::INT8), (&keys as _, Type::BYTEA_ARRAY)];
-    let found = query(client, &sql, &parameters);
-    let (alive, found) = try_join(alive(client, ledger), found).await?;
-    records(&found, &alive)
+pub(super) async fn read(client: &Client, keys: &[KeyHash]) -> Result<Rows, Cause> {
+    let sql = format!("SELECT {RECORD}, key FROM creates WHERE key = ANY($1) ORDER BY entry");
+    let keys = slices(keys.iter());
+    let parameters = [(&keys as _, Type::BYTEA_ARRAY)];
+    let (alive, found) = try_join(alive(client), query(client, &sql, &parameters)).await?;
+    let mut rows = Rows::new();
+    for row in &found {
+        let key = KeyHash(bytes(row, 7)?);
+        rows.entry(key).or_default().0.push(record(row, &alive)?);
+    }
+    Ok(rows)
 }
 
-/// Calls a function with each row of a table, with those of the history in their order.
-pub(super) async fn for_each(
-    client: &Client,
-    ledger: i64,
-    table: Table,
-    take: &mut dyn FnMut(Table, KeyHash, Record),
-) -> Result<(), Cause> {
-    let order = match table {
-        Table::Creates => "",
-        Table::History => "ORDER BY number",
-    };
-    let name = table.name();
-    let sql = format!("SELECT {RECORD}, key FROM {name} WHERE ledger = $1 {order}");
-    let alive = alive(client, ledger).await?;
-    let rows = client.query_typed_raw(&sql, [(ledger, Type::INT8)]);
-    let mut rows = pin!(rows.await?);
+/// Calls a function with each row as it is now.
+pub(super) async fn for_each(client: &Client, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
+    let sql = format!("SELECT DISTINCT ON (key) {RECORD} FROM creates ORDER BY key, entry DESC");
+    let alive = alive(client).await?;
+    let none: [(i64, Type); 0] = [];
+    let mut rows = pin!(client.query_typed_raw(&sql, none).await?);
     while let Some(row) = rows.next().await {
-        let row = row?;
-        take(table, key(&row)?, record(&row, &alive)?);
+        take(record(&row?, &alive)?);
     }
     Ok(())
 }
 
 /// Claims the rows of which nothing is known, in a transaction that has been begun with `begin`, and locks and reads all.
-/// `None` if a row has vanished meanwhile, because its claim was withdrawn.
+/// `None` if a row has come or gone meanwhile, because its claim was made or withdrawn.
 pub(super) async fn lock(
     client: &Client,
     begin: &str,
     touched: &Touched,
-    (ledger, job): (i64, i64),
+    job: i64,
     salt: &[u8],
 ) -> Result<Option<Locked>, Cause> {
-    let keys: Vec<_> = touched.keys.iter().copied().collect();
-    let claims: Vec<_> = touched.claims.iter().copied().collect();
-    let (keys, claims) = (slices(&keys), slices(&claims));
-    let all = [(&ledger as _, Type::INT8), (&keys as _, Type::BYTEA_ARRAY)];
+    let all: Vec<_> = touched.keys.iter().copied().collect();
+    let (keys, claims) = (slices(&touched.keys), slices(&touched.claims));
     let claim = [
-        (&ledger as _, Type::INT8),
         (&claims as _, Type::BYTEA_ARRAY),
         (&job as _, Type::INT8),
         (&touched.now as _, Type::INT8),
     ];
-    let check = [(&ledger as _, Type::INT8), (&job as _, Type::INT8)];
-    let locking = format!("{} ORDER BY key FOR UPDATE", of_keys());
-    let history = format!(
-        "SELECT {RECORD}, key, number FROM history WHERE ledger = $1 AND key = ANY($2) ORDER BY number"
-    );
-    // The jobs are read after the rows are locked: one that has claimed a row meanwhile is then seen alive.
-    let (_, checked, claimed, found, (alive, history)) = try_join5(
+    let check = [(&job as _, Type::INT8)];
+    let keys = [(&keys as _, Type::BYTEA_ARRAY)];
+    // Jobs and rows are read after the rows are locked: what others have committed meanwhile is then seen, and a job that has
+    // claimed a row is seen alive.
+    let (_, checked, claimed, locked, mut stored) = try_join5(
         execute(client, begin),
         query(client, CHECK, &check),
         query(client, CLAIM, &claim),
-        query(client, &locking, &all),
-        try_join(alive(client, ledger), query(client, &history, &all)),
+        query(client, LOCK, &keys),
+        read(client, &all),
     )
     .await?;
     let checked = checked.first().ok_or(Cause::Moved("deleted"))?;
@@ -119,105 +97,94 @@ pub(super) async fn lock(
     if !claims.is_empty() && !get::<bool>(checked, 1)? {
         return Err(Cause::lease_lost());
     }
-    let mut stored = records(&found, &alive)?;
-    if touched.claims.iter().any(|key| !stored.contains_key(key)) {
+    let locked = locked.iter().map(|row| bytes(row, 0).map(KeyHash));
+    let locked = locked.collect::<Result<HashSet<_>, _>>()?;
+    if touched
+        .claims
+        .iter()
+        .chain(stored.keys())
+        .any(|key| !locked.contains(key))
+    {
         return Ok(None);
     }
-    let row = |key: &KeyHash| (*key, Row::new(stored.get(key).cloned(), Vec::new()));
-    let mut rows: BTreeMap<_, _> = touched.keys.iter().map(row).collect();
-    for row in &history {
-        let before = (Some(get(row, 8)?), record(row, &alive)?);
-        rows.entry(key(row)?).or_default().history.push(before);
-    }
+    let row = |key: &KeyHash| (*key, stored.get(key).cloned().unwrap_or_default());
+    let mut rows: Rows = touched.keys.iter().map(row).collect();
     for row in &claimed {
         let key = KeyHash(bytes(row, 0)?);
-        rows.entry(key).or_default().current = None;
         let claimed = Record::claimed(None, WhenInDoubt::Report, job, touched.now);
-        stored.insert(key, claimed);
+        rows.insert(key, Row::default());
+        stored.insert(key, Row(vec![claimed]));
     }
     Ok(Some((rows, stored)))
 }
 
 /// Writes what has changed, and commits, in one round trip.
-pub(super) async fn save(
-    client: &Client,
-    ledger: i64,
-    (rows, stored): Locked,
-) -> Result<(), Cause> {
-    let changed = |(key, row): &(&KeyHash, &Row)| row.current.as_ref() != stored.get(key);
-    let changed = rows.iter().filter(changed);
+pub(super) async fn save(client: &Client, (rows, stored): Locked) -> Result<(), Cause> {
+    let changed = changed(&stored, &rows);
     let put = changed
         .clone()
-        .filter_map(|(key, row)| Some((key, row.current.as_ref()?)));
-    let gone = changed.filter(|(_, row)| row.current.is_none());
-    let gone: Vec<_> = gone.map(|(key, _)| &key.0[..]).collect();
-    let past = rows.iter().flat_map(|(key, row)| {
-        let new = row.history.iter().filter(|(number, _)| number.is_none());
-        new.map(move |(_, record)| (key, record))
-    });
-    let forgotten = rows.values().flat_map(|row| &row.forgotten);
-    let forgotten: Vec<_> = forgotten.map(|(number, _)| *number).collect();
-    let forget = async {
-        let sql = "DELETE FROM history WHERE number = ANY($1)";
-        if !forgotten.is_empty() {
-            query(client, sql, &[(&forgotten, Type::INT8_ARRAY)]).await?;
-        }
-        Ok(())
-    };
-    let remove = async {
-        let sql = "DELETE FROM creates WHERE ledger = $1 AND key = ANY($2)";
-        if !gone.is_empty() {
-            let parameters = [(&ledger as _, Type::INT8), (&gone as _, Type::BYTEA_ARRAY)];
-            query(client, sql, &parameters).await?;
-        }
-        Ok(())
-    };
-    try_join5(
-        forget,
-        insert(client, ledger, "history", "", past),
-        insert(client, ledger, "creates", REPLACE, put),
-        remove,
+        .filter_map(|changed| Some((changed.key, changed.entry, changed.new?)));
+    let gone = changed.filter(|changed| changed.new.is_none());
+    let gone: Vec<_> = gone.map(|changed| (changed.key, changed.entry)).collect();
+    try_join3(
+        put_entries(client, put.collect()),
+        remove(client, &gone),
         execute(client, "COMMIT"),
     )
     .await?;
     Ok(())
 }
 
-/// Writes rows together, column by column.
-pub(super) async fn insert<'a>(
-    client: &Client,
-    ledger: i64,
-    table: &str,
-    on_conflict: &str,
-    rows: impl Iterator<Item = (&'a KeyHash, &'a Record)>,
-) -> Result<(), Cause> {
-    let rows: Vec<_> = rows.collect();
-    if rows.is_empty() {
+async fn remove(client: &Client, gone: &[(KeyHash, i64)]) -> Result<(), Cause> {
+    if gone.is_empty() {
         return Ok(());
     }
-    fn column<'a, T>(rows: &[(&'a KeyHash, &'a Record)], of: impl Fn(&'a Record) -> T) -> Vec<T> {
-        rows.iter().map(|(_, record)| of(record)).collect()
+    let keys = slices(gone.iter().map(|(key, _)| key));
+    let entries: Vec<_> = gone.iter().map(|(_, entry)| *entry).collect();
+    let sql = "DELETE FROM creates USING unnest($1, $2) AS gone (key, entry)
+        WHERE creates.key = gone.key AND creates.entry = gone.entry";
+    let parameters = [
+        (&keys as _, Type::BYTEA_ARRAY),
+        (&entries as _, Type::INT8_ARRAY),
+    ];
+    query(client, sql, &parameters).await.map(drop)
+}
+
+/// Writes entries together, column by column.
+async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> Result<(), Cause> {
+    if entries.is_empty() {
+        return Ok(());
     }
-    let keys: Vec<_> = rows.iter().map(|(key, _)| &key.0[..]).collect();
-    let states = column(&rows, |record| record.state.as_str());
-    let agents = column(&rows, |record| {
+    fn column<'a, T>(
+        entries: &[(KeyHash, i64, &'a Record)],
+        of: impl Fn(&'a Record) -> T,
+    ) -> Vec<T> {
+        entries.iter().map(|(.., record)| of(record)).collect()
+    }
+    let keys = slices(entries.iter().map(|(key, ..)| key));
+    let numbers: Vec<_> = entries.iter().map(|(_, entry, _)| *entry).collect();
+    let states = column(&entries, |record| record.state.as_str());
+    let agents = column(&entries, |record| {
         // The database has no text with a zero. That there is an agent is what counts.
         let is_known = record.state == State::Succeeded;
         let agent_id = record.agent_id.as_deref();
         agent_id.filter(|id| !is_known || !id.contains('\0'))
     });
-    let statuses = column(&rows, |record| record.status.map(i32::from));
-    let requests = column(&rows, |record| record.request_id.as_deref());
-    let jobs = column(&rows, |record| record.job.map(|job| job.number));
-    let claimed = column(&rows, |record| record.claimed_at);
-    let noted = column(&rows, |record| record.noted_at);
+    let statuses = column(&entries, |record| record.status.map(i32::from));
+    let requests = column(&entries, |record| record.request_id.as_deref());
+    let jobs = column(&entries, |record| record.job.map(|job| job.number));
+    let claimed = column(&entries, |record| record.claimed_at);
+    let noted = column(&entries, |record| record.noted_at);
     let sql = format!(
-        "INSERT INTO {table} (ledger, key, {RECORD})
-        SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) {on_conflict}"
+        "INSERT INTO creates (key, entry, {RECORD})
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
+        status = excluded.status, request_id = excluded.request_id, job = excluded.job,
+        claimed_at = excluded.claimed_at, noted_at = excluded.noted_at"
     );
     let parameters = [
-        (&ledger as _, Type::INT8),
         (&keys as _, Type::BYTEA_ARRAY),
+        (&numbers as _, Type::INT8_ARRAY),
         (&states as _, Type::TEXT_ARRAY),
         (&agents as _, Type::TEXT_ARRAY),
         (&statuses as _, Type::INT4_ARRAY),
@@ -226,21 +193,14 @@ pub(super) async fn insert<'a>(
         (&claimed as _, Type::INT8_ARRAY),
         (&noted as _, Type::INT8_ARRAY),
     ];
-    query(client, &sql, &parameters).await?;
-    Ok(())
+    query(client, &sql, &parameters).await.map(drop)
 }
 
 /// The jobs that live, by the database's clock.
-async fn alive(client: &Client, ledger: i64) -> Result<HashSet<i64>, Cause> {
-    let sql = "SELECT number FROM jobs WHERE ledger = $1 AND lease_until > clock_timestamp()";
-    let rows = query(client, sql, &[(&ledger, Type::INT8)]).await?;
+async fn alive(client: &Client) -> Result<HashSet<i64>, Cause> {
+    let sql = "SELECT number FROM jobs WHERE lease_until > clock_timestamp()";
+    let rows = query(client, sql, &[]).await?;
     rows.iter().map(|row| get(row, 0)).collect()
-}
-
-fn records(rows: &[Columns], alive: &HashSet<i64>) -> Result<BTreeMap<KeyHash, Record>, Cause> {
-    let rows = rows.iter();
-    rows.map(|row| Ok((key(row)?, record(row, alive)?)))
-        .collect()
 }
 
 /// Reads the columns of [`RECORD`].
@@ -262,11 +222,6 @@ fn record(row: &Columns, alive: &HashSet<i64>) -> Result<Record, Cause> {
     })
 }
 
-/// The key that follows the columns of [`RECORD`].
-fn key(row: &Columns) -> Result<KeyHash, Cause> {
-    Ok(KeyHash(bytes(row, 7)?))
-}
-
-fn slices(keys: &[KeyHash]) -> Vec<&[u8]> {
-    keys.iter().map(|key| &key.0[..]).collect()
+fn slices<'a>(keys: impl IntoIterator<Item = &'a KeyHash>) -> Vec<&'a [u8]> {
+    keys.into_iter().map(|key| &key.0[..]).collect()
 }

@@ -14,10 +14,10 @@ use super::{
     super::{
         error::{Cause, HIDDEN_URL},
         owner,
-        store::{Copied, Header},
+        store::Header,
     },
     APPLICATION_ID, VERSION,
-    rows::{Rows, Sums, TABLES},
+    rows::{Sums, TABLES},
 };
 
 const HEADER: &str = "
@@ -27,7 +27,8 @@ CREATE TABLE ledger (
     salt_check BLOB NOT NULL,
     service TEXT NOT NULL,
     keys TEXT,
-    changes INTEGER NOT NULL
+    changes INTEGER NOT NULL,
+    sums BLOB NOT NULL
 ) STRICT;
 ";
 
@@ -38,16 +39,12 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
             "it is the URL of a database, for Ledger::postgres",
         ));
     }
-    let is_link = match fs::symlink_metadata(path) {
+    // A link to a file that is missing is not the place of a new one.
+    match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata?.is_symlink(),
-    };
-    let file = match fs::canonicalize(path) {
-        Err(error) if is_link && error.kind() == io::ErrorKind::NotFound => {
-            return Err(Cause::NotALedger("it is a link to a file that is missing"));
-        }
-        file => file?,
-    };
+        found => drop(found?),
+    }
+    let file = fs::canonicalize(path)?;
     // Opening anything but a file, such as a pipe, may block for ever.
     let metadata = fs::metadata(&file)?;
     if !metadata.is_file() {
@@ -87,35 +84,22 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Creates a ledger, perhaps with rows. It appears under its name as a whole, unless somebody else was faster.
-pub(super) fn create(
-    file: &Path,
-    job: i64,
-    header: &Header,
-    rows: Option<Copied>,
-) -> Result<(), Cause> {
+/// Creates a ledger. It appears under its name as a whole, unless somebody else was faster.
+pub(super) fn create(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
     let unfinished = owner::unfinished_path(file, job);
-    let has_rows = rows.is_some();
-    let made = fill(&unfinished, header, rows).and_then(|()| {
+    let made = fill(&unfinished, header).and_then(|()| {
         match fs::hard_link(&unfinished, file) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if has_rows {
-                    Err(Cause::AlreadyThere)
-                } else {
-                    Ok(())
-                }
-            }
             // Some file systems have no hard links.
             Err(_) if !file.exists() => Ok(fs::rename(&unfinished, file)?),
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+            _ => Ok(()),
         }
     });
     let _ = fs::remove_file(&unfinished);
     made
 }
 
-fn fill(unfinished: &Path, header: &Header, rows: Option<Copied>) -> Result<(), Cause> {
+fn fill(unfinished: &Path, header: &Header) -> Result<(), Cause> {
     drop(owner::open_new(unfinished)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(unfinished, flags)?;
@@ -123,22 +107,14 @@ fn fill(unfinished: &Path, header: &Header, rows: Option<Copied>) -> Result<(), 
         "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; BEGIN; \
          {HEADER} {TABLES}"
     ))?;
-    let mut sums = Sums::new();
-    let put = Rows {
-        connection: &connection,
-        file: unfinished,
-    };
-    for (table, key, record) in rows.into_iter().flatten() {
-        put.put(&mut sums, table, key, &record)?;
-    }
-    put.add(&sums)?;
     connection.execute(
-        "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0)",
+        "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?)",
         params![
             &header.salt[..],
             &header.check()[..],
             header.service,
-            header.keys
+            header.keys,
+            Sums::none()
         ],
     )?;
     connection.execute_batch("COMMIT")?;

@@ -6,7 +6,7 @@ mod file;
 mod rows;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
     thread,
@@ -20,7 +20,7 @@ use rusqlite::{
 
 use self::{
     file::{Counted, Identity, create, find, identity, place_of_new, sync_folder},
-    rows::{ALL, Rows, Sums},
+    rows::{ALL, Stored, Sums},
 };
 use super::{
     error::Cause,
@@ -28,7 +28,7 @@ use super::{
     key_hash::KeyHash,
     owner::Owner,
     state::Record,
-    store::{Changes, Copied, Header, Store, Table, Touched},
+    store::{Changes, Header, Rows, Store, Touched, changed},
 };
 
 /// `deal` in ASCII.
@@ -50,7 +50,7 @@ pub(super) struct Sqlite {
     /// How many transactions there were, as far as is known here.
     changes: i64,
     /// The parts of its rows that were found as dealkit has left them.
-    verified: HashSet<u16>,
+    verified: HashSet<u8>,
     _counted: Counted,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
@@ -69,25 +69,13 @@ impl Sqlite {
         let file = found.map_or_else(|| place_of_new(path), Ok)?;
         let owner = Owner::new(&file)?;
         if is_new {
-            create(&file, owner.number, &Header::new(service, keys)?, None)?;
+            create(&file, owner.number, &Header::new(service, keys)?)?;
         }
         // In case the job that created it was killed before it did this.
         sync_folder(&file)?;
         let mut this = Self::open_file(file, true, counted)?;
         this.owner = Some(owner);
         Ok(this)
-    }
-
-    /// Creates a ledger with rows of another.
-    pub(super) fn create_with(path: &Path, header: &Header, rows: Copied) -> Result<(), Cause> {
-        let _counted = Counted::new()?;
-        if find(path)?.is_some() {
-            return Err(Cause::AlreadyThere);
-        }
-        let file = place_of_new(path)?;
-        let owner = Owner::new(&file)?;
-        create(&file, owner.number, header, Some(rows))?;
-        Ok(sync_folder(&file)?)
     }
 
     /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.
@@ -157,17 +145,32 @@ impl Sqlite {
         })
     }
 
+    /// Reads everything at the same time.
+    fn reading<T>(
+        &mut self,
+        work: impl FnOnce(&Stored<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        let connection = self.connection.unchecked_transaction()?;
+        let mut sums = connection.prepare_cached("SELECT sums FROM ledger")?;
+        let stored = Stored {
+            connection: &connection,
+            file: &self.file,
+            sums: sums.query_row([], |row| row.get(0))?,
+        };
+        work(&stored, &mut self.verified)
+    }
+
     /// Does something in one transaction that writes; undoes it if that returns false.
     fn in_transaction(
         &mut self,
-        work: impl FnOnce(&Rows<'_>, &mut HashSet<u16>) -> Result<bool, Cause>,
+        work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         // SQLite takes a file that counts as many changes for the one that it has in memory.
         self.connection.release_memory()?;
         // Unless it is committed, it is undone when it is dropped.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
-        let header = "SELECT salt, changes FROM ledger";
-        let (salt, changes): ([u8; 32], i64) = connection
+        let header = "SELECT salt, changes, sums FROM ledger";
+        let (salt, changes, sums): ([u8; 32], i64, Sums) = connection
             .prepare_cached(header)?
             .query_row([], |row| row.try_into())?;
         if salt != self.header.salt {
@@ -177,15 +180,16 @@ impl Sqlite {
             return Err(Cause::Moved("replaced by an older copy of itself"));
         }
         self.changes = changes;
-        let rows = Rows {
+        let mut stored = Stored {
             connection: &connection,
             file: &self.file,
+            sums,
         };
-        if work(&rows, &mut self.verified)? {
+        if work(&mut stored, &mut self.verified)? {
             let changes = changes.wrapping_add(1);
             connection
-                .prepare_cached("UPDATE ledger SET changes = ?")?
-                .execute([changes])?;
+                .prepare_cached("UPDATE ledger SET changes = ?, sums = ?")?
+                .execute(params![changes, stored.sums])?;
             connection.commit()?;
             self.changes = changes;
         }
@@ -219,20 +223,20 @@ impl Store for Sqlite {
     }
 
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
-        let _reading = self.connection.unchecked_transaction()?;
-        let rows = Rows {
-            connection: &self.connection,
-            file: &self.file,
-        };
         // Whoever only looks reads no more than that.
-        if self.owner.is_some() {
-            rows.verify(keys.iter().copied(), &mut self.verified)?;
-        }
-        keys.iter().map(|key| rows.get(*key)).collect()
+        let is_job = self.owner.is_some();
+        self.reading(|stored, verified| {
+            if is_job {
+                stored.verify(keys, verified)?;
+            }
+            let current = |key: &KeyHash| Ok(stored.row(*key)?.0.pop());
+            keys.iter().map(current).collect()
+        })
     }
 
     fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
-        let sql = "SELECT key FROM creates WHERE agent_id = ?";
+        let sql = "SELECT key FROM creates AS it WHERE agent_id = ?
+            AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
         let mut of_agent = self.connection.prepare_cached(sql)?;
         let mut found = Vec::new();
         for id in ids {
@@ -244,39 +248,33 @@ impl Store for Sqlite {
         Ok(found)
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(Table, KeyHash, Record)) -> Result<(), Cause> {
-        // One transaction, so that the sums belong to the rows.
-        let _reading = self.connection.unchecked_transaction()?;
-        let rows = Rows {
-            connection: &self.connection,
-            file: &self.file,
-        };
-        rows.for_each(ALL, take)
+    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
+        self.reading(|stored, _| stored.for_each(ALL, take))
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
         self.in_transaction(|stored, verified| {
-            stored.verify(touched.keys.iter().copied(), verified)?;
+            stored.verify(&touched.keys, verified)?;
             let row = |key: &KeyHash| Ok((*key, stored.row(*key)?));
-            let rows = touched.keys.iter().map(row);
-            let mut rows = rows.collect::<Result<BTreeMap<_, _>, Cause>>()?;
-            let before: Vec<_> = rows.values().map(|row| row.current.clone()).collect();
+            let before = touched.keys.iter().map(row);
+            let before = before.collect::<Result<Rows, Cause>>()?;
+            let mut rows = before.clone();
             if !work(&mut rows)? {
                 return Ok(false);
             }
-            let mut sums = Sums::new();
-            for ((key, row), before) in rows.into_iter().zip(before) {
-                stored.save(&mut sums, key, before, row)?;
+            let mut has_changed = false;
+            for changed in changed(&before, &rows) {
+                stored.write(&changed)?;
+                has_changed = true;
             }
-            stored.add(&sums)?;
-            Ok(!sums.is_empty())
+            Ok(has_changed)
         })
     }
 
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        self.in_transaction(|rows, _| {
+        self.in_transaction(|stored, _| {
             let sql = "UPDATE ledger SET service = ?, keys = ?";
-            rows.connection.execute(sql, params![service, keys])?;
+            stored.connection.execute(sql, params![service, keys])?;
             Ok(true)
         })?;
         self.header.service = service.to_owned();

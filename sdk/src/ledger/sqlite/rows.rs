@@ -1,13 +1,9 @@
 //! Rows: how they are read, written and checked.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ops::RangeInclusive,
-    path::Path,
-};
+use std::{collections::HashSet, ops::RangeInclusive, path::Path};
 
 use rusqlite::{
-    Connection, OptionalExtension as _, ToSql, ffi, params,
+    Connection, ToSql, ffi, params,
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef},
 };
 use sha2::{Digest as _, Sha256};
@@ -18,24 +14,13 @@ use super::super::{
     key_hash::KeyHash,
     owner,
     state::{Job, Record, Row, State},
-    store::Table,
+    store::Changed,
 };
 
 pub(super) const TABLES: &str = "
 CREATE TABLE creates (
-    key BLOB PRIMARY KEY,
-    state TEXT NOT NULL,
-    agent_id TEXT,
-    status INTEGER,
-    request_id TEXT,
-    job INTEGER,
-    claimed_at INTEGER NOT NULL,
-    noted_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
-CREATE TABLE history (
-    number INTEGER PRIMARY KEY,
     key BLOB NOT NULL,
+    entry INTEGER NOT NULL,
     state TEXT NOT NULL,
     agent_id TEXT,
     status INTEGER,
@@ -44,148 +29,135 @@ CREATE TABLE history (
     claimed_at INTEGER NOT NULL,
     noted_at INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX history_of_key ON history (key, number);
-CREATE TABLE sums (part INTEGER PRIMARY KEY, sum INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX creates_of_key ON creates (key, entry);
+CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
 ";
 
-/// The columns of a [`Record`], in both tables.
+/// The columns of a [`Record`].
 const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
 
-/// All parts.
-pub(super) const ALL: RangeInclusive<u16> = 0..=u16::MAX >> 4;
-
 /// The part in which a row is checked, so that a job reads only what is near its own keys: the rows whose keys begin with the
-/// same 12 bits.
-fn part_of(key: KeyHash) -> u16 {
-    let [first, second, ..] = key.0;
-    u16::from_be_bytes([first, second]) >> 4
+/// same byte.
+fn part_of(key: KeyHash) -> u8 {
+    let [first, ..] = key.0;
+    first
 }
 
-/// What is to be added to the sum of each part.
-pub(super) type Sums = BTreeMap<u16, i64>;
+/// All parts.
+pub(super) const ALL: RangeInclusive<u8> = 0..=u8::MAX;
 
-/// The rows of an open ledger, which is this file.
-pub(super) struct Rows<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) file: &'a Path,
-}
+/// The sum of each part: of the digests of its entries.
+#[derive(Clone)]
+pub(super) struct Sums(pub(super) [u32; 256]);
 
-impl Rows<'_> {
-    pub(super) fn get(&self, key: KeyHash) -> Result<Option<Record>, Cause> {
-        let sql = format!("SELECT {RECORD} FROM creates WHERE key = ?");
-        let mut found = self.connection.prepare_cached(&sql)?;
-        let found = found.query_row([key], |row| self.record(row));
-        Ok(found.optional()?)
+impl Sums {
+    pub(super) fn none() -> Self {
+        Self([0; 256])
     }
 
-    /// What there is of a row, and was before.
+    fn of(&mut self, key: KeyHash) -> &mut u32 {
+        &mut self.0[usize::from(part_of(key))]
+    }
+}
+
+/// The rows of an open ledger, which is this file, in a transaction.
+pub(super) struct Stored<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) file: &'a Path,
+    pub(super) sums: Sums,
+}
+
+impl Stored<'_> {
+    /// What there is of a row.
     pub(super) fn row(&self, key: KeyHash) -> Result<Row, Cause> {
-        let Some(current) = self.get(key)? else {
-            return Ok(Row::default());
-        };
-        let sql = format!("SELECT {RECORD}, number FROM history WHERE key = ? ORDER BY number");
-        let mut history = self.connection.prepare_cached(&sql)?;
-        let history =
-            history.query_map([key], |row| Ok((row.get("number")?, self.record(row)?)))?;
-        Ok(Row::new(Some(current), history.collect::<Result<_, _>>()?))
+        let sql = format!("SELECT {RECORD} FROM creates WHERE key = ? ORDER BY entry");
+        let mut entries = self.connection.prepare_cached(&sql)?;
+        let entries = entries.query_map([key], |row| self.record(row))?;
+        Ok(Row(entries.collect::<Result<_, _>>()?))
     }
 
     /// Makes sure that nothing else has changed what is recorded of these keys, or lost it.
-    pub(super) fn verify(
+    pub(super) fn verify<'k>(
         &self,
-        keys: impl IntoIterator<Item = KeyHash>,
-        verified: &mut HashSet<u16>,
+        keys: impl IntoIterator<Item = &'k KeyHash>,
+        verified: &mut HashSet<u8>,
     ) -> Result<(), Cause> {
-        for part in keys.into_iter().map(part_of) {
+        for part in keys.into_iter().map(|key| part_of(*key)) {
             if !verified.contains(&part) {
-                self.for_each(part..=part, &mut |_, _, _| {})?;
+                self.for_each(part..=part, &mut |_| {})?;
                 verified.insert(part);
             }
         }
         Ok(())
     }
 
-    /// Calls a function with each row of some parts, with those of the history in their order, and checks the sums.
+    /// Calls a function with each row of some parts as it is now, and checks the sums.
     pub(super) fn for_each(
         &self,
-        parts: RangeInclusive<u16>,
-        take: &mut dyn FnMut(Table, KeyHash, Record),
+        parts: RangeInclusive<u8>,
+        take: &mut dyn FnMut(Record),
     ) -> Result<(), Cause> {
-        let first = u128::from(*parts.start()) << 116;
-        let last = u128::from(*parts.end()) << 116 | u128::MAX >> 12;
-        let mut sums = Sums::new();
-        for table in Table::ALL {
-            let (name, order) = match table {
-                Table::Creates => (table.name(), "key"),
-                Table::History => (table.name(), "number"),
-            };
-            let mut rows = self.connection.prepare_cached(&format!(
-                "SELECT {RECORD}, key FROM {name} WHERE key BETWEEN ? AND ? ORDER BY {order}"
-            ))?;
-            let mut rows = rows.query([first, last].map(|key| KeyHash(key.to_be_bytes())))?;
-            while let Some(row) = rows.next()? {
-                if is_given_up() {
-                    let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
-                    return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
-                }
-                let (key, record) = (KeyHash(row.get("key")?), self.record(row)?);
-                *sums.entry(part_of(key)).or_default() += digest(table, key, &record);
-                take(table, key, record);
+        let mut first = [0; 16];
+        let mut last = [u8::MAX; 16];
+        (first[0], last[0]) = parts.into_inner();
+        let mut sums = Sums::none();
+        let mut current: Option<(KeyHash, Record)> = None;
+        let sql = format!(
+            "SELECT {RECORD}, key, entry FROM creates INDEXED BY creates_of_key
+            WHERE key BETWEEN ? AND ? ORDER BY key, entry"
+        );
+        let mut rows = self.connection.prepare_cached(&sql)?;
+        let mut rows = rows.query([first, last])?;
+        while let Some(row) = rows.next()? {
+            if is_given_up() {
+                let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
+                return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
+            }
+            let (key, record) = (KeyHash(row.get(7)?), self.record(row)?);
+            let sum = sums.of(key);
+            *sum = sum.wrapping_add(digest(key, row.get(8)?, &record));
+            match current.replace((key, record)) {
+                Some((before, record)) if before != key => take(record),
+                _ => {}
             }
         }
-        sums.retain(|_, sum| *sum != 0);
-        let noted = "SELECT part, sum FROM sums WHERE sum != 0 AND part BETWEEN ? AND ?";
-        let mut noted = self.connection.prepare_cached(noted)?;
-        let noted = noted.query_map([parts.start(), parts.end()], |row| row.try_into())?;
-        if noted.collect::<Result<Sums, _>>()? != sums {
+        current.into_iter().for_each(|(_, record)| take(record));
+        let parts = usize::from(first[0])..=usize::from(last[0]);
+        if sums.0[parts.clone()] != self.sums.0[parts] {
             return Err(Cause::Broken("its rows were changed".to_owned()));
         }
         Ok(())
     }
 
-    /// Writes what has changed of a row.
-    pub(super) fn save(
-        &self,
-        sums: &mut Sums,
-        key: KeyHash,
-        stored: Option<Record>,
-        row: Row,
-    ) -> Result<(), Cause> {
-        for (number, record) in &row.forgotten {
-            let forget = "DELETE FROM history WHERE number = ?";
-            self.connection.prepare_cached(forget)?.execute([number])?;
-            *sums.entry(part_of(key)).or_default() -= digest(Table::History, key, record);
-        }
-        for (_, record) in row.history.iter().filter(|(number, _)| number.is_none()) {
-            self.put(sums, Table::History, key, record)?;
-        }
-        if row.current == stored {
+    /// Writes an entry that has changed.
+    pub(super) fn write(&mut self, changed: &Changed<'_>) -> Result<(), Cause> {
+        let Changed {
+            key,
+            entry,
+            old,
+            new,
+        } = *changed;
+        let digest_of =
+            |record: Option<&Record>| record.map_or(0, |record| digest(key, entry, record));
+        let sum = self.sums.of(key);
+        *sum = sum
+            .wrapping_sub(digest_of(old))
+            .wrapping_add(digest_of(new));
+        let Some(new) = new else {
+            let sql = "DELETE FROM creates WHERE key = ? AND entry = ?";
+            let mut delete = self.connection.prepare_cached(sql)?;
+            delete.execute(params![key, entry])?;
             return Ok(());
-        }
-        if let Some(stored) = &stored {
-            *sums.entry(part_of(key)).or_default() -= digest(Table::Creates, key, stored);
-        }
-        if let Some(current) = &row.current {
-            return self.put(sums, Table::Creates, key, current);
-        }
-        let forget = "DELETE FROM creates WHERE key = ?";
-        self.connection.prepare_cached(forget)?.execute([key])?;
-        Ok(())
-    }
-
-    pub(super) fn put(
-        &self,
-        sums: &mut Sums,
-        table: Table,
-        key: KeyHash,
-        new: &Record,
-    ) -> Result<(), Cause> {
-        let name = table.name();
+        };
         let sql = format!(
-            "INSERT OR REPLACE INTO {name} (key, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO creates (key, entry, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
+            status = excluded.status, request_id = excluded.request_id, job = excluded.job,
+            claimed_at = excluded.claimed_at, noted_at = excluded.noted_at"
         );
         self.connection.prepare_cached(&sql)?.execute(params![
             key,
+            entry,
             new.state.as_str(),
             new.agent_id,
             new.status,
@@ -194,17 +166,6 @@ impl Rows<'_> {
             new.claimed_at,
             new.noted_at
         ])?;
-        *sums.entry(part_of(key)).or_default() += digest(table, key, new);
-        Ok(())
-    }
-
-    pub(super) fn add(&self, sums: &Sums) -> Result<(), Cause> {
-        let mut add = self.connection.prepare_cached(
-            "INSERT INTO sums VALUES (?1, ?2) ON CONFLICT DO UPDATE SET sum = sum + ?2",
-        )?;
-        for (part, more) in sums {
-            add.execute(params![part, more])?;
-        }
         Ok(())
     }
 
@@ -226,6 +187,23 @@ impl Rows<'_> {
     }
 }
 
+impl FromSql for Sums {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let (sums, rest) = value.as_blob()?.as_chunks();
+        let sums: &[[u8; 4]; 256] = sums.try_into().map_err(FromSqlError::other)?;
+        if !rest.is_empty() {
+            return Err(FromSqlError::InvalidType);
+        }
+        Ok(Self(sums.map(u32::from_be_bytes)))
+    }
+}
+
+impl ToSql for Sums {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.map(u32::to_be_bytes).as_flattened().to_vec().into())
+    }
+}
+
 impl FromSql for State {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         State::of_word(value.as_str()?).ok_or(FromSqlError::InvalidType)
@@ -238,10 +216,9 @@ impl ToSql for KeyHash {
     }
 }
 
-/// A number of 32 bits that changes with everything that is recorded of a row.
-fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
+/// A number that changes with everything that is recorded of a row.
+fn digest(key: KeyHash, entry: i64, record: &Record) -> u32 {
     let mut hash = Sha256::new();
-    hash.update(table.name());
     hash.update(key.0);
     let state = Some(record.state.as_str());
     for text in [
@@ -256,6 +233,7 @@ fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
     }
     hash.update(record.status.unwrap_or_default().to_be_bytes());
     for number in [
+        entry,
         record.job.map_or(0, |job| job.number),
         record.claimed_at,
         record.noted_at,
@@ -263,5 +241,5 @@ fn digest(table: Table, key: KeyHash, record: &Record) -> i64 {
         hash.update(number.to_be_bytes());
     }
     let [a, b, c, d, ..]: [u8; 32] = hash.finalize().into();
-    u32::from_be_bytes([a, b, c, d]).into()
+    u32::from_be_bytes([a, b, c, d])
 }
