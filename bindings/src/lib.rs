@@ -50,6 +50,7 @@ mod _native {
                 settle_ledger, show_ledger, unsettle_ledger,
             },
             many::Many,
+            questions::Question,
         },
         calls::{
             call::{

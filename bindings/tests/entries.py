@@ -13,6 +13,7 @@ from decimal import Context, Decimal
 from functools import partial
 from operator import attrgetter
 from queue import Queue
+from tempfile import TemporaryDirectory
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -216,6 +217,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     creates, given_up = engine.create_many(True, None, None), engine.create_many(False, None, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
+    question = _question(sandbox, engine, create)
     builder = native.open_table_builder(10, True, 1)
 
     return {
@@ -251,12 +253,12 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
         "Many.opened": [creates.opened],
-        "Many.questions": [creates.questions],
-        "Many.answer": [partial(creates.answer, 0, "agent", "a_1"), partial(creates.answer, 0, "agent", None)],
         "Many.wait": [many.wait],
         "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
         "Many.close": [engine.many(True, None).close],
+        "Question.row": [partial(attrgetter("row"), question)],
+        "Question.answer": [partial(question.answer, "agent"), partial(question.answer, "agent", "a_1")],
         "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
@@ -311,6 +313,23 @@ def _key_answer(url: str, call: Any) -> Any:
         return answers.get(timeout=30)
     finally:
         pending.abort()
+
+
+def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
+    """What is asked about a row in doubt."""
+    sandbox.fail_next(status=503)
+    with TemporaryDirectory() as folder:
+        for _ in range(2):
+            many = engine.create_many(True, None, (f"{folder}/agents.ledger", None, "ask", False, 1))
+            many.push([((create, "key"), None)], 0)
+            taken: list[Any] = []
+            while not taken:
+                many.wait()
+                many.take(taken, True)
+            many.close()
+            while many.wait_for_end() is False:
+                pass
+    return taken[0]
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:

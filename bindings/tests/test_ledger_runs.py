@@ -80,17 +80,6 @@ def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger
     many.close()
 
 
-def test_a_response_that_cannot_be_read_leaves_an_agent(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
-    sandbox.fail_next(status=201, body={"id": "a_7"})
-    sandbox.fail_next(status=201, body="[]")
-    first = in_order(client, rows=rows(2), ledger=ledger, concurrency=1)
-    assert told(first) == [("succeeded", False)] * 2
-    second = in_order(client, rows=rows(2), ledger=ledger)
-    assert told(second) == [("succeeded", True)] * 2
-    assert [creation.agent_id for creation in second] == ["a_7", None]
-
-
 def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
     client = client_of(sandbox)
     keys: list[Any] = ["a", KeyError("CANARY"), 7, "", "\ud800", None, "b"]

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::{
     inputs::{Input, Inputs},
-    questions::{Asked, Questions},
+    questions::{Asked, Question},
 };
 use crate::{
     calls::{
@@ -40,22 +40,24 @@ pub(super) struct State {
     pub(super) pushed: usize,
     /// How many of them have not been taken.
     pub(super) in_flight: usize,
-    pub(super) items: VecDeque<Item>,
-    /// The rows in doubt about which the caller is asked.
-    pub(super) questions: Questions,
+    pub(super) items: VecDeque<Come>,
     /// Whether the ledger could be opened, once that is known, until the caller has been told.
     pub(super) opened: Option<Result<(), LedgerError>>,
     /// Whether no more results will come.
     pub(super) has_ended: bool,
 }
 
+/// What comes for the caller.
+pub(super) enum Come {
+    Item(Item),
+    /// A row in doubt about which the caller is asked.
+    Question(Question),
+}
+
 impl Shared {
     /// Whether the caller has nothing to do, because nothing has come.
     pub(super) fn is_quiet(state: &State) -> bool {
-        state.items.is_empty()
-            && !state.has_ended
-            && state.opened.is_none()
-            && (state.is_given_up || !state.questions.has_news())
+        state.items.is_empty() && !state.has_ended && state.opened.is_none()
     }
 
     /// A failure in the child of a fork: everything here is its parent's.
@@ -140,16 +142,17 @@ async fn make<W>(
         tokio::select! {
             biased;
             () = ready(()), if is_given_up => {
-                let left = in_flight.cancel().into_iter().map(Into::into);
+                let left = in_flight.cancel().into_iter();
+                let left = left.map(|item| Come::Item(item.into()));
                 shared.state.lock().items.extend(left);
                 return;
             }
             Some(item) = in_flight.next(), if !in_flight.is_empty() => {
-                shared.state.lock().items.push_back(item.into());
+                shared.state.lock().items.push_back(Come::Item(item.into()));
                 has_news = true;
             }
             Some(question) = question => {
-                shared.state.lock().questions.add(question);
+                shared.state.lock().items.push_back(Come::Question(question));
                 has_news = true;
             }
             // All news is reported at once: waking a waiter costs more than handling a deal.

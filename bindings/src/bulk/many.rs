@@ -11,7 +11,7 @@ use pyo3::{prelude::*, types::PyList};
 
 use super::{
     inputs::{self, Input},
-    job::{self, Shared},
+    job::{self, Come, Shared},
     questions,
 };
 use crate::{
@@ -134,16 +134,19 @@ impl Many {
     }
 
     /// The results that have come, at most so many that reading them takes only a moment.
-    fn taken(&self) -> Outcome<Vec<Item>> {
+    fn taken(&self) -> Outcome<Vec<Come>> {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
         let mut bytes = 0;
         let count = state.items.iter().take_while(|item| {
             let is_room = bytes < READ_AT_ONCE;
-            bytes += match &item.result {
-                Some(Ok(response)) => response.body().len(),
-                _ => 0,
-            };
+            if let Come::Item(Item {
+                result: Some(Ok(response)),
+                ..
+            }) = item
+            {
+                bytes += response.body().len();
+            }
             is_room
         });
         let count = count.count();
@@ -210,7 +213,7 @@ impl Many {
     }
 
     /// Takes out the results that have come, each as (index, identifier or key or None, value or failure, record or
-    /// None). They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
+    /// None), or a Question. They go to the front of `ready`, the last one first, so the next one is always at its end. A record is
     /// (whether it is from an earlier run, the identifier of the agent that was created then or None, when it was sent in
     /// milliseconds since 1970 or None, why the ledger does not have it or None). With an agent of an earlier run, the
     /// value is None; a response is whole if `raw` is set.
@@ -218,10 +221,15 @@ impl Many {
         let py = ready.py();
         entry(py, || {
             let taken = PyList::empty(py);
-            let items = self.taken()?;
-            let count = items.len();
-            for item in items.into_iter().rev() {
-                taken.append(item.parts(py, self.read_as, raw)?)?;
+            let mut count = 0;
+            for come in self.taken()?.into_iter().rev() {
+                match come {
+                    Come::Item(item) => {
+                        taken.append(item.parts(py, self.read_as, raw)?)?;
+                        count += 1;
+                    }
+                    Come::Question(question) => taken.append(Bound::new(py, question)?)?,
+                }
             }
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;
@@ -238,30 +246,6 @@ impl Many {
                 Some(opened) => Ok(opened.map(|()| true)?),
                 None => Ok(false),
             }
-        })
-    }
-
-    /// The rows in doubt about which the caller is asked, and has not answered: for each a number, the row's key, when it was
-    /// sent in milliseconds since 1970, the status or None, and the request's id or None.
-    fn questions<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || {
-            self.shared.check()?;
-            Ok(self.shared.state.lock().questions.tell())
-        })
-    }
-
-    /// Answers the question with this number: `agent` with its identifier, `no_agent`, `unknown`, or `failed`.
-    #[pyo3(signature = (number, said, id=None))]
-    fn answer<'py>(
-        &self,
-        py: Python<'py>,
-        number: u64,
-        said: String,
-        id: Option<String>,
-    ) -> Returned<'py> {
-        entry(py, || {
-            self.shared.check()?;
-            self.shared.state.lock().questions.answer(number, &said, id)
         })
     }
 

@@ -4,4 +4,4 @@ mod inputs;
 mod job;
 pub(crate) mod ledger;
 pub(crate) mod many;
-mod questions;
+pub(crate) mod questions;

@@ -251,7 +251,7 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
     ///
     /// # Errors
     /// The same.
-    pub fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
+    pub fn open_ledger(self) -> Result<Self, crate::ledger::LedgerError> {
         let opening = self.opening();
         // Without a runtime, the first row says what is wrong.
         self.mode.run(opening).unwrap_or(Ok(()))?;

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 #[cfg(feature = "ledger")]
 use crate::{
-    bulk::recorder::{InDoubt, Recorder, Resolve, Rules},
+    bulk::recorder::{Recorder, Resolve, Rules},
     http::base_url,
 };
 use crate::{
@@ -244,8 +244,8 @@ impl<I, T, M> CreateMany<I, T, M> {
 
     /// Begins to open the [ledger](Self::ledger), on a thread of its own: for bindings.
     #[doc(hidden)]
-    pub fn opening(&mut self) -> BoxFuture<'static, Result<(), crate::ledger::LedgerError>> {
-        match &mut self.work.recorder {
+    pub fn opening(&self) -> BoxFuture<'static, Result<(), crate::ledger::LedgerError>> {
+        match &self.work.recorder {
             Some(recorder) => recorder.opening(),
             None => done(Ok(())).boxed(),
         }
@@ -254,7 +254,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// Sends rows that the [ledger](Self::ledger) has as unknown again, without looking them up. If an earlier run did
     /// create the agent, there are then two; [`resolve`](Self::resolve) looks first.
     pub fn resend_unknown(mut self) -> Self {
-        self.work.rules.in_doubt = InDoubt::Resend;
+        self.work.rules.resends_unknown = true;
         self
     }
 
@@ -268,7 +268,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     }
 
     pub(crate) fn ask(mut self, resolve: Resolve) -> Self {
-        self.work.rules.in_doubt = InDoubt::Ask(resolve);
+        self.work.rules.resolve = Some(resolve);
         self
     }
 }
@@ -282,7 +282,7 @@ impl<I, T> CreateMany<I, T> {
     /// # Errors
     /// If the file cannot be opened or written; if it is the ledger of another service (if the service has a new URL,
     /// [move](crate::ledger::Ledger::move_to) it); if its keys have another name; or if it is not a ledger at all.
-    pub async fn open_ledger(mut self) -> Result<Self, crate::ledger::LedgerError> {
+    pub async fn open_ledger(self) -> Result<Self, crate::ledger::LedgerError> {
         self.opening().await?;
         Ok(self)
     }

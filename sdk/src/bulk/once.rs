@@ -4,7 +4,7 @@ use std::{fmt, future::IntoFuture, num::NonZeroUsize, sync::Arc};
 
 use super::{
     many::Job,
-    recorder::{InDoubt, Recording, Rules},
+    recorder::{Recording, Rules},
     row::{Course, Created, Creation, id_in},
 };
 use crate::{
@@ -114,7 +114,7 @@ impl<T, M> Once<T, M> {
 
     /// Sends it even if nobody knows what became of the key. If the agent was created, there are then two.
     pub fn resend_unknown(mut self) -> Self {
-        self.entry.rules.in_doubt = InDoubt::Resend;
+        self.entry.rules.resends_unknown = true;
         self
     }
 

@@ -36,26 +36,20 @@ use crate::{
 pub(crate) type Resolve =
     Arc<dyn Fn(RowInDoubt) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
 
-/// What is done with rows that cannot simply be sent.
+/// What is done with rows that cannot simply be sent. Otherwise, what the ledger has of them is reported.
 #[derive(Clone, Default)]
 pub(crate) struct Rules {
-    pub(crate) in_doubt: InDoubt,
+    /// Whether rows in doubt are sent again.
+    pub(crate) resends_unknown: bool,
+    /// Who is asked about rows in doubt first.
+    pub(crate) resolve: Option<Resolve>,
     pub(crate) waits_in_flight: bool,
-}
-
-/// What is done with a row in doubt.
-#[derive(Clone, Default)]
-pub(crate) enum InDoubt {
-    #[default]
-    Report,
-    Resend,
-    Ask(Resolve),
 }
 
 impl Rules {
     /// Whether any is not the one without a ledger.
     pub(crate) fn are_set(&self) -> bool {
-        self.waits_in_flight || !matches!(self.in_doubt, InDoubt::Report)
+        self.resends_unknown || self.resolve.is_some() || self.waits_in_flight
     }
 }
 
@@ -64,12 +58,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The ledger of a job.
 pub(crate) struct Recorder {
-    ledger: Ledger,
-    /// The base URL, and the name of the keys.
-    service: String,
+    /// Opens the ledger when it is needed, or says why there is no thread for that.
+    writer: Result<Writer, LedgerError>,
+    /// What the keys are called.
     keys: Option<String>,
-    /// `None` until the ledger is needed.
-    writer: Option<Writer>,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal.
     seen: HashMap<u64, usize>,
@@ -78,33 +70,21 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(ledger: &Ledger, service: String, keys: Option<&str>) -> Self {
+        let keys = keys.map(str::to_owned);
         Self {
-            ledger: ledger.clone(),
-            service,
-            keys: keys.map(str::to_owned),
-            writer: None,
+            writer: ledger.start(true, service, keys.clone()),
+            keys,
             seen: HashMap::new(),
             hashes: RandomState::new(),
         }
     }
 
     /// Begins to open the ledger.
-    pub(crate) fn opening(&mut self) -> BoxFuture<'static, Result<(), LedgerError>> {
-        match self.writer() {
+    pub(crate) fn opening(&self) -> BoxFuture<'static, Result<(), LedgerError>> {
+        match &self.writer {
             Ok(writer) => writer.opened().boxed(),
-            Err(error) => ready(Err(error)).boxed(),
+            Err(error) => ready(Err(error.clone())).boxed(),
         }
-    }
-
-    fn writer(&mut self) -> Result<&Writer, LedgerError> {
-        let writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => {
-                let (service, keys) = (self.service.clone(), self.keys.clone());
-                self.ledger.start(true, service, keys)?
-            }
-        };
-        Ok(self.writer.insert(writer))
     }
 
     /// Looks up a row with this key and index, unless it cannot be sent anyway.
@@ -124,13 +104,13 @@ impl Recorder {
         if first != index {
             return Err(Error::duplicate_key(first));
         }
-        let handle = self.writer()?.handle().clone();
-        Ok(Recording::of(handle, key, rules.clone()))
+        let writer = self.writer.as_ref().map_err(LedgerError::clone)?;
+        Ok(Recording::of(writer.handle().clone(), key, rules.clone()))
     }
 
     /// Waits until everything noted so far is on disk.
     pub(crate) fn finish(&self) {
-        if let Some(writer) = &self.writer {
+        if let Ok(writer) = &self.writer {
             // What could not be written is known to the rows.
             writer.finish();
         }
@@ -194,9 +174,10 @@ impl Recording {
                 Ok(None) => break false,
                 Err(error) => return Creation::not_sent(index, error.into()),
             };
-            match (&self.rules.in_doubt, &call) {
-                (InDoubt::Resend, _) if known.is_in_doubt() => break true,
-                (InDoubt::Ask(resolve), Ok(call)) if known.is_in_doubt() => {
+            match (&self.rules.resolve, &call) {
+                _ if !known.is_in_doubt() => return Creation::of_record(index, known),
+                (None, _) if self.rules.resends_unknown => break true,
+                (Some(resolve), Ok(call)) => {
                     let _place = job.place().await;
                     if course.is_given_up.load(Ordering::Relaxed) {
                         return Creation::of_record(index, known);
@@ -230,9 +211,10 @@ impl Recording {
             Err(error) => return Creation::not_sent(index, error.with_earlier_doubt(is_in_doubt)),
         };
         course.may_send.store(true, Ordering::Relaxed);
-        claim.when = match self.rules.in_doubt {
-            InDoubt::Resend => WhenInDoubt::Resend,
-            _ => WhenInDoubt::Report,
+        let resends_unknown = self.rules.resends_unknown && self.rules.resolve.is_none();
+        claim.when = match resends_unknown {
+            true => WhenInDoubt::Resend,
+            false => WhenInDoubt::Report,
         };
         claim.progress = call.progress();
         let claim = Arc::new(claim);

@@ -89,19 +89,26 @@ pub(super) enum Cause {
 }
 
 /// Why something is not recorded.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
+    #[error("its key is not in the ledger: pass exactly the key that the row had in the job")]
     UnknownKey,
-    /// The entry at this index has the same key.
-    SameKey(usize),
-    /// The entry at this index has the same agent.
-    SameAgent(usize),
-    /// Another row of the ledger has the same agent.
+    #[error("an earlier entry has the same key")]
+    SameKey,
+    #[error("an earlier entry has the same agent's identifier, and two rows cannot have one agent")]
+    SameAgent,
+    #[error("another row of the ledger has the agent with this identifier")]
     AgentOfAnotherRow,
-    /// The identifier is a word for nobody, or is empty.
+    #[error(
+        "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
+         identifier that it has there; only if you are sure that there is none, settle the row as having no agent"
+    )]
     Nobody,
+    #[error("its agent's identifier is longer than {0} bytes")]
     LongId(usize),
+    #[error("the service has confirmed that it created this row's agent")]
     Succeeded,
+    #[error("a job is sending this row now: wait until it has ended")]
     InFlight,
 }
 
@@ -277,7 +284,7 @@ impl Cause {
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);
-                return words!("{} is refused: {}. Nothing was recorded", entry, refusal.words());
+                return words!("{} is refused: {}. Nothing was recorded", entry, refusal.to_string());
             }
             Cause::Io(error) => {
                 use io::ErrorKind::*;
@@ -294,37 +301,6 @@ impl Cause {
                     _ => format!("{error}; once that is fixed, {AGAIN}"),
                 }
             }
-        };
-        text.into()
-    }
-}
-
-impl Refusal {
-    fn words(&self) -> Words {
-        let text = match self {
-            Refusal::SameKey(first) => return words!("{} has the same key", Piece::Entry(*first)),
-            Refusal::SameAgent(first) => {
-                return words!(
-                    "{} has the same agent's identifier, and two rows cannot have one agent",
-                    Piece::Entry(*first)
-                );
-            }
-            Refusal::LongId(longest) => {
-                return format!("its agent's identifier is longer than {longest} bytes").into();
-            }
-            Refusal::UnknownKey => {
-                "its key is not in the ledger: pass exactly the key that the row had in the job"
-            }
-            Refusal::AgentOfAnotherRow => {
-                "another row of the ledger has the agent with this identifier"
-            }
-            Refusal::Nobody => {
-                "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
-                 identifier that it has there; only if you are sure that there is none, settle the row as having no \
-                 agent"
-            }
-            Refusal::Succeeded => "the service has confirmed that it created this row's agent",
-            Refusal::InFlight => "a job is sending this row now: wait until it has ended",
         };
         text.into()
     }

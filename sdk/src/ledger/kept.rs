@@ -17,17 +17,12 @@ const MOST: usize = 16;
 /// How long a client that is dropped waits for one that is itself waiting for other programs.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What a ledger was opened for: its name, the service, and the name of its keys.
+type Opened = (Ledger, String, Option<String>);
+
 /// The open ledgers of a client, and of those that share its connections; the latest used is the last.
 #[derive(Default)]
 pub(crate) struct KeptLedgers(Mutex<Vec<(Opened, Writer)>>);
-
-/// What a ledger was opened for.
-#[derive(PartialEq, Eq)]
-struct Opened {
-    ledger: Ledger,
-    service: String,
-    keys: Option<String>,
-}
 
 impl KeptLedgers {
     /// A ledger for this service and this name of its keys, which is opened unless it is open. Nothing is waited for: that is
@@ -38,21 +33,15 @@ impl KeptLedgers {
         service: String,
         keys: Option<String>,
     ) -> Result<Handle, LedgerError> {
-        let wanted = Opened {
-            ledger: ledger.clone(),
-            service,
-            keys,
-        };
+        let wanted = (ledger.clone(), service, keys);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().position(|(opened, _)| *opened == wanted);
-        let (opened, writer) = if let Some(at) = found {
-            kept.remove(at)
-        } else {
-            let (service, keys) = (wanted.service.clone(), wanted.keys.clone());
-            (wanted, ledger.start(false, service, keys)?)
+        let writer = match found {
+            Some(at) => kept.remove(at).1,
+            None => ledger.start(false, wanted.1.clone(), wanted.2.clone())?,
         };
         let handle = writer.handle().clone();
-        kept.push((opened, writer));
+        kept.push((wanted, writer));
         if kept.len() > MOST {
             // Calls that use it go on.
             kept.remove(0).1.detach();

@@ -1,6 +1,9 @@
 //! What people find out about rows, and what they ask.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -105,14 +108,14 @@ pub(super) fn settle(
     let found: Vec<_> = found
         .map(|(key, agent_id)| (store.header().hash(&key), agent_id))
         .collect();
-    let (mut keys, mut agents) = (HashMap::new(), HashMap::new());
+    let (mut keys, mut agents) = (HashSet::new(), HashSet::new());
     for (index, (key, agent_id)) in found.iter().enumerate() {
-        let checked = first_of(&mut keys, key, index).map_err(Refusal::SameKey);
-        let checked = checked.and_then(|()| match agent_id {
-            None => Ok(()),
-            Some(id) => first_of(&mut agents, id, index).map_err(Refusal::SameAgent),
-        });
-        checked.map_err(|refusal| Cause::Refused(index, refusal))?;
+        if !keys.insert(key) {
+            return Err(Cause::Refused(index, Refusal::SameKey));
+        }
+        if agent_id.as_ref().is_some_and(|id| !agents.insert(id)) {
+            return Err(Cause::Refused(index, Refusal::SameAgent));
+        }
     }
     let agents = found.iter().enumerate();
     let agents = agents.filter_map(|(index, (key, id))| Some((index, *key, id.as_ref()?)));
@@ -211,14 +214,4 @@ fn is_nobody(id: &str) -> bool {
     id.starts_with('#')
         || matches!(&*word, "" | "0")
         || NOBODY.split(' ').any(|nobody| nobody == word)
-}
-
-/// Registers the index of something, or returns that of the first of its kind.
-fn first_of<K: Eq + std::hash::Hash>(
-    seen: &mut HashMap<K, usize>,
-    key: K,
-    index: usize,
-) -> Result<(), usize> {
-    let first = *seen.entry(key).or_insert(index);
-    if first == index { Ok(()) } else { Err(first) }
 }

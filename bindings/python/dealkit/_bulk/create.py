@@ -84,8 +84,10 @@ class _Creations(Window[Creation[T]]):
         self._key, self._key_name = named(key)
         # Whether the ledger is open, if there is one.
         self._is_open = path is None
-        opening = None if path is None else (path, self._key_name, when_in_doubt, wait_in_flight, min(concurrency, 1 << 30))
-        many = unwrap(service.open().create_many(ordered, native_options(options), opening))
+        ledger = None
+        if path is not None:
+            ledger = path, self._key_name, when_in_doubt, wait_in_flight, min(concurrency, 1 << 30)
+        many = unwrap(service.open().create_many(ordered, native_options(options), ledger))
         call: Any = agent_row({}, False)
         # With a ledger, rows are looked up and recorded while others are in flight.
         held = concurrency if path is None else 2 * concurrency
@@ -100,8 +102,8 @@ class _Creations(Window[Creation[T]]):
         self._resolve = resolve
         # The rows in flight about which somebody may be asked, by key, each with its index.
         self._rows: dict[str, tuple[int, Any]] = {}
-        # The questions that are being answered on an event loop, by number.
-        self._asking: dict[int, asyncio.Future[None]] = {}
+        # The questions that are being answered on an event loop.
+        self._asking: dict[_native.Question, asyncio.Future[None]] = {}
         # Why there was no answer about a row, by index.
         self._unanswered: dict[int, Exception] = {}
         self._show(progress, total, "agent")
@@ -183,8 +185,9 @@ class _Creations(Window[Creation[T]]):
         self._forget_pushed(many)
         while True:
             while self._ready:
-                creation = self._result(*self._ready[-1])
-                self._left[creation.index] = creation
+                if not isinstance(self._ready[-1], _native.Question):
+                    creation = self._result(*self._ready[-1])
+                    self._left[creation.index] = creation
                 del self._ready[-1]
             if many.in_flight == 0:
                 return
@@ -220,29 +223,24 @@ class _Creations(Window[Creation[T]]):
                 raise
         return self._is_open
 
-    def _attend(self, many: _native.Many) -> None:
-        """Asks the program about rows in doubt. What is not answered is asked again."""
-        if self._resolve is None:
-            return
-        for number, key, sent, status, request in unwrap(many.questions()):
-            if number not in self._asking:
-                doubt = in_doubt(key, self._rows[key][1], sent, status, request)
-                self._ask(many, number, self._rows[key][0], doubt)
-
-    def _ask(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
+    def _ask(self, question: _native.Question) -> None:
         try:
-            self._answer(many, number, self._resolve(doubt))  # type: ignore[misc]
+            self._answer(question, self._resolve(self._doubt(question)))  # type: ignore[misc]
         except Exception as error:
-            self._fail(many, number, index, error)
+            self._fail(question, error)
 
-    def _answer(self, many: _native.Many, number: int, answer: object) -> None:
-        unwrap(many.answer(number, *said(answer)))
+    def _doubt(self, question: _native.Question) -> RowInDoubt:
+        key, sent, status, request = question.row
+        return in_doubt(key, self._rows[key][1], sent, status, request)
 
-    def _fail(self, many: _native.Many, number: int, index: int, error: Exception) -> None:
+    def _answer(self, question: _native.Question, answer: object) -> None:
+        unwrap(question.answer(*said(answer)))
+
+    def _fail(self, question: _native.Question, error: Exception) -> None:
         # Its frames may hold what is personal.
         clear_frames(error)
-        self._unanswered[index] = error
-        unwrap(many.answer(number, "failed"))
+        self._unanswered[self._rows[question.row[0]][0]] = error
+        unwrap(question.answer("failed"))
 
     def _finish(self) -> None:
         """At the end, if errors are raised, raises the reason why the ledger lacks a result."""
@@ -304,23 +302,24 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
     __slots__ = ()
 
-    def _ask(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
+    def _ask(self, question: _native.Question) -> None:
         from asyncio import ensure_future
 
-        self._asking[number] = ensure_future(self._asked(many, number, index, doubt))
+        if question not in self._asking:
+            self._asking[question] = ensure_future(self._asked(question))
 
-    async def _asked(self, many: _native.Many, number: int, index: int, doubt: RowInDoubt) -> None:
+    async def _asked(self, question: _native.Question) -> None:
         try:
-            answer: Any = self._resolve(doubt)  # type: ignore[misc]
-            self._answer(many, number, await answer if hasattr(answer, "__await__") else answer)
+            answer: Any = self._resolve(self._doubt(question))  # type: ignore[misc]
+            self._answer(question, await answer if hasattr(answer, "__await__") else answer)
         except Exception as error:
-            self._fail(many, number, index, error)
+            self._fail(question, error)
         except BaseException:
             # It was cancelled: the row stays unknown.
-            unwrap(many.answer(number, "failed"))
+            unwrap(question.answer("failed"))
             raise
         finally:
-            del self._asking[number]
+            del self._asking[question]
 
 
 def _checked_rows(rows: Any) -> tuple[Iterator[Any], int | None]:

@@ -91,7 +91,7 @@ class Window(Generic[R]):
         # Whether an input is being taken: the iterator itself may come here.
         self._is_taking = False
         # The results that have come and were read, the next one last.
-        self._ready: list[tuple[int, str | None, Any, _Record | None]] = []
+        self._ready: list[Any] = []
         # The results on their way to the caller, by thread.
         self._handing: dict[int, R] = {}
         self._process = getpid()
@@ -125,8 +125,8 @@ class Window(Generic[R]):
         """Whether calls can be made by now."""
         return True
 
-    def _attend(self, many: _native.Many) -> None:
-        """Does what else the calls are waiting for."""
+    def _ask(self, question: _native.Question) -> None:
+        """Asks the program about a row in doubt."""
 
     def _finish(self) -> None:
         """Raises what is still to be raised once nothing is left."""
@@ -152,16 +152,20 @@ class Window(Generic[R]):
             if not self._begin(many):
                 return many
             self._fill(many)
-            # In the child of a fork, the results that were read belong to the parent too: the native half refuses
-            # this.
-            if not self._ready or getpid() != self._process:
+            while not self._ready or isinstance(self._ready[-1], _native.Question) or getpid() != self._process:
+                if self._ready and isinstance(self._ready[-1], _native.Question):
+                    # If this is interrupted, it is asked again.
+                    self._ask(self._ready[-1])
+                    del self._ready[-1]
+                    continue
                 if many.in_flight == 0 and not self._ready:
                     if not self._is_taking:
                         self._close()
                     return None
+                # In the child of a fork, the results that were read belong to the parent too: the native half refuses
+                # this.
                 unwrap(many.take(self._ready, self._is_raw))
                 if not self._ready:
-                    self._attend(many)
                     return many
             # What logs a call may close this.
             ready = self._ready
