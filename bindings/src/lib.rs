@@ -47,7 +47,7 @@ mod _native {
         bulk::{
             ledger::{
                 init_ledger, ledger_path, ledgers_in_folder, look_up_in_ledger, move_ledger,
-                settle_ledger, show_ledger, unsettle_ledger,
+                settle_ledger, show_ledger,
             },
             many::Many,
             questions::Question,

@@ -163,7 +163,6 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.settle_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
             partial(native.settle_ledger, "/none/agents.ledger", [], True),
         ],
-        "unsettle_ledger": [partial(native.unsettle_ledger, "/none/agents.ledger", ["a"])],
         "init_ledger": [partial(native.init_ledger, "postgresql://127.0.0.1:1/none")],
         "look_up_in_ledger": [
             partial(native.look_up_in_ledger, "/none/agents.ledger", "email", "https://deals.example.com", ["a", "b"]),
@@ -257,7 +256,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
         "Many.close": [engine.many(True, None).close],
-        "Question.row": [partial(attrgetter("row"), question)],
+        "Question.row": [question.row],
         "Question.answer": [partial(question.answer, "agent"), partial(question.answer, "agent", "a_1")],
         "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
         "Mailbox.first": [box.first, full.first],

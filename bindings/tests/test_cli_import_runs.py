@@ -317,8 +317,8 @@ def test_a_terminal_that_is_gone(imports: Import) -> None:
     ("fault", "code", "told", "sent"),
     [
         ({"status": 401}, 3, "The service rejects the key", 1),
-        # The request that tries the key, five failures, eight rows in flight, and eight that are being recorded.
-        ({"status": 500}, 3, "The service failed.", 22),
+        # The request that tries the key, three times; five failures; eight rows in flight, and eight that wait for their places.
+        ({"status": 500}, 3, "The service failed.", 24),
     ],
 )
 def test_a_service_that_fails_ends_the_import(

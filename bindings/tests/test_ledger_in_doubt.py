@@ -17,7 +17,7 @@ from dealkit import (
     AsyncClient,
     LedgerError,
 )
-from dealkit.ledger import RowInDoubt, settle, show, unsettle
+from dealkit.ledger import RowInDoubt, settle, show
 from dealkit.testing import Sandbox
 
 
@@ -61,11 +61,6 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     assert settle(str(ledger), {Text("row0@example.com"): Text("a_1")}) == 1
     assert told(in_order(client, rows=rows(2), ledger=ledger)) == [("succeeded", True)] * 2
     assert b"@example" not in ledger.read_bytes()
-    assert unsettle(ledger, ["row0@example.com", "row1@example.com"]) == 1
-    assert told(in_order(client, rows=rows(2), ledger=ledger)) == [("unknown", True), ("succeeded", True)]
-    with pytest.raises(LedgerError, match="its key is not in the ledger") as unknown:
-        unsettle(ledger, ["CANARY"])
-    assert unknown.value.index == 0 and "CANARY" not in str(unknown.value)
 
 
 def in_doubt(sandbox: Sandbox, ledger: Path, count: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dealkit import Client, LedgerError
-from dealkit.ledger import Recorded, in_folder, look_up, settle
+from dealkit.ledger import Recorded, look_up, settle
 from dealkit.testing import Sandbox
 
 CANARY = "canary@example.com"
@@ -70,18 +70,3 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         assert str(caught.value) == text
     with pytest.raises(TypeError, match="key must be the name of a field, not list"):
         look_up(ledger, [], key=[])  # type: ignore[arg-type]
-
-
-def test_ledgers_are_found_whatever_they_are_called(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    assert in_folder(tmp_path / "none") == [] == in_folder(tmp_path)
-    (tmp_path / "agents.csv").write_text("email\n")
-    (tmp_path / "empty").touch()
-    (tmp_path / "folder").mkdir()
-    ledgers = [tmp_path / "agents.ledger", tmp_path / "last week"]
-    for ledger in ledgers:
-        create(dealkit_sandbox, ledger, CANARY)
-    create(dealkit_sandbox, tmp_path / "folder" / "agents.ledger", CANARY)
-    assert in_folder(str(tmp_path)) == ledgers
-    assert [recorded.outcome for path in ledgers for recorded in look_up(path, [CANARY]) if recorded] == [
-        "succeeded"
-    ] * 2

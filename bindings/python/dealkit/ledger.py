@@ -44,7 +44,6 @@ __all__ = [
     "path",
     "settle",
     "show",
-    "unsettle",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -177,7 +176,7 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_ru
 
     Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
     one. Use it also, with None, for rejected rows that you have corrected since, so that the next run sends them.
-    Entries that the ledger already has are skipped; a row can be settled again, and ``unsettle`` undoes it.
+    Entries that the ledger already has are skipped; a row can be settled again.
 
     >>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
     2
@@ -202,24 +201,6 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_ru
         for index, (key, agent_id) in enumerate(found.items())
     ]
     return int(unwrap(_native.settle_ledger(name, pairs, dry_run)))
-
-
-@sealed
-def unsettle(path: str | PathLike[str], keys: Iterable[str]) -> int:
-    """Undoes ``settle``: settled rows go back to what jobs recorded. Returns how many there were.
-
-    >>> ledger.unsettle("agents.ledger", ["ada@example.com"])
-    1
-
-    Args:
-        path: The ledger.
-        keys: The keys of the rows.
-
-    Raises:
-        LedgerError: The ledger does not have a key: ``index`` is its position, and nothing was recorded. Or the file
-            cannot be read or written, or is not a ledger.
-    """
-    return int(unwrap(_native.unsettle_ledger(file_path("path", path), _keys(keys))))
 
 
 @sealed

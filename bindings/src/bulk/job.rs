@@ -49,7 +49,7 @@ pub(super) struct State {
 
 /// What comes for the caller.
 pub(super) enum Come {
-    Item(Item),
+    Item(Box<Item>),
     /// A row in doubt about which the caller is asked.
     Question(Question),
 }
@@ -143,12 +143,12 @@ async fn make<W>(
             biased;
             () = ready(()), if is_given_up => {
                 let left = in_flight.cancel().into_iter();
-                let left = left.map(|item| Come::Item(item.into()));
+                let left = left.map(|item| Come::Item(Box::new(item.into())));
                 shared.state.lock().items.extend(left);
                 return;
             }
             Some(item) = in_flight.next(), if !in_flight.is_empty() => {
-                shared.state.lock().items.push_back(Come::Item(item.into()));
+                shared.state.lock().items.push_back(Come::Item(Box::new(item.into())));
                 has_news = true;
             }
             Some(question) = question => {

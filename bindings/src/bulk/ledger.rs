@@ -51,13 +51,6 @@ pub(crate) fn settle_ledger<'py>(
     })
 }
 
-/// Undoes what was settled of the rows with these keys, and returns their number.
-#[pyfunction]
-pub(crate) fn unsettle_ledger<'py>(name: String, rows: &Bound<'py, PyList>) -> Returned<'py> {
-    let keys = all::<String>(rows);
-    with_ledger(rows.py(), name, keys, |ledger, keys| ledger.unsettle(keys))
-}
-
 /// Looks up rows in a ledger by their keys, which have this name, and which is of this service, if they are given: for each row
 /// that the next run does not send again, its outcome, its agent's identifier, its status, and whether a job is sending it; for
 /// the others, None.

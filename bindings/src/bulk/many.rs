@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     calls::{call::Options, mailbox::Mailbox, runtime},
-    models::{item::Item, response::ReadAs},
+    models::response::ReadAs,
     python::{
         failure::{Failure, Outcome, Returned, entry},
         gil,
@@ -140,10 +140,8 @@ impl Many {
         let mut bytes = 0;
         let count = state.items.iter().take_while(|item| {
             let is_room = bytes < READ_AT_ONCE;
-            if let Come::Item(Item {
-                result: Some(Ok(response)),
-                ..
-            }) = item
+            if let Come::Item(item) = item
+                && let Some(Ok(response)) = &item.result
             {
                 bytes += response.body().len();
             }

@@ -43,12 +43,13 @@ pub(super) fn ask() -> (
 #[pymethods]
 impl Question {
     /// The row's key, when it was sent in milliseconds since 1970, the status or None, and the request's id or None.
-    #[getter]
-    fn row(&self) -> (&str, i64, Option<u16>, Option<&str>) {
+    fn row<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let row = &self.row;
         let status = row.status.map(u16::from);
         let request_id = row.request_id.as_deref();
-        (&row.key, row.sent_at.timestamp_millis(), status, request_id)
+        entry(py, || {
+            Ok((&row.key, row.sent_at.timestamp_millis(), status, request_id))
+        })
     }
 
     /// Answers it, unless that has been done: `agent` with its identifier, `no_agent`, `unknown`, or `failed`.

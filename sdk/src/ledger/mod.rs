@@ -4,7 +4,7 @@
 //! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine: each row is
 //! sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
 //!
-//! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, undo that, and
+//! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, and
 //! record that the service has another base URL. Nothing there sends anything.
 
 // `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has

@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::{
     error::{Cause, Refusal},
     key_hash::KeyHash,
-    state::{LONGEST_ID, Recorded, Row, State},
+    state::{LONGEST_ID, Recorded, State},
     store::{Rows, Store, Touched, now},
 };
 use crate::value::{AgentId, Json};
@@ -120,11 +120,22 @@ pub(super) fn settle(
     let agents = found.iter().enumerate();
     let agents = agents.filter_map(|(index, (key, id))| Some((index, *key, id.as_ref()?)));
     check_agents(store, &agents.collect::<Vec<_>>())?;
-    let keys = found.iter().map(|(key, _)| *key);
-    change(store, keys, is_to_last, |row, index| {
-        let agent_id = found.get(index).and_then(|(_, id)| id.as_ref());
-        row.settle(now(), agent_id.map(AgentId::as_str))
-    })
+    let touched = Touched {
+        keys: found.iter().map(|(key, _)| *key).collect(),
+        ..Touched::default()
+    };
+    let mut changed = 0;
+    let mut work = |rows: &mut Rows| {
+        changed = 0;
+        for (index, (key, agent_id)) in found.iter().enumerate() {
+            let row = rows.entry(*key).or_default();
+            let settled = row.settle(now(), agent_id.as_ref().map(AgentId::as_str));
+            changed += usize::from(settled.map_err(|refusal| Cause::Refused(index, refusal))?);
+        }
+        Ok(is_to_last)
+    };
+    store.change(&touched, &mut work)?;
+    Ok(changed)
 }
 
 /// Whether these can be the agents of the rows with these keys, each of which has an index among all.
@@ -154,36 +165,6 @@ pub(super) fn check_agents(
         return Err(Cause::Refused(*index, refusal));
     }
     Ok(())
-}
-
-/// Undoes what somebody has recorded: each row is again what jobs have found.
-pub(super) fn unsettle(store: &mut dyn Store, keys: Vec<String>) -> Result<usize, Cause> {
-    let keys: Vec<_> = keys.iter().map(|key| store.header().hash(key)).collect();
-    change(store, keys.into_iter(), true, |row, _| row.unsettle())
-}
-
-/// Changes each of these rows, or, if one of them is refused, none; returns how many have changed.
-fn change(
-    store: &mut dyn Store,
-    keys: impl Iterator<Item = KeyHash> + Clone,
-    is_to_last: bool,
-    mut work: impl FnMut(&mut Row, usize) -> Result<bool, Refusal>,
-) -> Result<usize, Cause> {
-    let touched = Touched {
-        keys: keys.clone().collect(),
-        ..Touched::default()
-    };
-    let mut changed = 0;
-    let mut work = |rows: &mut Rows| {
-        changed = 0;
-        for (index, key) in keys.clone().enumerate() {
-            let has_changed = work(rows.entry(key).or_default(), index);
-            changed += usize::from(has_changed.map_err(|refusal| Cause::Refused(index, refusal))?);
-        }
-        Ok(is_to_last)
-    };
-    store.change(&touched, &mut work)?;
-    Ok(changed)
 }
 
 /// Counts the rows.

@@ -247,17 +247,6 @@ impl Row {
         }
         Ok(changes)
     }
-
-    /// Makes it again what it was before anybody settled it; returns whether that changes it.
-    pub(super) fn unsettle(&mut self) -> Result<bool, Refusal> {
-        let old = self.current().ok_or(Refusal::UnknownKey)?;
-        let is_settled = old.state == State::Settled;
-        let before = |record: &&Record| record.state != State::Settled;
-        let before = self.0.iter().rfind(before).filter(|_| is_settled).cloned();
-        let changes = before.is_some();
-        self.0.extend(before);
-        Ok(changes)
-    }
 }
 
 impl Recorded {

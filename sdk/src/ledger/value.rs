@@ -187,8 +187,7 @@ impl Ledger {
     /// without one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run
     /// sends them.
     ///
-    /// A row can be settled again, and [`unsettle`](Self::unsettle) undoes it. Entries that the ledger already has are
-    /// skipped. When this returns, everything is on disk.
+    /// A row can be settled again. Entries that the ledger already has are skipped. When this returns, everything is on disk.
     ///
     /// # Errors
     /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending
@@ -213,22 +212,6 @@ impl Ledger {
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
         self.with(true, |store| people::settle(store, found, false))
-    }
-
-    /// Undoes [`settle`](Self::settle): settled rows go back to what jobs recorded. Returns how many there were.
-    ///
-    /// # Errors
-    /// If the ledger does not have a key: then nothing is recorded, and [`LedgerError::index`] says which entry it is. Also
-    /// if the file cannot be read or written, or is not a ledger.
-    pub fn unsettle<K: AsRef<str>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<usize, LedgerError> {
-        let keys: Vec<_> = keys
-            .into_iter()
-            .map(|key| key.as_ref().to_owned())
-            .collect();
-        self.with(true, |store| people::unsettle(store, keys))
     }
 
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for

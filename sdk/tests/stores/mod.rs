@@ -88,7 +88,6 @@ enum Event {
     Settle {
         has_agent: bool,
     },
-    Unsettle,
 }
 
 fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
@@ -116,7 +115,6 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
         4 => (0..2_usize, notes).prop_map(|(job, noted)| Event::Note { job, noted }),
         1 => (0..2_usize).prop_map(|job| Event::Kill { job }),
         1 => any::<bool>().prop_map(|has_agent| Event::Settle { has_agent }),
-        1 => Just(Event::Unsettle),
     ];
     vec((0..2_usize, event), 1..40)
 }
@@ -143,11 +141,9 @@ fn nothing_that_may_exist_is_sent_again() {
 
 fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseError> {
     let mut jobs = [job(ledger), job(ledger)];
-    // Which job has claimed a row, and why; whether the service may have created its agent; and what that was before people
-    // said otherwise.
+    // Which job has claimed a row, and why; and whether the service may have created its agent.
     let mut claimed: HashMap<usize, (usize, WhenInDoubt)> = HashMap::new();
     let mut may_exist: HashMap<usize, bool> = HashMap::new();
-    let mut before_people: HashMap<usize, bool> = HashMap::new();
     for (row, event) in events {
         let name = row.to_string();
         let key = jobs[0].header().hash(&name);
@@ -186,11 +182,6 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 jobs[job].write(&[&Write::Note { key, noted }]).unwrap();
                 claimed.remove(&row);
                 let may_exist = may_exist.entry(row).or_default();
-                if is_settled {
-                    before_people.entry(row).or_insert(*may_exist);
-                } else if state.is_some() {
-                    before_people.remove(&row);
-                }
                 *may_exist = !is_settled && (*may_exist || is_created || is_unknown);
             }
             Event::Kill { job: killed } => {
@@ -198,7 +189,6 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                 claimed.retain(|row, (job, _)| {
                     if *job == killed {
                         may_exist.insert(*row, true);
-                        before_people.remove(row);
                     }
                     *job != killed
                 });
@@ -210,16 +200,7 @@ fn check(ledger: &Ledger, events: Vec<(usize, Event)>) -> Result<(), TestCaseErr
                     prop_assert!(settled.is_err());
                 }
                 if settled.is_ok_and(|changed| changed == 1) {
-                    before_people
-                        .entry(row)
-                        .or_insert(may_exist.get(&row).copied().unwrap_or(false));
                     may_exist.insert(row, has_agent);
-                }
-            }
-            Event::Unsettle => {
-                if ledger.unsettle([&name]).is_ok_and(|undone| undone == 1) {
-                    // What a job was told counts as said by people.
-                    may_exist.insert(row, before_people.remove(&row).unwrap_or(true));
                 }
             }
         }

@@ -230,7 +230,7 @@ class _Creations(Window[Creation[T]]):
             self._fail(question, error)
 
     def _doubt(self, question: _native.Question) -> RowInDoubt:
-        key, sent, status, request = question.row
+        key, sent, status, request = unwrap(question.row())
         return in_doubt(key, self._rows[key][1], sent, status, request)
 
     def _answer(self, question: _native.Question, answer: object) -> None:
@@ -239,7 +239,7 @@ class _Creations(Window[Creation[T]]):
     def _fail(self, question: _native.Question, error: Exception) -> None:
         # Its frames may hold what is personal.
         clear_frames(error)
-        self._unanswered[self._rows[question.row[0]][0]] = error
+        self._unanswered[self._rows[unwrap(question.row())[0]][0]] = error
         unwrap(question.answer("failed"))
 
     def _finish(self) -> None:

@@ -237,11 +237,7 @@ def _add_ledger(group: Any) -> None:
     text = "Record that the same service, with the same agents, has a new URL from now on."
     move = command("move", "URL ", text, "agents.ledger https://new.example.com")
     _add(move, "URL", "the new URL, as for --base-url")
-    text = (
-        "Create the tables in a PostgreSQL database, so that imports need no permission to do so, and with --base-url a "
-        "service's ledger. The first import does both by itself. A second service, or keys from another column, need this "
-        "command, because they are more often a mistake that would create every agent again."
-    )
+    text = "Create the tables in a PostgreSQL database, so that imports need no permission to do so."
     command("init", "", text, "postgresql://user@db.example.com/deals")
 
 

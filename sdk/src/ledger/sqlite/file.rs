@@ -42,7 +42,8 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
     // A link to a file that is missing is not the place of a new one.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => drop(found?),
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
     }
     let file = fs::canonicalize(path)?;
     // Opening anything but a file, such as a pipe, may block for ever.

@@ -55,8 +55,10 @@ impl Sums {
         Self([0; 256])
     }
 
-    fn of(&mut self, key: KeyHash) -> &mut u32 {
-        &mut self.0[usize::from(part_of(key))]
+    fn add(&mut self, key: KeyHash, digest: u32) {
+        if let Some(sum) = self.0.get_mut(usize::from(part_of(key))) {
+            *sum = sum.wrapping_add(digest);
+        }
     }
 }
 
@@ -114,8 +116,7 @@ impl Stored<'_> {
                 return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
             }
             let (key, record) = (KeyHash(row.get(7)?), self.record(row)?);
-            let sum = sums.of(key);
-            *sum = sum.wrapping_add(digest(key, row.get(8)?, &record));
+            sums.add(key, digest(key, row.get(8)?, &record));
             match current.replace((key, record)) {
                 Some((before, record)) if before != key => take(record),
                 _ => {}
@@ -123,7 +124,7 @@ impl Stored<'_> {
         }
         current.into_iter().for_each(|(_, record)| take(record));
         let parts = usize::from(first[0])..=usize::from(last[0]);
-        if sums.0[parts.clone()] != self.sums.0[parts] {
+        if sums.0.get(parts.clone()) != self.sums.0.get(parts) {
             return Err(Cause::Broken("its rows were changed".to_owned()));
         }
         Ok(())
@@ -137,12 +138,10 @@ impl Stored<'_> {
             old,
             new,
         } = *changed;
-        let digest_of =
-            |record: Option<&Record>| record.map_or(0, |record| digest(key, entry, record));
-        let sum = self.sums.of(key);
-        *sum = sum
-            .wrapping_sub(digest_of(old))
-            .wrapping_add(digest_of(new));
+        let digest_of = |record: Option<&Record>| record.map(|record| digest(key, entry, record));
+        let before = digest_of(old).unwrap_or_default();
+        self.sums.add(key, before.wrapping_neg());
+        self.sums.add(key, digest_of(new).unwrap_or_default());
         let Some(new) = new else {
             let sql = "DELETE FROM creates WHERE key = ? AND entry = ?";
             let mut delete = self.connection.prepare_cached(sql)?;
