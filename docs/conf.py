@@ -57,7 +57,10 @@ python_use_unqualified_type_names = True
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),
-    ("py:class", r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|On(Agents|Deals)|Requested|Retriev(ed|als(OrErrors)?)|RowInDoubt)"),
+    (
+        "py:class",
+        r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|On(Agents|Deals)|Requested|Retriev(ed|als(OrErrors)?)|RowInDoubt)",
+    ),
 ]
 
 html_theme = "pydata_sphinx_theme"

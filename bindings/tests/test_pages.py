@@ -181,15 +181,12 @@ def test_commands(page: str, tmp_path: Path) -> None:
                 assert status == expected[1] if expected else status.startswith("2"), command
 
 
-def test_type_checkers_find_nothing_in_the_snippets(tmp_path: Path) -> None:
+def test_pyright_finds_nothing_in_the_snippets(tmp_path: Path) -> None:
     for place, snippet, _ in snippets("python"):
         (tmp_path / (re.sub(r"\W", "_", place) + ".py")).write_text(snippet)
-    mypy = ["mypy", "--ignore-missing-imports", "--cache-dir", str(tmp_path / "cache")]
-    for checker in (mypy, ["pyright", "--pythonpath", sys.executable]):
-        done = subprocess.run(
-            [sys.executable, "-m", *checker, "."], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "."]
+    done = subprocess.run(pyright, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("snippet", [pytest.param(text, id=place) for place, text, _ in snippets("toml")])
