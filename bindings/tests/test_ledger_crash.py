@@ -90,13 +90,14 @@ class Ledger:
     def read(self) -> dict[str, tuple[str, str]]:
         """The state and the agent's id of each e-mail address, read according to sdk/contract/ledger.md and without
         dealkit's own reader."""
-        columns = "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger{3}"
+        # Of the entries of a key, the last one counts.
+        columns = "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger ORDER BY entry"
         found: list[Any] = []
         if self.database is not None:
-            found = self.database.query(columns.format("encode", ", 'hex'", "dealkit.", "s"))
+            found = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
         elif os.path.exists(self.name):
             with closing(sqlite3.connect(self.name)) as database:
-                found = database.execute(columns.format("hex", "", "", "")).fetchall()
+                found = database.execute(columns.format("hex", "", "")).fetchall()
                 assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         known = {bytes.fromhex(key): (state, id) for _, key, state, id in found}
         salt = bytes.fromhex(found[0][0]) if found else b""
