@@ -30,8 +30,9 @@
 //! assert_eq!(next_step(&error), "send again");
 //! ```
 //!
-//! [`ErrorBuilder`] makes errors of every kind. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make what a
-//! call returns, and every model has a builder.
+//! [`ErrorBuilder`] makes errors of single calls. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make what a
+//! call returns, and every model has a builder. What only a job has, such as a row that was cancelled, or whose key is that
+//! of another, comes from a job over a [transport](crate::ClientBuilder::transport) of yours.
 //!
 //! To test a program whose calls go through the trait [`Operations`], use a [`Stub`] in place of the client:
 //!
@@ -79,7 +80,6 @@ use crate::{
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
-        traffic::queue::TooLate,
     },
     model::{Agent, CreateAgent, Deal},
     value::opaque,
@@ -150,17 +150,6 @@ impl ErrorBuilder {
         Self::sent(TransportCause::Timeout(after, Sent::Perhaps))
     }
 
-    /// The call was not sent, because the service asked for fewer requests and its turn would have come too late, after
-    /// this wait. The outcome is `NotSent`, there was no attempt, and [`retry_after`](Error::retry_after) returns the
-    /// wait.
-    pub fn throttled(wait: Duration) -> Self {
-        let late = TooLate {
-            wait,
-            is_asked: true,
-        };
-        Self::of(Error::throttled(late))
-    }
-
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
     /// The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
@@ -173,45 +162,9 @@ impl ErrorBuilder {
         Self::sent(TransportCause::Interrupted(reason.into().into()))
     }
 
-    /// The service responded with this status, a success, and a body of more than `limit` bytes, so the outcome is
-    /// `Succeeded`.
-    pub fn too_large(status: StatusCode, limit: u64) -> Self {
-        Self::sent(TransportCause::TooLarge(limit)).response_status(status)
-    }
-
     /// A setting of the client or call is wrong, as this text says, so nothing was sent.
     pub fn config(text: impl Into<String>) -> Self {
         Self::of(Error::config(text.into()))
-    }
-
-    /// The row was cancelled by [`BulkStream::cancel`](crate::BulkStream::cancel), with this outcome.
-    pub fn cancelled(outcome: Outcome) -> Self {
-        let attempts = u32::from(outcome != Outcome::NotSent);
-        Self::of(Error::cancelled(outcome, attempts))
-    }
-
-    /// There was no service key, because its provider failed, so nothing was sent.
-    pub fn service_key() -> Self {
-        let why = "the provider of service_key failed";
-        Self::of(Error::no_key(why.into()))
-    }
-
-    /// The service rejected the row with this index with this status, a 401 or 403, so this one was not sent.
-    pub fn stopped(index: usize, status: StatusCode) -> Self {
-        Self::of(Error::stopped((index, Some(status))))
-    }
-
-    /// The ledger has this record of the row, so it was not sent. [`Creation::from_ledger`] makes the row's result,
-    /// which is no error if the agent was created.
-    #[cfg(feature = "ledger")]
-    pub fn recorded(recorded: Recorded) -> Self {
-        Self::of(Error::recorded(&recorded))
-    }
-
-    /// The row with this index has the same key, so this one was not sent.
-    #[cfg(feature = "ledger")]
-    pub fn duplicate_key(first: usize) -> Self {
-        Self::of(Error::duplicate_key(first))
     }
 
     /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
@@ -284,12 +237,6 @@ impl ErrorBuilder {
 }
 
 opaque!(ErrorBuilder);
-
-impl From<ErrorBuilder> for Error {
-    fn from(builder: ErrorBuilder) -> Self {
-        builder.build()
-    }
-}
 
 /// One deal of many, for tests (feature `test-util`).
 impl<T> Retrieved<T> {

@@ -84,8 +84,6 @@ pub(super) enum Cause {
     /// The entry at this index.
     Refused(usize, Refusal),
     Io(io::Error),
-    #[cfg(all(feature = "ledger", feature = "test-util"))]
-    MadeByHand(LedgerErrorKind),
 }
 
 /// Why something is not recorded.
@@ -121,21 +119,6 @@ impl LedgerError {
         Self::new(Place::File(path.to_owned()), cause)
     }
 
-    /// An error of this kind, for tests (feature `test-util`): of a job whose ledger is the file at `path`.
-    ///
-    /// ```
-    /// use dealkit::{ErrorKind, ledger::{LedgerError, LedgerErrorKind}, test_util::ErrorBuilder};
-    ///
-    /// let full = LedgerError::of_kind(LedgerErrorKind::Io, "agents.ledger");
-    /// let error = ErrorBuilder::of(full).build();
-    /// assert_eq!(error.kind(), ErrorKind::Ledger);
-    /// assert_eq!(error.ledger_error().unwrap().kind(), LedgerErrorKind::Io);
-    /// ```
-    #[cfg(all(feature = "ledger", feature = "test-util"))]
-    pub fn of_kind(kind: LedgerErrorKind, path: impl AsRef<Path>) -> Self {
-        Self::of_file(path.as_ref(), Cause::MadeByHand(kind))
-    }
-
     /// What kind of failure this is.
     pub fn kind(&self) -> LedgerErrorKind {
         match &self.0.cause {
@@ -149,8 +132,6 @@ impl LedgerError {
             Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) => LedgerErrorKind::Unreachable,
-            #[cfg(all(feature = "ledger", feature = "test-util"))]
-            Cause::MadeByHand(kind) => *kind,
         }
     }
 
@@ -279,8 +260,6 @@ impl Cause {
                 "the database denies access ({why}). Its owner can create the tables with `dealkit ledger init` and grant \
                  the rights that are needed; then {AGAIN}"
             ),
-            #[cfg(all(feature = "ledger", feature = "test-util"))]
-            Cause::MadeByHand(_) => "it was made by hand".to_owned(),
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);
