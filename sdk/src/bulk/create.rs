@@ -400,17 +400,19 @@ impl<T: Send + 'static> Work for Creates<T> {
         }
     }
 
-    fn give_up<'a>(&mut self, running: impl Iterator<Item = &'a mut Creating<T>>) {
-        running.for_each(Creating::give_up);
+    fn give_up(&mut self, mut running: Vec<(usize, Creating<T>)>) -> Vec<(usize, Creation<T>)> {
+        for (_, creating) in &mut running {
+            creating.give_up();
+        }
         // What has become of them is handed over once it is on disk.
         #[cfg(feature = "ledger")]
         if let Some(recorder) = &self.recorder {
             recorder.finish();
         }
-    }
-
-    fn given_up(creating: Creating<T>) -> Option<Creation<T>> {
-        Some(creating.cancelled())
+        let known = running.into_iter();
+        known
+            .map(|(index, creating)| (index, creating.cancelled()))
+            .collect()
     }
 }
 

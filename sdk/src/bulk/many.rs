@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::SemaphorePermit;
 
 use crate::{
-    bulk::window::{Left, Window},
+    bulk::window::Window,
     calls::{
         call::{Async, Call},
         options::CallOptions,
@@ -60,13 +60,9 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
 
-    /// Gives up calls, before the work is asked what is known of each.
+    /// Gives up calls, and returns what is known of each, if anything, with its index.
     #[doc(hidden)]
-    fn give_up<'a>(&mut self, _running: impl Iterator<Item = &'a mut Self::Running>) {}
-
-    /// What is known of a call that is given up, if anything.
-    #[doc(hidden)]
-    fn given_up(running: Self::Running) -> Option<Self::Item>;
+    fn give_up(&mut self, running: Vec<(usize, Self::Running)>) -> Vec<(usize, Self::Item)>;
 }
 
 /// Only dealkit's own calls can be made in bulk.
@@ -364,17 +360,9 @@ impl<W: Work> InFlight<W> {
     ///
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     pub fn cancel(&mut self) -> Vec<W::Item> {
-        let mut left = self.window.empty();
-        let running = left.iter_mut().filter_map(|call| match call {
-            Left::Result(_) => None,
-            Left::InFlight(running) => Some(running),
-        });
-        self.work.give_up(running);
-        let items = left.into_iter().filter_map(|call| match call {
-            Left::Result(item) => Some(item),
-            Left::InFlight(running) => W::given_up(running),
-        });
-        items.collect()
+        let (mut items, running) = self.window.empty();
+        items.extend(self.work.give_up(running));
+        items.into_values().collect()
     }
 
     /// How many inputs were pushed whose results were not returned yet.

@@ -110,8 +110,8 @@ impl<T: Send + 'static> Work for Retrieves<T> {
         })
     }
 
-    /// Nothing: it changes nothing at the service, either.
-    fn given_up(_: Self::Running) -> Option<Retrieved<T>> {
-        None
+    /// Nothing is known of them: they change nothing at the service, either.
+    fn give_up(&mut self, _: Vec<(usize, Self::Running)>) -> Vec<(usize, Retrieved<T>)> {
+        Vec::new()
     }
 }

@@ -49,18 +49,15 @@ impl<F: Future + Unpin> Window<F> {
         self.in_flight.push(Numbered { index, call });
     }
 
-    /// Empties the window: returns what has arrived and what is in flight, in the order in which they were pushed.
-    pub(crate) fn empty(&mut self) -> Vec<Left<F>> {
-        let early = self.order.as_mut().map(|order| {
+    /// Empties the window: returns what has arrived, by index, and what is in flight.
+    pub(crate) fn empty(&mut self) -> (BTreeMap<usize, F::Output>, Vec<(usize, F)>) {
+        let arrived = self.order.as_mut().map(|order| {
             order.next = self.pushed;
             std::mem::take(&mut order.early)
         });
-        let results = early.into_iter().flatten();
-        let results = results.map(|(index, output)| (index, Left::Result(output)));
         let in_flight = std::mem::take(&mut self.in_flight).into_iter();
-        let in_flight = in_flight.map(|Numbered { index, call }| (index, Left::InFlight(call)));
-        let left: BTreeMap<_, _> = results.chain(in_flight).collect();
-        left.into_values().collect()
+        let in_flight = in_flight.map(|Numbered { index, call }| (index, call));
+        (arrived.unwrap_or_default(), in_flight.collect())
     }
 }
 
@@ -70,12 +67,6 @@ impl<F: Future> Window<F> {
         let early = self.order.as_ref().map_or(0, |order| order.early.len());
         self.in_flight.len() + early
     }
-}
-
-/// What is left of a call when a window is emptied.
-pub(crate) enum Left<F: Future> {
-    Result(F::Output),
-    InFlight(F),
 }
 
 /// Everything that is pinned in it has a box of its own.
