@@ -1,7 +1,5 @@
 //! What a failed call may have done at the service.
 
-use std::fmt;
-
 use http::StatusCode;
 
 /// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
@@ -27,7 +25,8 @@ use http::StatusCode;
 ///     }
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[allow(
     clippy::exhaustive_enums,
     reason = "another outcome would be another decision for every caller, who is to be told"
@@ -45,13 +44,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// `not_sent`, `rejected`, `unknown` or `succeeded`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Outcome::NotSent => "not_sent",
-            Outcome::Rejected => "rejected",
-            Outcome::Unknown => "unknown",
-            Outcome::Succeeded => "succeeded",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether the service acted, or may have: `Unknown` or `Succeeded`.
@@ -77,11 +71,5 @@ impl Outcome {
             Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,
             outcome => outcome,
         }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
