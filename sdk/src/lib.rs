@@ -195,7 +195,4 @@ pub use {
 };
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use {
-    bulk::many::Job,
-    http::{key::KeySource, retry::retry_after::parse_retry_after},
-};
+pub use {bulk::many::Job, http::key::KeySource};

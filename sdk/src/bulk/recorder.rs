@@ -297,7 +297,7 @@ impl Claim {
                     let recorded = this.wait(Some(refused)).await?;
                     let is_free = |row: &Recorded| waited && row.is_in_doubt();
                     if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
-                        let error = Error::recorded(&recorded);
+                        let error = Error::recorded(&recorded, None);
                         let _ = this.refused.set(recorded);
                         return Err(error);
                     }
@@ -366,10 +366,7 @@ impl Claim {
         self.is_open.store(false, Ordering::Relaxed);
         // If this cannot be written, the row is in doubt all the same.
         let _ = self.handle.note(self.key, None).await;
-        Err(match why {
-            None => Creation::of_record(index, recorded),
-            Some(why) => Creation::not_sent(index, Error::unanswered(&recorded, why)),
-        })
+        Err(Creation::not_sent(index, Error::recorded(&recorded, why)))
     }
 }
 
@@ -389,7 +386,7 @@ impl<T> Creation<T> {
     /// What the ledger has of a row, which is not sent.
     pub(crate) fn of_record(index: usize, recorded: Recorded) -> Self {
         if recorded.outcome != Outcome::Succeeded {
-            return Self::not_sent(index, Error::recorded(&recorded));
+            return Self::not_sent(index, Error::recorded(&recorded, None));
         }
         let before = Created::Before {
             agent_id: recorded.agent_id,

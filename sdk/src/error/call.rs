@@ -93,29 +93,19 @@ impl Error {
         error
     }
 
-    /// What the ledger has on a row.
+    /// What the ledger has on a row, and, if a function was asked about it, why that has not answered.
     #[cfg(feature = "ledger")]
-    pub(crate) fn recorded(recorded: &crate::ledger::Recorded) -> Self {
+    pub(crate) fn recorded(
+        recorded: &crate::ledger::Recorded,
+        unanswered: Option<crate::error::cause::Unanswered>,
+    ) -> Self {
         Self::new(Cause::Recorded {
             outcome: recorded.outcome,
             status: recorded.status,
             request_id: recorded.request_id.clone(),
             in_flight: recorded.in_flight,
-            unanswered: None,
+            unanswered,
         })
-    }
-
-    /// What the ledger has on a row that is in doubt, and why the function that was asked about it has not answered.
-    #[cfg(feature = "ledger")]
-    pub(crate) fn unanswered(
-        recorded: &crate::ledger::Recorded,
-        why: crate::error::cause::Unanswered,
-    ) -> Self {
-        let mut error = Self::recorded(recorded);
-        if let Cause::Recorded { unanswered, .. } = &mut error.0.cause {
-            *unanswered = Some(why);
-        }
-        error
     }
 
     /// The row with this index has the same key.

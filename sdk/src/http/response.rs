@@ -1,6 +1,6 @@
 //! A response with any status, as it was received.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
@@ -56,7 +56,7 @@ impl HttpResponse {
 
     /// How long the service asks to wait, counted from now.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers, SystemTime::now())
+        retry_after(&self.headers)
     }
 
     /// Says during decoding whether to go on: it counts from now, so time that the response has waited for its turn

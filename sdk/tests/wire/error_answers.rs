@@ -1,5 +1,7 @@
 //! What each error response turns into, and that no error text discloses what it should not.
 
+use std::time::Duration;
+
 use dealkit::{Error, ErrorKind, Method};
 use serde_json::{Value, json};
 
@@ -130,6 +132,24 @@ async fn each_status_has_its_predicate() {
             .map(|(name, _)| *name)
             .collect();
         assert_eq!(hold, Vec::from_iter(expected), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn how_long_to_wait_is_a_number_or_a_date() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    for (value, wait) in [
+        ("120", seconds(120)),
+        (" 7 ", seconds(7)),
+        ("99999999999999999999", seconds(u64::MAX)),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", seconds(0)),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+    ] {
+        let error = created(400, &[("retry-after", value)], "").await;
+        assert_eq!(error.retry_after(), wait, "{value}");
     }
 }
 

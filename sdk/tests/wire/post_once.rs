@@ -7,31 +7,7 @@ use dealkit::Outcome;
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::peer::{
-    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once, runtime,
-};
-
-#[tokio::test]
-async fn what_a_service_does_before_it_has_the_request() {
-    let fine = vec![Step::Hear, Step::Act, answer(201, FINE)];
-    let greeting = Step::Raw(b"220 mail.example.com ESMTP\r\n".to_vec());
-    let at_first_byte = |last| vec![Step::Glance, Step::Act, last];
-    let scripts = [
-        vec![Step::Reset],
-        vec![Step::End],
-        vec![greeting, Step::Hear, Step::Act, Step::End],
-        vec![answer(408, ""), Step::Hear, Step::Act, Step::Reset],
-        // Over HTTP/2, the first bytes belong to the connection itself, and there is no request yet to act on.
-        at_first_byte(Step::Reset),
-        at_first_byte(Step::End),
-    ];
-    for (protocol, count) in [(Http1, 6), (Http2, 4)] {
-        for script in &scripts[..count] {
-            // The next connection would readily act again.
-            run(protocol, vec![script.clone(), fine.clone()]).await;
-        }
-    }
-}
+use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime};
 
 /// Over HTTP/2 they share a connection, and its fate.
 #[tokio::test]
@@ -54,23 +30,6 @@ async fn many_at_once_are_tried_once_each() {
         );
         let counts = peer.finish().await;
         assert_eq!((counts.requests, counts.agents), (16, 16), "{protocol:?}");
-    }
-}
-
-/// The count can exceed one: without the default's caution, it does.
-#[tokio::test]
-async fn whoever_opts_in_may_get_more() {
-    for protocol in BOTH {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear, Step::Act, Step::Reset]]);
-        let client = peer.client();
-        let call = client
-            .agents()
-            .create(ada())
-            .retry(at_once().retry_non_idempotent(true));
-        let error = call.await.unwrap_err();
-        drop(client);
-        assert_eq!((error.attempts(), error.outcome()), (3, Outcome::Unknown));
-        assert_eq!(peer.finish().await.agents, 3, "{protocol:?}");
     }
 }
 
