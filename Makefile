@@ -78,10 +78,9 @@ INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
 # The Python tests in which the sandbox does something.
 THROUGH := $(patsubst %,bindings/tests/test_%.py,client many vectors errors log trace options validate)
 
-## The Rust and Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and
-## squid. It says how to install them. Not part of `test`, because not every machine has them.
+## The Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and squid. It says how
+## to install them. Not part of `test`, because not every machine has them.
 test-network: $(VENV)/package $(VENV)/tools
-	cargo test --package dealkit --features blocking --test network --no-run
 	@set -e; for name in $(INTERMEDIARIES); do \
 		echo "test-network: through $$name"; \
 		DEALKIT_INTERMEDIARY=$$name PYTHONPATH=bindings/network $(VENV)/bin/python -m pytest -p through --quiet \
