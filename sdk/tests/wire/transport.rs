@@ -8,12 +8,15 @@ use std::{
     sync::{Arc, Mutex},
     task::{Context, Poll},
     time::Duration,
+    vec,
 };
 
 use bytes::Bytes;
 use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
+use futures_util::stream;
 use http::{Request, Response};
-use http_body::{Body, Frame};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use tower_service::Service;
 
 use crate::{
@@ -41,19 +44,12 @@ enum What {
     Fail(fn() -> BoxError),
 }
 
-/// The pieces of a body whose length is not announced, the last one first.
-struct Pieces(Vec<Result<Bytes, BoxError>>);
+/// The pieces of a body whose length is not announced.
+type Pieces = StreamBody<stream::Iter<vec::IntoIter<Result<Frame<Bytes>, BoxError>>>>;
 
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Poll::Ready(self.0.pop().map(|piece| piece.map(Frame::data)))
-    }
+fn pieces<const N: usize>(pieces: [Result<&'static str, BoxError>; N]) -> Pieces {
+    let frame = |piece: Result<_, _>| piece.map(|text| Frame::data(Bytes::from(text)));
+    StreamBody::new(stream::iter(Vec::from(pieces.map(frame))))
 }
 
 impl Service<Request<Bytes>> for Does {
@@ -71,20 +67,16 @@ impl Service<Request<Bytes>> for Does {
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         self.given.lock().unwrap().push(request);
-        let response = |status, pieces| Response::builder().status(status).body(Pieces(pieces));
-        let response = match self.what {
+        let (status, body) = match self.what {
             What::Respond(status, body) => {
                 let (first, rest) = body.split_at(body.len() / 2);
-                let pieces = [rest, first].map(|piece| Ok(Bytes::from(piece)));
-                response(status, pieces.into())
+                (status, pieces([Ok(first), Ok(rest)]))
             }
-            What::Break(status) => {
-                let pieces = [Err("broken".into()), Ok(Bytes::from("{"))];
-                response(status, pieces.into())
-            }
+            What::Break(status) => (status, pieces([Ok("{"), Err("broken".into())])),
             What::Fail(error) => return Box::pin(ready(Err(error()))),
             _ => return Box::pin(pending()),
         };
+        let response = Response::builder().status(status).body(body);
         Box::pin(ready(Ok(response.unwrap())))
     }
 }

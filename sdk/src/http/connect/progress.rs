@@ -26,9 +26,7 @@ tokio::task_local! {
 /// Tracks whether a request still waits for its connection, whether the connection is a reused one, and which
 /// status the response has.
 #[derive(Clone, Default)]
-pub(crate) struct Progress {
-    connecting: Arc<Connecting>,
-}
+pub(crate) struct Progress(Arc<Connecting>);
 
 #[derive(Default)]
 struct Connecting {
@@ -57,9 +55,9 @@ impl Progress {
     /// The connector runs inside the request's own future while the request waits for a connection. If the request was
     /// polled but the connector was not, the request has a connection, a new or a pooled one.
     pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
-        let mut request = pin!(CONNECTING.scope(self.connecting.clone(), request));
+        let mut request = pin!(CONNECTING.scope(self.0.clone(), request));
         poll_fn(|context| {
-            self.connecting.now.store(false, Ordering::Relaxed);
+            self.0.now.store(false, Ordering::Relaxed);
             request.as_mut().poll(context)
         })
         .await
@@ -70,9 +68,7 @@ impl Progress {
         let mut before = pin!(before);
         poll_fn(|context| {
             let poll = before.as_mut().poll(context);
-            self.connecting
-                .now
-                .store(poll.is_pending(), Ordering::Relaxed);
+            self.0.now.store(poll.is_pending(), Ordering::Relaxed);
             poll
         })
         .await
@@ -80,19 +76,17 @@ impl Progress {
 
     /// Whether the request was still waiting for a connection when it was last polled, so that no part of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
-        self.connecting.now.load(Ordering::Relaxed)
+        self.0.now.load(Ordering::Relaxed)
     }
 
     /// Records the response, of which only the head has arrived.
     pub(crate) fn responded(&self, status: StatusCode) {
-        self.connecting
-            .status
-            .store(status.as_u16(), Ordering::Relaxed);
+        self.0.status.store(status.as_u16(), Ordering::Relaxed);
     }
 
     /// What the request has done or may have done so far.
     pub(crate) fn outcome(&self) -> Outcome {
-        match StatusCode::from_u16(self.connecting.status.load(Ordering::Relaxed)) {
+        match StatusCode::from_u16(self.0.status.load(Ordering::Relaxed)) {
             Ok(status) => Outcome::of_status(status),
             Err(_) if self.is_connecting() => Outcome::NotSent,
             Err(_) => Outcome::Unknown,
@@ -101,14 +95,12 @@ impl Progress {
 
     /// Whether the request found an idle connection, so that none was begun for it.
     pub(crate) fn found_kept_connection(&self) -> bool {
-        !self.connecting.ever.load(Ordering::Relaxed)
+        !self.0.ever.load(Ordering::Relaxed)
     }
 
     /// Whether the service asked for a client certificate when a connection was made for the request.
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
-        self.connecting
-            .asked_for_certificate
-            .load(Ordering::Relaxed)
+        self.0.asked_for_certificate.load(Ordering::Relaxed)
     }
 }
 
