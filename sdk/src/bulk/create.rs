@@ -23,6 +23,7 @@ use crate::{
     bulk::{
         many::{Bulk, BulkStream, Job, Work, sealed},
         row::{Course, CreateRow, Creation, id_in},
+        window::Indexed,
     },
     calls::{
         agents::Agents,
@@ -400,7 +401,7 @@ impl<T: Send + 'static> Work for Creates<T> {
         }
     }
 
-    fn give_up(&mut self, mut running: Vec<(usize, Creating<T>)>) -> Vec<(usize, Creation<T>)> {
+    fn give_up(&mut self, mut running: Indexed<Creating<T>>) -> Indexed<Creation<T>> {
         for (_, creating) in &mut running {
             creating.give_up();
         }

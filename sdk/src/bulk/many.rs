@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::SemaphorePermit;
 
 use crate::{
-    bulk::window::Window,
+    bulk::window::{Indexed, Window},
     calls::{
         call::{Async, Call},
         options::CallOptions,
@@ -62,7 +62,7 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
 
     /// Gives up calls, and returns what is known of each, if anything, with its index.
     #[doc(hidden)]
-    fn give_up(&mut self, running: Vec<(usize, Self::Running)>) -> Vec<(usize, Self::Item)>;
+    fn give_up(&mut self, running: Indexed<Self::Running>) -> Indexed<Self::Item>;
 }
 
 /// Only dealkit's own calls can be made in bulk.

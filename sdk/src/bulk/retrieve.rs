@@ -3,7 +3,10 @@
 use futures_util::future::BoxFuture;
 
 use crate::{
-    bulk::many::{Bulk, BulkStream, Job, Work, sealed},
+    bulk::{
+        many::{Bulk, BulkStream, Job, Work, sealed},
+        window::Indexed,
+    },
     calls::{
         call::{Async, Call},
         deals::Deals,
@@ -111,7 +114,7 @@ impl<T: Send + 'static> Work for Retrieves<T> {
     }
 
     /// Nothing is known of them: they change nothing at the service, either.
-    fn give_up(&mut self, _: Vec<(usize, Self::Running)>) -> Vec<(usize, Retrieved<T>)> {
+    fn give_up(&mut self, _: Indexed<Self::Running>) -> Indexed<Retrieved<T>> {
         Vec::new()
     }
 }

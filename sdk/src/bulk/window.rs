@@ -9,6 +9,9 @@ use std::{
 
 use futures_util::{Stream, StreamExt as _, stream::FuturesUnordered};
 
+/// Things of calls, each with the index of its call.
+pub(crate) type Indexed<T> = Vec<(usize, T)>;
+
 /// The calls in flight: a stream of their results, which ends whenever nothing is in flight and resumes after the
 /// next `push`.
 pub(crate) struct Window<F: Future> {
@@ -50,7 +53,7 @@ impl<F: Future + Unpin> Window<F> {
     }
 
     /// Empties the window: returns what has arrived, by index, and what is in flight.
-    pub(crate) fn empty(&mut self) -> (BTreeMap<usize, F::Output>, Vec<(usize, F)>) {
+    pub(crate) fn empty(&mut self) -> (BTreeMap<usize, F::Output>, Indexed<F>) {
         let arrived = self.order.as_mut().map(|order| {
             order.next = self.pushed;
             std::mem::take(&mut order.early)
