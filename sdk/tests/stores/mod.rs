@@ -581,35 +581,3 @@ fn a_user_without_rights_is_refused_and_no_text_has_the_password() {
         )
     );
 }
-
-#[test]
-fn a_ledger_is_that_of_one_service_and_of_one_name_of_the_keys() {
-    let Some(cluster) = Cluster::shared() else {
-        return;
-    };
-    let database: Ledger = cluster.url().parse().unwrap();
-    let open = |service: &str, keys: Option<&str>| {
-        let store = database.open_to_send(true, service, keys, Lease::default());
-        store.map(|mut store| {
-            let key = store.header().hash(service);
-            claim(&mut *store, key, WhenInDoubt::Resend)
-        })
-    };
-    database.init().unwrap();
-    assert_eq!(kind(database.summary()), LedgerErrorKind::Io);
-    open(SERVICE, None).unwrap();
-    // E-mail addresses are looked for in another way than keys without a name.
-    assert_eq!(
-        kind(open(SERVICE, Some("email"))),
-        LedgerErrorKind::OtherKeys
-    );
-    // The first name that a job says is that of the keys. Another is most likely a mistake, and so is another address.
-    open(SERVICE, Some("number")).unwrap();
-    assert_eq!(kind(open(SERVICE, Some("id"))), LedgerErrorKind::OtherKeys);
-    let moved = "https://other.example.com";
-    assert_eq!(kind(open(moved, None)), LedgerErrorKind::OtherService);
-    database.move_to(moved).unwrap();
-    open(moved, None).unwrap();
-    assert_eq!(kind(open(SERVICE, None)), LedgerErrorKind::OtherService);
-    assert_eq!(database.summary().unwrap().keys.as_deref(), Some("number"));
-}

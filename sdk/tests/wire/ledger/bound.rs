@@ -64,9 +64,13 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
     let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, is_taken) in [
-        (Some("email"), true),
-        (Some("external_id"), false),
-        (Some("email"), true),
+        (None, true),
+        // Addresses are looked for in another way than keys without a name.
+        (Some("email"), false),
+        // The first name that a job says is that of the keys.
+        (Some("external_id"), true),
+        (Some("number"), false),
+        (Some("external_id"), true),
         (None, true),
     ] {
         let job = client.agents().create_many(rows(2)).ledger(&ledger, keys);
@@ -78,11 +82,15 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
                     "{error}"
                 );
                 let text = error.to_string();
-                assert!(text.contains(r#""email""#) && text.contains(r#""external_id""#));
+                assert!(text.contains(&format!("{:?}", keys.unwrap())), "{text}");
+                let is_named = text.contains(r#""external_id""#);
+                assert_eq!(is_named, keys == Some("number"), "{text}");
             }
         }
     }
     assert_eq!(service.arrived().len(), 2);
+    let known = ledger.summary().unwrap().keys;
+    assert_eq!(known.as_deref(), Some("external_id"));
 }
 
 fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
