@@ -1,5 +1,7 @@
 //! The kinds of errors.
 
+use std::fmt;
+
 /// What kind of failure an [`Error`](crate::Error) is. `Display` shows it as the [word](Self::as_str).
 ///
 /// ```
@@ -14,8 +16,7 @@
 ///     }
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The client or the call is configured in a way that cannot work. Troubleshooting: the message names the setting
@@ -72,7 +73,29 @@ impl ErrorKind {
     /// The kind as a word: `config`, `validation`, `connect`, `timeout`, `throttled`, `interrupted`, `too_large`,
     /// `decode`, `status`, `cancelled`, `ledger`, `recorded`, `duplicate_key`, `service_key` or `stopped`. Python's
     /// exceptions and tables of errors use it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Config => "config",
+            ErrorKind::Validation => "validation",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Throttled => "throttled",
+            ErrorKind::Interrupted => "interrupted",
+            ErrorKind::TooLarge => "too_large",
+            ErrorKind::Decode => "decode",
+            ErrorKind::Status => "status",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Ledger => "ledger",
+            ErrorKind::Recorded => "recorded",
+            ErrorKind::DuplicateKey => "duplicate_key",
+            ErrorKind::ServiceKey => "service_key",
+            ErrorKind::Stopped => "stopped",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }

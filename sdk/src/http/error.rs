@@ -32,20 +32,17 @@ pub(crate) struct FailedRequest {
 }
 
 /// Why there is no response that is a success.
-#[derive(Debug, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Debug)]
 pub(crate) enum TransportCause {
     /// No connection could be made.
     Connect(Option<ConnectFailure>, Option<ForeignError>),
     Timeout(Duration, Sent),
     Interrupted(ForeignError),
     /// The service has said that it did not look at the request.
-    #[strum(serialize = "interrupted")]
     NotTaken(ForeignError),
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
     /// The request cannot be written.
-    #[strum(serialize = "config")]
     Unsendable(String),
     /// The status is not a success, and the service may redirect to this origin.
     Status(Option<String>),
@@ -194,9 +191,15 @@ impl TransportError {
 
     /// What it is, for a trace: the status, if that is the failure, or the word of its kind.
     pub(crate) fn name(&self) -> &str {
-        match (&self.0.cause, self.response()) {
-            (TransportCause::Status(_), Some(response)) => response.status.as_str(),
-            (cause, _) => cause.into(),
+        match self.0.cause {
+            TransportCause::Status(_) => self
+                .response()
+                .map_or("status", |response| response.status.as_str()),
+            TransportCause::Connect(..) => "connect",
+            TransportCause::Timeout(..) => "timeout",
+            TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => "interrupted",
+            TransportCause::TooLarge(_) => "too_large",
+            TransportCause::Unsendable(_) => "config",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a failed call may have done at the service.
 
+use std::fmt;
+
 use http::StatusCode;
 
 /// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
@@ -25,8 +27,7 @@ use http::StatusCode;
 ///     }
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(
     clippy::exhaustive_enums,
     reason = "another outcome would be another decision for every caller, who is to be told"
@@ -44,8 +45,13 @@ pub enum Outcome {
 
 impl Outcome {
     /// `not_sent`, `rejected`, `unknown` or `succeeded`.
-    pub fn as_str(self) -> &'static str {
-        self.into()
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::NotSent => "not_sent",
+            Outcome::Rejected => "rejected",
+            Outcome::Unknown => "unknown",
+            Outcome::Succeeded => "succeeded",
+        }
     }
 
     /// Whether the service acted, or may have: `Unknown` or `Succeeded`.
@@ -71,5 +77,11 @@ impl Outcome {
             Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,
             outcome => outcome,
         }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }

@@ -32,8 +32,7 @@ pub(super) enum Place {
 }
 
 /// What kind of failure a [`LedgerError`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
     /// Another program has kept it locked for half a minute, or this process was forked from one that had a ledger open.
@@ -169,8 +168,19 @@ impl LedgerError {
 impl LedgerErrorKind {
     /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused`, `io` or
     /// `unreachable`.
-    pub fn as_str(self) -> &'static str {
-        self.into()
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InUse => "in_use",
+            Self::OtherService => "other_service",
+            Self::OtherKeys => "other_keys",
+            Self::NotALedger => "not_a_ledger",
+            Self::NewerFormat => "newer_format",
+            Self::Broken => "broken",
+            Self::Moved => "moved",
+            Self::Refused => "refused",
+            Self::Io => "io",
+            Self::Unreachable => "unreachable",
+        }
     }
 }
 

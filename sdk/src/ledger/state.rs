@@ -33,9 +33,8 @@ pub(crate) struct Job {
     pub(super) is_alive: bool,
 }
 
-/// What a row has come to. Ledgers have the names, in lower case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
-#[strum(serialize_all = "snake_case")]
+/// What a row has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// A job was about to send it, and has noted nothing since.
     Sending,
@@ -77,6 +76,31 @@ pub struct Recorded {
     /// Whether another job is sending the row right now, or [asks](crate::CreateMany::resolve) about it: its outcome is
     /// unknown, but that job will know it.
     pub in_flight: bool,
+}
+
+impl State {
+    const ALL: [Self; 5] = [
+        Self::Sending,
+        Self::Succeeded,
+        Self::Rejected,
+        Self::Unknown,
+        Self::Settled,
+    ];
+
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// The word for it in a ledger.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Succeeded => "succeeded",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
+            Self::Settled => "settled",
+        }
+    }
 }
 
 impl Record {

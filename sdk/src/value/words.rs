@@ -3,8 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 /// A setting of a client, a call or a job, as far as error texts name it; see [`Words`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Setting {
     /// The service's address.
@@ -43,8 +42,25 @@ pub enum Setting {
 
 impl Setting {
     /// Its name in Rust: `base_url`, `root_certificates` and so on.
-    pub fn as_str(self) -> &'static str {
-        self.into()
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Setting::BaseUrl => "base_url",
+            Setting::ServiceKey => "service_key",
+            Setting::ServiceKeyFile => "service_key_file",
+            Setting::Timeout => "timeout",
+            Setting::AttemptTimeout => "attempt_timeout",
+            Setting::ConnectTimeout => "connect_timeout",
+            Setting::AllowHttp => "allow_http",
+            Setting::Proxy => "proxy",
+            Setting::RootCertificates => "root_certificates",
+            Setting::OnlyRootCertificates => "only_root_certificates",
+            Setting::Identity => "identity",
+            Setting::Http2PriorKnowledge => "http2_prior_knowledge",
+            Setting::UserAgent => "user_agent",
+            Setting::RateLimit => "rate_limit",
+            Setting::MaxResponseBytes => "max_response_bytes",
+            Setting::Unreadable => "unreadable",
+        }
     }
 }
 

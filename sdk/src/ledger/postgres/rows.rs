@@ -163,7 +163,7 @@ async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> 
     }
     let keys = slices(entries.iter().map(|(key, ..)| key));
     let numbers: Vec<_> = entries.iter().map(|(_, entry, _)| *entry).collect();
-    let states = column(&entries, |record| record.state.as_ref());
+    let states = column(&entries, |record| record.state.as_str());
     let agents = column(&entries, |record| {
         // The database has no text with a zero. That there is an agent is what counts.
         let is_known = record.state == State::Succeeded;
@@ -205,7 +205,7 @@ async fn alive(client: &Client) -> Result<HashSet<i64>, Cause> {
 
 /// Reads the columns of [`RECORD`].
 fn record(row: &Columns, alive: &HashSet<i64>) -> Result<Record, Cause> {
-    let state = get::<&str>(row, 0)?.parse().ok();
+    let state = State::of_word(get(row, 0)?);
     let status: Option<i32> = get(row, 2)?;
     let job = |number| Job {
         number,

@@ -157,7 +157,7 @@ impl Stored<'_> {
         self.connection.prepare_cached(&sql)?.execute(params![
             key,
             entry,
-            new.state.as_ref(),
+            new.state.as_str(),
             new.agent_id,
             new.status,
             new.request_id,
@@ -205,8 +205,7 @@ impl ToSql for Sums {
 
 impl FromSql for State {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        word.parse().map_err(|_| FromSqlError::InvalidType)
+        State::of_word(value.as_str()?).ok_or(FromSqlError::InvalidType)
     }
 }
 
@@ -220,7 +219,7 @@ impl ToSql for KeyHash {
 fn digest(key: KeyHash, entry: i64, record: &Record) -> u32 {
     let mut hash = Sha256::new();
     hash.update(key.0);
-    let state = Some(record.state.as_ref());
+    let state = Some(record.state.as_str());
     for text in [
         state,
         record.agent_id.as_deref(),
