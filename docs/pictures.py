@@ -216,7 +216,7 @@ def the_page() -> None:
     """
     with sandbox():
         subprocess.run([BIN / "python", "-c", program], check=True)
-        screenshot("page.png", f"http://{ADDRESS}/__sandbox/docs", 900, 430)
+        screenshot("page.png", f"http://{ADDRESS}/__sandbox/docs", 1100, 480)
 
 
 # Diagrams: boxes by column and row, with how many columns they span, and arrows between them. Their colours are legible on light and

@@ -16,7 +16,7 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 
 def rows(page: Page) -> list[str]:
     """What the journal shows, with each request on one line."""
-    return [" ".join(row.split()) for row in page.locator("#journal summary").all_inner_texts()]
+    return [" ".join(row.split()) for row in page.locator("#journal summary:visible").all_inner_texts()]
 
 
 def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
@@ -45,8 +45,8 @@ def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> No
     page.locator("#retrieveDeal-id").fill("a/b é")
     assert visit.send("retrieveDeal").startswith("200 OK, ")
     assert page.get_by_label("Body of the response").text_content() == (
-        '{\n  "id": "a/b é",\n  "application": {"requested_amount":10.10},\n  "quotes": [],\n'
-        '  "x": 123456789012345678901234567.0,\n  "y": "é{[,"\n}\n'
+        '{\n  "id": "a/b é",\n  "application": {\n    "requested_amount": 10.10\n  },\n  "quotes": [],\n'
+        '  "x": 123456789012345678901234567.0,\n  "y": "é{[,"\n}'
     )
 
     page.locator("#retrieveDeal-id").fill("nobody")
@@ -86,7 +86,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     visit.send("createAgent")
     expect(page.get_by_text("2 of 4 requests")).to_be_visible()
     filter.fill("d_2 elsewhere")
-    expect(page.locator("#journal summary")).to_have_count(1)
+    expect(page.locator("#journal summary:visible")).to_have_count(1)
     filter.fill("")
     expect(page.locator("#journal summary")).to_have_count(4)
 
@@ -102,18 +102,18 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
 
 def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
-    faults = page.get_by_role("region", name="Pending faults")
+    faults = page.get_by_role("article", name="Pending faults")
     faults.get_by_label("What goes wrong").select_option("503, Retry-After 1")
     faults.get_by_label("For").select_option("POST /v1/agents")
     faults.get_by_label("Times").fill("2")
     faults.get_by_role("button", name="Add", exact=True).click()
     listed = faults.get_by_role("listitem")
-    for text in ("status=503", "method=POST", "path=/v1/agents", "times=2", "applied 0 of 2"):
+    for text in ('"status":503', '"method":"POST"', '"path":"/v1/agents"', '"times":2', "applied 0 times"):
         expect(listed).to_contain_text(text)
     assert visit.send("retrieveDeal").startswith("200 OK")
     assert visit.send("createAgent").startswith("503 Service Unavailable")
-    expect(page.locator("#journal summary").first).to_contain_text("status=503; retry_after=1")
-    expect(listed).to_contain_text("applied 1 of 2")
+    expect(page.locator("#journal summary").first).to_contain_text('{"status":503,"retry_after":1}')
+    expect(listed).to_contain_text("applied 1 times")
     listed.get_by_role("button", name="Remove").click()
     expect(listed).to_have_count(0)
     expect(page.locator("#faults-heading")).to_be_focused()
@@ -121,10 +121,10 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
 
     faults.get_by_label("Times").fill("")
     faults.get_by_role("button", name="Add", exact=True).click()
-    expect(listed).to_contain_text("times without end")
+    expect(listed).to_contain_text('"times":null')
     # A seed that does not fit in a JavaScript number.
     sandbox.call("POST", "/__sandbox/faults", '{"garbage": true, "probability": 0.5, "seed": 18446744073709551615}')
-    expect(faults.get_by_text("seed=18446744073709551615")).to_be_visible()
+    expect(faults.get_by_text('"seed":18446744073709551615')).to_be_visible()
 
 
 def test_what_becomes_of_a_delayed_request_is_shown(visit: Visit, sandbox: Sandbox) -> None:
@@ -183,66 +183,38 @@ def test_a_response_that_breaks_off_is_told(visit: Visit) -> None:
     assert visit.send("retrieveDeal").startswith("200 OK, ")
 
 
-def test_deals_are_looked_at_added_edited_and_removed(visit: Visit, sandbox: Sandbox) -> None:
-    page = visit.page
-    visit.panel("Deals")
-    deals = page.locator("#deals")
+def test_deals_are_looked_at(visit: Visit, sandbox: Sandbox) -> None:
+    visit.unfold("Deals")
+    deals = visit.page.locator("#deals")
     expect(deals.locator("li")).to_have_count(3)
-    deals.locator("summary", has_text="d_1").first.click()
-    expect(deals.locator(".tree").first).to_contain_text('"sale_price": 450000')
-    part = deals.locator(".tree summary", has_text="listing_contract")
-    expect(deals.get_by_text('"side_split"')).to_be_visible()
-    part.click()
-    expect(deals.get_by_text('"side_split"')).to_be_hidden()
-
-    page.get_by_role("button", name="Add …").click()
-    editor = page.get_by_role("dialog", name="A deal")
-    text = editor.get_by_label("The deal as JSON")
-    for wrong, said in (
-        ("{", "the deal: is not strict JSON"),
-        ("{}", "the deal: /id: "),
-        ('{"id": "n/1", "expiry_date": "2024-02-30"}', "the deal: /expiry_date: expected a date YYYY-MM-DD"),
-    ):
-        text.fill(wrong)
-        text.press("Control+Enter")
-        expect(editor.get_by_role("alert")).to_contain_text(said)
-    text.fill('{"id": "n/1", "application": {"requested_amount": 10.10}}')
-    editor.get_by_role("button", name="Save").click()
-    expect(editor).to_be_hidden()
+    deals.locator("summary", has_text="d_1").click()
+    expect(deals.get_by_label("d_1")).to_contain_text('"sale_price": 450000')
+    # What another program adds shows up, and what is open stays open.
+    sandbox.call("PUT", "/__sandbox/deals/n%2F1", '{"id": "n/1", "application": {"requested_amount": 10.10}}')
     expect(deals.locator("li")).to_have_count(4)
-    added = deals.locator("li", has_text="n/1")
-    added.locator("summary").click()
-    expect(added.locator(".tree")).to_have_text('{"id":"n/1","application":{"requested_amount":10.10}}')
-
-    added.get_by_role("button", name="Edit …").click()
-    text.fill(text.input_value().replace("10.10", "10.20"))
-    editor.get_by_role("button", name="Save").click()
-    added.locator("summary").click()
-    expect(added.locator(".tree")).to_contain_text("10.20")
-    assert sandbox.call("GET", "/__sandbox/deals/n%2F1")["application"]["requested_amount"] == 10.2
-    added.get_by_role("button", name="Remove").click()
-    expect(deals.locator("li")).to_have_count(3)
-    expect(page.locator("#deals-heading")).to_be_focused()
+    expect(deals.get_by_label("d_1")).to_be_visible()
+    deals.locator("summary", has_text="n/1").click()
+    expect(deals.get_by_label("n/1")).to_contain_text('"requested_amount": 10.10')
 
 
 def test_many_deals_are_shown_in_part(open_page: Callable[..., Visit], start: Callable[..., Sandbox]) -> None:
     visit = open_page(start("--generate", "1500"))
-    visit.panel("Deals")
+    visit.unfold("Deals")
     expect(visit.page.locator("#deals").get_by_text(" shown; there are more")).to_be_visible()
 
 
 def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
     visit.send("createAgent")
-    visit.panel("Agents")
+    visit.unfold("Agents")
     agents = page.locator("#agents")
     agents.locator("summary", has_text="a_1").click()
-    expect(agents.locator(".tree")).to_contain_text('"sent": {')
+    expect(agents.get_by_label("a_1")).to_contain_text('"sent": {')
     # What is open stays open when another agent comes.
     sent = sandbox.call("GET", "/__sandbox/agents")["agents"][0]["sent"]
     sandbox.call("POST", "/v1/agents", json.dumps(sent), x_service_key="sandbox-key")
     expect(agents.locator("li")).to_have_count(2)
-    expect(agents.locator(".tree")).to_be_visible()
+    expect(agents.get_by_label("a_1")).to_be_visible()
 
     page.get_by_role("button", name="Reset …").click()
     expect(page.locator("#journal li")).to_have_count(2)
@@ -251,26 +223,6 @@ def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> No
     expect(page.locator("#journal li")).to_have_count(0)
     expect(agents.get_by_text("None.")).to_be_visible()
     assert sandbox.call("GET", "/__sandbox/agents")["agents"] == []
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-def test_what_comes_waits_while_somebody_has_scrolled(
-    open_page: Callable[..., Visit], sandbox: Sandbox, width: int
-) -> None:
-    page = open_page(sandbox, viewport={"width": width, "height": 700}).page
-    for number in range(60):
-        sandbox.call("GET", f"/v1/deals/d_1?number={number}", x_service_key="sandbox-key")
-    expect(page.get_by_text("60 requests")).to_be_visible()
-    page.locator("#journal li").nth(50).scroll_into_view_if_needed()
-    sandbox.call("GET", "/v1/deals/d_1?number=60&long=" + "x" * 500, x_service_key="sandbox-key")
-    expect(page.get_by_text("61 requests")).to_be_visible()
-    assert "number=59 " in rows(page)[0]
-    # Not `click`, which would scroll to the button first: the top would then be in view, and nothing would be paused.
-    page.get_by_role("button", name="Paused: show 1 new").dispatch_event("click")
-    expect(page.locator("#journal li")).to_have_count(61)
-    first, second = (page.locator("#journal .target").nth(at).bounding_box() for at in (0, 1))
-    assert first and second and first["height"] == second["height"], "however long, it is one line"
-    assert rows(page)[0][:12].count(":") == 2, "it begins with the time"
 
 
 def test_a_world_is_that_of_the_address(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
@@ -305,7 +257,7 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     sandbox.call(
         "POST", "/__sandbox/faults", json.dumps({"status": 500, "body": HOSTILE, "retry_after": "<b>bold</b>"})
     )
-    expect(page.locator("#fault-list")).to_contain_text(HOSTILE)
+    expect(page.locator("#fault-list")).to_contain_text("<img src=x onerror=")
     assert page.locator("main img, main b, main script").count() == 0
     screenshot(page, screenshots, "hostile")
 
@@ -363,7 +315,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     tab_to("Headers")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Headers of the response")).to_be_visible()
-    tab_to("Body")
+    tab_to("Body", "Tab", "textarea")
     page.keyboard.press("Control+a")
     page.keyboard.type('{"email": "kay@example.com", "first_name": "Kay", "last_name": "Board", "profile": {}}')
     page.keyboard.press("Control+Enter")
@@ -378,22 +330,17 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     expect(page.locator("#faults-heading")).to_be_focused()
     tab_to("Filter")
     page.keyboard.type("post")
-    expect(page.locator("#journal summary")).to_have_count(1)
+    expect(page.locator("#journal summary:visible")).to_have_count(1)
     tab_to("", "Tab", "#journal summary")
     page.keyboard.press("Space")
     expect(page.get_by_label("Body of the request")).to_contain_text("Kay")
     tab_to("Deals", "Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#deals li")).to_have_count(3)
-    tab_to("Add …")
+    tab_to("d_1", "Tab", "#deals summary")
     page.keyboard.press("Enter")
-    expect(page.get_by_label("The deal as JSON")).to_be_focused()
-    page.keyboard.press("Control+a")
-    page.keyboard.type('{"id": "typed"}')
-    page.keyboard.press("Control+Enter")
-    expect(page.locator("#deals li")).to_have_count(4)
-    page.keyboard.press("Escape")
-    tab_to("Agents", "Shift+Tab")
+    expect(page.locator("#deals pre")).to_be_visible()
+    tab_to("Agents")
     page.keyboard.press("Enter")
     expect(page.locator("#agents li")).to_have_count(1)
     tab_to("Reset …", "Shift+Tab")
@@ -424,26 +371,13 @@ def test_it_reads_well(
 
     expect(page.locator("#journal li")).to_have_count(20)
     look("requests", "#journal li:first-child details")
-    visit.panel("Send")
     page.locator("#retrieveDeal-id").fill("d_404")
     visit.send("retrieveDeal")
     visit.send("createAgent")
-    look("send", "#send details")
-    for panel in ("Deals", "Agents"):
-        visit.panel(panel)
-        page.locator(f"#{panel.lower()} li").first.wait_for()
-        look(panel.lower(), f"#{panel.lower()} details")
-    visit.panel("Deals")
-    page.get_by_role("button", name="Edit …").first.click()
-    page.get_by_label("The deal as JSON").fill("{}")
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("/id")
-    look("editor")
-    page.keyboard.press("Escape")
-    if width < 1024:
-        visit.panel("Faults")
-        expect(page.locator("#fault-list li")).to_be_visible()
-        look("faults")
+    for name in ("Deals", "Agents"):
+        visit.unfold(name)
+        page.locator(f"#{name.lower()} li").first.wait_for()
+    look("all")
 
 
 def test_a_chosen_key_is_never_in_the_page(

@@ -27,19 +27,14 @@ export async function refreshFaults() {
 }
 
 function row({ id, matched, played, ...fault }) {
-  const [number, count] = [id, played].map(JSON.stringify);
-  const words = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-  const text = Object.entries(fault)
-    .map(([name, value]) => (value === null ? `${name} without end` : `${name}=${words(value)}`))
-    .join("; ");
+  const text = plain(JSON.stringify(fault));
   const remove = button("Remove", async () => {
-    await change(`faults/${number}`, { method: "DELETE" }, "Removed.");
+    await change(`faults/${JSON.stringify(id)}`, { method: "DELETE" }, "Removed.");
     // The button is gone: the keyboard goes on from here.
     heading.focus();
   }, { "aria-label": `Remove ${text}` });
-  const times = "times" in fault ? fault.times : fault.lasts ? null : 1;
-  const counts = element("span", { class: "quiet" }, times === null ? `applied ${count} times` : `applied ${count} of ${words(times)}`);
-  return element("li", {}, element("code", {}, plain(text)), counts, remove);
+  const count = element("span", { class: "quiet" }, `applied ${JSON.stringify(played)} times`);
+  return element("li", {}, element("code", {}, text), count, remove);
 }
 
 async function change(path, options, done) {

@@ -10,38 +10,36 @@ const MAX_KEPT = 1_000;
 
 const NO_RESPONSE = "no response";
 
-const [list, scroll, newest, filter, status, newer] = ["journal", "scroll", "newest", "filter", "journal-status", "newer"].map(
-  (id) => document.getElementById(id),
-);
+const [list, filter, status] = ["journal", "filter", "journal-status"].map((id) => document.getElementById(id));
 
-/** The newest first: each as it was read, the text that the filter looks at, and its row once it was shown. */
+/** The requests that are shown unless the filter hides them, the oldest first, each with its row and the text that the filter looks at. */
 let entries = [];
-/** Above which number requests wait until somebody who has scrolled down comes back; none do while the top is in view. */
-let paused = Infinity;
 
 /** Reads what is new. */
 export async function refreshJournal() {
   // The last request that is known is asked for again, or an earlier one that had no response yet. When it is not
   // there, the journal was cleared or the sandbox started anew, and everything is read from the beginning.
-  const known = (entries.findLast(({ request }) => !request.done) ?? entries[0])?.request;
+  const known = (entries.find(({ request }) => !request.done) ?? entries.at(-1))?.request;
   let page = await requestsAfter(known ? known.number - 1 : 0);
   if (known && (page[0]?.number !== known.number || page[0].at !== known.at)) {
     entries = [];
     page = await requestsAfter(0);
   }
   page.forEach(keep);
-  entries.length = Math.min(entries.length, MAX_KEPT);
+  entries = entries.slice(-MAX_KEPT);
   update();
 }
 
 /** Adds a request, or what became of one. */
 function keep(request) {
+  const index = request.number - (entries[0]?.request.number ?? request.number);
+  // A row that stays is not touched: what is open stays open, and focus stays where it is.
+  if (entries[index]?.request.done) return;
   const { method, status, fault } = request;
   const text = `${method} ${targetOf(request)} ${status ?? NO_RESPONSE} ${fault ?? ""}`.toLowerCase();
-  const entry = { request, text, row: null };
-  const index = (entries[0]?.request.number ?? 0) - request.number;
-  if (index < 0) entries.unshift(entry);
-  else if (entries[index] && !entries[index].request.done) entries[index] = entry;
+  const entry = { request, text, row: rowOf(request) };
+  entries[index]?.row.replaceWith(entry.row);
+  entries[index] = entry;
 }
 
 async function requestsAfter(number) {
@@ -56,35 +54,20 @@ export async function clearJournal() {
 }
 
 filter.addEventListener("input", update);
-newer.addEventListener("click", () => {
-  scroll.scrollTop = 0;
-  newest.scrollIntoView({ block: "center" });
-  list.querySelector("summary")?.focus({ preventScroll: true });
-});
-new IntersectionObserver(([{ isIntersecting }]) => {
-  paused = isIntersecting ? Infinity : (entries[0]?.request.number ?? 0);
-  update();
-}).observe(newest);
 
-/** Shows those that pass the filter. */
+/** Shows those that pass the filter, the newest first. */
 function update() {
   const words = filter.value.toLowerCase().split(/\s+/);
-  const passing = entries.filter(({ text }) => words.every((word) => text.includes(word)));
-  const before = passing.findIndex(({ request }) => request.number <= paused);
-  const waiting = before < 0 ? 0 : before;
-  // Rows that stay are not touched: what is open stays open, and focus stays where it is.
-  const rows = new Set(passing.slice(waiting).map((entry) => (entry.row ??= rowOf(entry.request))));
-  const known = new Set(list.children);
-  for (const row of known.difference(rows)) row.remove();
-  let next = null;
-  for (const row of [...rows].reverse()) {
-    if (!known.has(row)) list.insertBefore(row, next);
-    next = row;
+  const rows = new Set(entries.map(({ row }) => row));
+  for (const row of [...list.children]) if (!rows.has(row)) row.remove();
+  let passing = 0;
+  for (const { row, text } of entries) {
+    if (!row.parentNode) list.prepend(row);
+    row.hidden = !words.every((word) => text.includes(word));
+    if (!row.hidden) passing += 1;
   }
-  newer.hidden = waiting === 0;
-  newer.textContent = `Paused: show ${waiting} new`;
   // What is set is read out, even when it is the same.
-  const text = summary(passing.length);
+  const text = summary(passing);
   if (status.textContent !== text) status.textContent = text;
 }
 
@@ -109,7 +92,7 @@ function rowOf(request) {
     element("span", { class: "duration quiet" }, duration(request.duration)),
     request.fault ? element("span", { class: "fault" }, request.fault) : "",
   ];
-  return element("li", { value: request.number }, folded(heading, () => contents(request)));
+  return element("li", {}, folded(heading, () => contents(request)));
 }
 
 function* contents(request) {

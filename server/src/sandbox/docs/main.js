@@ -1,4 +1,4 @@
-// Starts the page: its panels, and what they read from the sandbox again and again.
+// Starts the page, which reads from the sandbox again and again.
 
 import { refreshFaults } from "./faults.js";
 import { clearJournal, refreshJournal } from "./journal.js";
@@ -9,11 +9,6 @@ import { lists } from "./store.js";
 /** How long after a reading the next one begins, in milliseconds. */
 const INTERVAL = 2_000;
 
-const key = document.getElementById("service-key");
-/** There is room for the requests and the faults beside another panel. */
-const wide = matchMedia("(min-width: 64rem)");
-
-let panel = "requests";
 let timer;
 /** What is being read or changed: one thing after the other. */
 let doing = Promise.resolve();
@@ -29,23 +24,14 @@ async function refresh() {
   const error = await inTurn(async () => {
     await refreshJournal();
     await refreshFaults();
-    await lists[panel]?.refresh();
+    for (const list of lists) await list.refresh();
   });
   clearTimeout(timer);
   // What the sandbox refuses once it refuses again.
   if (!(error instanceof Refused) && !document.hidden) timer = setTimeout(refresh, INTERVAL);
 }
 
-/** Shows the panel that the address names. */
-function showPanel() {
-  const asked = document.getElementById(location.hash.slice(1))?.closest(".panel") ?? document.getElementById("requests");
-  panel = wide.matches && asked.closest(".aside") ? "send" : asked.id;
-  for (const each of document.querySelectorAll(".panel")) each.classList.toggle("current", each.id === panel);
-  for (const link of document.querySelectorAll("nav a")) link.ariaCurrent = link.hash === `#${panel}` ? "true" : null;
-  refresh();
-}
-
-if (world !== null) key.value = world;
+if (world !== null) document.getElementById("service-key").value = world;
 startSending(refresh);
 document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
 document.getElementById("reset").addEventListener("click", async () => {
@@ -58,6 +44,5 @@ addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {
 });
 document.getElementById("token").addEventListener("change", refresh);
 document.addEventListener("visibilitychange", refresh);
-wide.addEventListener("change", showPanel);
-addEventListener("hashchange", showPanel);
-showPanel();
+for (const { details } of lists) details.addEventListener("toggle", refresh);
+refresh();
