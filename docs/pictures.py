@@ -201,7 +201,7 @@ def screenshot(name: str, page: str, width: int, height: int) -> None:
         chromium = os.environ.get("CHROMIUM", "chromium")
         options += [f"--screenshot={taken}", "--virtual-time-budget=4000", page]
         subprocess.run([chromium, *options], check=True, stderr=subprocess.DEVNULL)
-        Image.open(taken).quantize(24).save(HERE / name, optimize=True)
+        Image.open(taken).quantize(32).save(HERE / name, optimize=True)
         print(name, (HERE / name).stat().st_size, "bytes")
 
 
