@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import json
 import os
 import pickle
-import re
 import signal
 import ssl
 import subprocess
@@ -35,7 +33,6 @@ from dealkit import (
     Headers,
     NotFoundError,
     Side,
-    _native,
 )
 from dealkit.testing import CreatedAgent, Sandbox
 
@@ -79,16 +76,6 @@ def test_deals_of_every_kind() -> None:
             client.deals.retrieve("new")
     with Sandbox([]) as sandbox, of(sandbox) as client, pytest.raises(NotFoundError):
         client.deals.retrieve("d_1")
-
-
-def test_every_setting_of_the_program_is_one_of_a_sandbox(capfd: pytest.CaptureFixture[str]) -> None:
-    assert _native.run_server(["dealkit-server", "--help"]) == 0
-    flags = {flag.replace("-", "_") for flag in re.findall(r"^ {6}--([a-z-]+)", capfd.readouterr().out, re.MULTILINE)}
-    # These mean something only to a program, or to one that reads files.
-    of_the_program = {"log", "shutdown_timeout", "service_key_file", "admin_token_file"}
-    of_the_program |= {"tls_ca_out", "tls_name"}
-    settings = {"listen", "no_admin"} | {*inspect.signature(Sandbox).parameters} - {"port", "admin"}
-    assert flags - of_the_program == settings
 
 
 @BOTH
@@ -243,11 +230,8 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
             with pytest.raises(ValueError, match="count: expected a number from 1 to 1000"):
                 sandbox.wait_for(count=0)
             for wanted in cases:
-                with pytest.raises(TimeoutError) as raised:
+                with pytest.raises(TimeoutError, match=r"^\d of \d requests came in time$"):
                     sandbox.wait_for(**wanted, timeout=0)
-                assert str(raised.value).endswith(
-                    "came in time; the sandbox has seen 1 × GET /v1/deals/{id} 200, 2 × GET /v1/deals/{id} 404"
-                )
             assert sandbox.wait_for(method="get", path="/v1/deals/d_1", timeout=0) == sandbox.requests[:1]
 
     asyncio.run(main())

@@ -276,7 +276,7 @@ impl Service {
     /// ```
     ///
     /// # Errors
-    /// When there are fewer after that time: the error says what came.
+    /// When there are fewer after that time.
     pub async fn wait_for(
         &self,
         count: usize,

@@ -12,7 +12,7 @@ use dealkit::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     contract::route,
@@ -163,12 +163,20 @@ impl RecordedRequest {
     }
 }
 
+/// Fewer requests came than a test waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("{found} of {count} requests came in time")]
+pub struct NotSeen {
+    found: usize,
+    count: usize,
+}
+
 /// The latest requests.
 #[derive(Debug)]
 pub(crate) struct Journal {
     kept: Mutex<Kept>,
     /// Tells those who wait that there is something new.
-    pub(super) changed: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -247,5 +255,34 @@ impl Journal {
 
     pub(crate) fn clear(&self) {
         self.kept.lock().requests.clear();
+    }
+
+    /// Resolves once something is found, which is looked for again whenever a request is recorded.
+    pub(super) async fn wait<T>(&self, found: impl Fn() -> Option<T>) -> T {
+        loop {
+            // From here on, nothing that comes is missed.
+            let changed = self.changed.notified();
+            if let Some(found) = found() {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// The requests that were dealt with (their responses were sent, or their connections broken off) and that are wanted,
+    /// once there are so many.
+    pub(crate) async fn wait_for(
+        &self,
+        count: usize,
+        within: Duration,
+        wanted: impl Fn(&RecordedRequest) -> bool,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        let found = || self.filtered(|request| request.is_done && wanted(request));
+        let enough = self.wait(|| Some(found()).filter(|found| found.len() >= count));
+        let waited = timeout(within, enough).await;
+        waited.map_err(|_| NotSeen {
+            found: found().len(),
+            count,
+        })
     }
 }

@@ -10,12 +10,10 @@ pub(crate) mod journal;
 pub(crate) mod rate_limit;
 pub(crate) mod reading;
 pub(crate) mod rewrite;
-mod wait;
 pub(crate) mod world;
 
 pub use fault::{Cut, Fault, How, InvalidFault};
 pub use faults::PendingFault;
-pub use journal::RecordedRequest;
+pub use journal::{NotSeen, RecordedRequest};
 pub use rate_limit::{InvalidRateLimit, RateLimit};
 pub use reading::{Reading, UnknownReading};
-pub use wait::NotSeen;

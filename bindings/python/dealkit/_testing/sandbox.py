@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from decimal import Decimal
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -114,12 +113,6 @@ class Sandbox:
         worlds: str | None = None,
         max_worlds: int | None = None,
         max_body_bytes: int | None = None,
-        max_buffered_bytes: int | None = None,
-        max_head_bytes: int | None = None,
-        max_connections: int | None = None,
-        head_timeout: float | None = None,
-        body_timeout: float | None = None,
-        admin: bool = True,
         admin_token: str | None = None,
         tls: bool | Path | tuple[Path, Path] = False,
         tls_client_ca: Path | None = None,
@@ -145,15 +138,6 @@ class Sandbox:
                 ``*``, separated by commas, such as ``test-*``.
             max_worlds: How many of them there can be. Default: 1,000.
             max_body_bytes: How long the body of a request can be. Default: 1 MiB. A longer one gets a 413.
-            max_buffered_bytes: How much of all bodies together is kept at once. Default: 256 MiB. Beyond that, requests
-                get a 503.
-            max_head_bytes: How long the head of a request can be. Default: 64 KiB. A longer one gets a 431.
-            max_connections: How many connections are served at once; others wait. Default: 1,024.
-            head_timeout: How many seconds the head of a request may take to arrive. Default: 10.
-            body_timeout: How many seconds the body of a request may take to arrive. Default: 10. A slower one gets a
-                408.
-            admin: Whether the control interface under ``/__sandbox/`` exists and the headers ``x-sandbox-fault`` and
-                ``x-sandbox-reading`` have an effect.
             admin_token: The token that the control interface requires in ``x-sandbox-token``.
             tls: True speaks TLS with a self-signed certificate, which its clients trust through ``ca_file``. For your
                 own certificate, give the files ``(certificate, key)``, or one file with both (PEM, unencrypted).
@@ -329,7 +313,7 @@ class Sandbox:
             timeout: The seconds to wait.
 
         Raises:
-            TimeoutError: There were fewer. The message says which.
+            TimeoutError: There were fewer.
         """
         wanted = {"method": method, "path": path, "status": status, "count": count}
         deadline = monotonic() + timeout
@@ -342,9 +326,7 @@ class Sandbox:
             if left < longest:
                 break
         came = len(self._list("requests", **wanted, wait=0))
-        seen = Counter(f"{it.method} {it.path_template} {it.status or 'without a response'}" for it in self.requests)
-        all_seen = ", ".join(f"{times} × {what}" for what, times in sorted(seen.items())) or "none"
-        raise TimeoutError(f"{came} of {count} requests came in time; the sandbox has seen {all_seen}")
+        raise TimeoutError(f"{came} of {count} requests came in time")
 
     def clear_requests(self) -> None:
         """Forgets the requests so far."""
