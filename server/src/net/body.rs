@@ -5,7 +5,7 @@ use std::{error::Error, future::pending, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _, stream};
 use http::Response;
-use http_body_util::{BodyExt as _, Either, Full, StreamBody, combinators::BoxBody};
+use http_body_util::{BodyExt as _, Either, Full, Limited, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use tokio::{
     sync::watch,
@@ -70,17 +70,9 @@ async fn read_all(
 }
 
 /// Reads at most `limit` bytes until `deadline` and drops them.
-pub(crate) async fn discard(mut body: Incoming, limit: usize, deadline: Instant) {
-    let reading = async {
-        let mut left = limit;
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, Bytes::len);
-            match left.checked_sub(length) {
-                Some(remaining) => left = remaining,
-                None => return,
-            }
-        }
-    };
+pub(crate) async fn discard(body: Incoming, limit: usize, deadline: Instant) {
+    let mut body = Limited::new(body, limit);
+    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
     // The response has already gone out, so it makes no difference how this ends.
     let _ = timeout_at(deadline, reading).await;
 }

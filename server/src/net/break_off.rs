@@ -49,13 +49,13 @@ impl Fate {
         let service = seen.service;
         let answer = |seen: &Reporter<'_>| service.answer(&seen.caller, &seen.head, &seen.body);
         let (lost, bytes, how) = match &fault.effect {
-            Effect::None => return Self::Response(answer(seen)),
-            Effect::Respond(asked) => {
+            None => return Self::Response(answer(seen)),
+            Some(Effect::Respond(asked)) => {
                 return Self::Response(service.made_up(&seen.caller, &seen.head, asked));
             }
-            Effect::Garbage => (None, Bytes::from_static(GARBAGE), How::Eof),
-            Effect::ActThenReset => (Some(answer(seen)), Bytes::new(), How::Reset),
-            Effect::Cut { at, how } => match *at {
+            Some(Effect::Garbage) => (None, Bytes::from_static(GARBAGE), How::Eof),
+            Some(Effect::ActThenReset) => (Some(answer(seen)), Bytes::new(), How::Reset),
+            Some(Effect::Cut { at, how }) => match *at {
                 Cut::BeforeHead => (None, Bytes::new(), *how),
                 Cut::InHead => {
                     let response = answer(seen);

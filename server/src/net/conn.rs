@@ -22,12 +22,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::AsyncWriteExt,
     net::TcpStream,
-    sync::watch,
     task::yield_now,
     time::{Instant, sleep, timeout_at},
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
-use tokio_util::either::Either;
+use tokio_util::{either::Either, sync::CancellationToken};
 
 use crate::{
     config::SandboxBuilder,
@@ -76,7 +75,7 @@ struct Connection {
     is_http2: bool,
     /// How many requests have begun.
     begun: AtomicU64,
-    stopping: watch::Receiver<bool>,
+    stopping: CancellationToken,
     /// Set by an exchange in which the connection is to break off.
     breaks: Arc<Breaks>,
     /// When the time is over for the body that the last exchange of an HTTP/1.1 connection left unread.
@@ -87,12 +86,12 @@ struct Connection {
 pub(crate) async fn serve(
     tcp: TcpStream,
     shared: Arc<Shared>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: CancellationToken,
 ) {
     let opened = tokio::select! {
         biased;
         opened = open(tcp, &shared) => opened,
-        () = asked_to_stop(&mut stopping) => return,
+        () = asked_to_stop(&stopping) => return,
     };
     let (mut socket, is_http2) = match opened {
         Ok(opened) => opened,
@@ -134,7 +133,7 @@ pub(crate) async fn serve(
         tokio::select! {
             biased;
             () = what.carry_out(socket, shared.settings.head_timeout) => {}
-            () = asked_to_stop(&mut stopping) => {}
+            () = asked_to_stop(&stopping) => {}
         }
     // The caller may still be sending: the rest of a refused request, whatever follows a head that hyper found
     // malformed, or more requests than it was told will be answered. An idle caller is not sending, or there would be
@@ -180,9 +179,8 @@ async fn open(tcp: TcpStream, shared: &Shared) -> Result<(Socket, bool), Option<
 
 /// Resolves once the server was asked to stop and whatever had arrived by then could be read: a `select!` over both
 /// (`biased`, the connection first) sees a request that was already there before it stops.
-async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
-    // The sender is gone only when everything is about to be dropped.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
+async fn asked_to_stop(stopping: &CancellationToken) {
+    stopping.cancelled().await;
     // The runtime looks at what has arrived in between.
     yield_now().await;
 }
@@ -196,7 +194,6 @@ impl Connection {
     {
         let mut serving = pin!(serving);
         let mut breaks = self.breaks.subscribe();
-        let mut stopping = self.stopping.clone();
         let mut is_ending = false;
         loop {
             tokio::select! {
@@ -204,7 +201,7 @@ impl Connection {
                 _ = serving.as_mut() => return false,
                 _ = breaks.wait_for(Option::is_some) => return false,
                 () = self.idle(), if self.is_http2 && !is_ending => {}
-                () = asked_to_stop(&mut stopping), if !is_ending => {}
+                () = asked_to_stop(&self.stopping), if !is_ending => {}
             }
             is_ending = true;
             // Over HTTP/2, this sends GOAWAY, so that a request that is just being sent is known not to have been acted on.
@@ -269,15 +266,9 @@ async fn exchange(
                 }
             } else {
                 if let Some(wait) = checked.wait() {
-                    let mut stopping = connection.stopping.clone();
+                    let stopping = &connection.stopping;
                     // Boxed for the same reason.
-                    Box::pin(async move {
-                        tokio::select! {
-                            () = wait => {}
-                            _ = stopping.wait_for(|stopping| *stopping) => {}
-                        }
-                    })
-                    .await;
+                    Box::pin(stopping.run_until_cancelled(wait)).await;
                 }
                 service.respond(&seen.caller, checked, Ok(&seen.body))
             }

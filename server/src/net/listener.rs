@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{oneshot, watch},
+    sync::oneshot,
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::net::conn::{self, Shared};
 
@@ -23,8 +24,8 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     mut stop: oneshot::Receiver<()>,
 ) {
-    let (stopping, asked_to_stop) = watch::channel(false);
-    let connection = |stream| conn::serve(stream, Arc::clone(&shared), asked_to_stop.clone());
+    let stopping = CancellationToken::new();
+    let connection = |stream| conn::serve(stream, Arc::clone(&shared), stopping.clone());
     let mut open = JoinSet::new();
     let stopped = loop {
         tokio::select! {
@@ -39,7 +40,7 @@ pub(crate) async fn serve(
         // New connections are refused before the old ones are told: a caller that finds its connection closed and
         // reconnects must not be let in again.
         drop(listener);
-        stopping.send_replace(true);
+        stopping.cancel();
         let all_ended = async { while open.join_next().await.is_some() {} };
         let _ = timeout(shared.settings.shutdown_timeout, all_ended).await;
     }

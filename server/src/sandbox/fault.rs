@@ -330,7 +330,7 @@ impl Fault {
         )?;
         Ok(Play {
             delay,
-            effect: effect.unwrap_or(Effect::None),
+            effect,
             // Numbers and texts always serialize.
             shown: serde_json::to_string(&self.what()).unwrap_or_default(),
         })
@@ -398,7 +398,8 @@ impl Fault {
 pub(crate) struct Play {
     /// By how much everything is delayed.
     pub(crate) delay: Duration,
-    pub(crate) effect: Effect,
+    /// `None` for nothing but a delay.
+    pub(crate) effect: Option<Effect>,
     /// What the journal says: the header that makes it happen.
     pub(crate) shown: String,
 }
@@ -406,8 +407,6 @@ pub(crate) struct Play {
 /// What happens instead of the response, or to it.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Nothing but a delay.
-    None,
     /// A response that is made up.
     Respond(Response<Bytes>),
     /// The response breaks off.
@@ -454,16 +453,10 @@ impl TryFrom<String> for Cut {
 
 impl From<Cut> for String {
     fn from(cut: Cut) -> Self {
-        cut.to_string()
-    }
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeforeHead => f.write_str("before-head"),
-            Self::InHead => f.write_str("in-head"),
-            Self::AfterBytes(bytes) => write!(f, "after-bytes:{bytes}"),
+        match cut {
+            Cut::BeforeHead => "before-head".to_owned(),
+            Cut::InHead => "in-head".to_owned(),
+            Cut::AfterBytes(bytes) => format!("after-bytes:{bytes}"),
         }
     }
 }

@@ -172,7 +172,7 @@ fn a_cut_is_where_and_how_it_says() {
             let cut = |cut: Cut| {
                 sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
                 let (text, end) = exchange(&sandbox, &get_deal("d"));
-                assert_eq!(end, expected, "{cut} {how:?}: {text}");
+                assert_eq!(end, expected, "{cut:?} {how:?}: {text}");
                 text
             };
             assert_eq!(cut(Cut::BeforeHead), "");
