@@ -3,16 +3,14 @@
 use std::{
     fmt, fs,
     net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU16,
     path::PathBuf,
     time::Duration,
 };
 
 use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser};
 
-use crate::{
-    sandbox::{RateLimit, Reading},
-    state::seed::SeedDeal,
-};
+use crate::{sandbox::Reading, state::seed::SeedDeal};
 
 /// Makes a field, a flag and a method out of each setting, with the same words: what it is, how the flag is read, the field,
 /// and what the method takes and makes of it.
@@ -40,9 +38,11 @@ macro_rules! settings {
         #[derive(Args, Clone)]
         #[must_use = "a builder does nothing until `start` is called"]
         pub struct SandboxBuilder {
-            /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 picks a free port
-            #[arg(long, global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
-            pub(crate) listen: SocketAddr,
+            $(
+                $(#[doc = $about])+
+                #[arg(long, $($flag)*)]
+                pub(crate) $setting: $field,
+            )+
             /// File with the service key, such as a mounted secret; white space around the key is ignored
             #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = text_in)]
             pub(crate) service_key_file: Option<String>,
@@ -68,11 +68,6 @@ macro_rules! settings {
             /// another [default: reference]
             #[arg(long = "reading", value_name = "NAME", value_enum, value_delimiter = ',')]
             pub(crate) readings: Vec<Reading>,
-            $(
-                $(#[doc = $about])+
-                #[arg(long, $($flag)*)]
-                pub(crate) $setting: $field,
-            )+
             #[command(flatten, next_help_heading = "TLS")]
             pub(crate) tls: Tls,
         }
@@ -102,6 +97,11 @@ macro_rules! settings {
 }
 
 settings! {
+    /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 picks a free port
+    ///
+    /// An address that other machines can reach needs a key other than sandbox-key.
+    #[arg(global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
+    listen: SocketAddr, impl Into<SocketAddr> => listen.into();
     /// Key that requests must have in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
     /// If other machines can reach the address, choose another key. Other users of this machine can see flags, but not
@@ -128,11 +128,12 @@ settings! {
     /// Format of the access log on standard error, which has a line for each response of /v1
     #[arg(value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log: LogFormat, LogFormat => log;
-    /// Requests to accept from each service key per second or minute, such as 50/s or 600/m; the rest get a 429
+    /// Requests to accept from each service key per second; the rest get a 429
     ///
-    /// It has Retry-After, and every response has the headers RateLimit and RateLimit-Policy.
-    #[arg(value_name = "N/s")]
-    rate_limit: Option<RateLimit>, RateLimit => Some(rate_limit);
+    /// It has Retry-After, and every response has the headers RateLimit and RateLimit-Policy. At most 65,535; by default
+    /// there is no limit.
+    #[arg(value_name = "N")]
+    rate_limit: Option<NonZeroU16>, u16 => NonZeroU16::new(rate_limit);
     /// Connections served at once; others wait, as they do if the process may open no more files.
     #[arg(value_name = "N", default_value_t = 1_024, help_heading = "Limits")]
     max_connections: usize, usize => max_connections;
@@ -201,12 +202,6 @@ impl fmt::Debug for SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// The address to listen on; port 0 picks a free port. One that is not loopback needs a key other than `sandbox-key`.
-    pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
-        self.listen = address.into();
-        self
-    }
-
     /// Whether the interface under `/__sandbox/` exists (except `health`, `openapi.json` and `ca.pem`, which
     /// always do), and whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
     pub fn admin(mut self, admin: bool) -> Self {

@@ -30,8 +30,7 @@ pub use config::{LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::InvalidServiceKey;
 pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
-    Cut, Fault, How, InvalidFault, InvalidRateLimit, NotSeen, PendingFault, RateLimit, Reading,
-    RecordedRequest, UnknownReading,
+    Cut, Fault, How, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use dealkit_server::{RateLimit, Reading, Sandbox, Service, Tls};
+use dealkit_server::{Reading, Sandbox, Service, Tls};
 use http::Method;
 use pyo3::{
     prelude::*,
@@ -56,10 +56,6 @@ pub(crate) fn start_sandbox<'py>(
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
             texts.collect::<Outcome<Vec<_>>>()
         });
-        let rate_limit = settings.text("rate_limit")?.map(|limit| {
-            let limit = limit.parse::<RateLimit>();
-            limit.map_err(|error| Failure::Config(format!("rate_limit: {error}")))
-        });
         let builder = Sandbox::builder()
             .strict(strict.unwrap_or_default())
             .listen(([127, 0, 0, 1], port));
@@ -69,7 +65,7 @@ pub(crate) fn start_sandbox<'py>(
             max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
             max_body_bytes: settings.number("max_body_bytes", Expected::Count)?,
             service_key: settings.text("service_key")?,
-            rate_limit: rate_limit.transpose()?,
+            rate_limit: settings.number("rate_limit", Expected::Count)?,
             admin_token: settings.text("admin_token")?,
             worlds: settings.text("worlds")?,
             max_worlds: settings.number("max_worlds", Expected::Count)?,

@@ -83,11 +83,7 @@ struct Connection {
 }
 
 /// Serves a connection until it ends or times out, or until it was asked to stop and nothing is in flight.
-pub(crate) async fn serve(
-    tcp: TcpStream,
-    shared: Arc<Shared>,
-    stopping: CancellationToken,
-) {
+pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stopping: CancellationToken) {
     let opened = tokio::select! {
         biased;
         opened = open(tcp, &shared) => opened,

@@ -15,5 +15,4 @@ pub(crate) mod world;
 pub use fault::{Cut, Fault, How, InvalidFault};
 pub use faults::PendingFault;
 pub use journal::{NotSeen, RecordedRequest};
-pub use rate_limit::{InvalidRateLimit, RateLimit};
 pub use reading::{Reading, UnknownReading};

@@ -1,6 +1,6 @@
 //! How many requests a world accepts: `--rate-limit`.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{num::NonZeroU16, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use parking_lot::Mutex;
@@ -8,55 +8,13 @@ use tokio::time::Instant;
 
 use crate::contract::problem::{ProblemType, Refusal};
 
-/// How many requests are let in: at once after a pause, and from then on evenly. `50/s` are those in a second, `600/m` those
-/// in a minute.
-///
-/// ```
-/// use dealkit_server::Sandbox;
-///
-/// let sandbox = Sandbox::builder().rate_limit("50/s".parse()?).start()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateLimit {
-    requests: u32,
-    /// In how many of them.
-    seconds: u32,
-}
-
-/// The text is not a rate limit. The message says what is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected 1 to 100000 requests in a second or a minute, such as 50/s or 600/m")]
-pub struct InvalidRateLimit;
-
-impl FromStr for RateLimit {
-    type Err = InvalidRateLimit;
-
-    fn from_str(text: &str) -> Result<Self, InvalidRateLimit> {
-        let (requests, unit) = text.split_once('/').ok_or(InvalidRateLimit)?;
-        let seconds = match unit {
-            "s" => 1,
-            "m" => 60,
-            _ => return Err(InvalidRateLimit),
-        };
-        match requests.parse() {
-            Ok(requests @ 1..=100_000) => Ok(Self { requests, seconds }),
-            _ => Err(InvalidRateLimit),
-        }
-    }
-}
-
-impl fmt::Display for RateLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = if self.seconds == 1 { "s" } else { "m" };
-        write!(f, "{}/{unit}", self.requests)
-    }
-}
+/// In how much time the requests of a limit are let in: at once after a pause, and from then on evenly.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// A token bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    limit: RateLimit,
+    limit: NonZeroU16,
     /// When it will be full, or was.
     full: Mutex<Instant>,
 }
@@ -64,7 +22,7 @@ pub(crate) struct Bucket {
 /// What a limit leaves after a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
-    limit: RateLimit,
+    limit: NonZeroU16,
     remaining: u128,
     full_in: Duration,
     /// How long until the next request is let in, if this one was not.
@@ -72,7 +30,7 @@ pub(crate) struct Quota {
 }
 
 impl Bucket {
-    pub(super) fn new(limit: RateLimit) -> Self {
+    pub(super) fn new(limit: NonZeroU16) -> Self {
         Self {
             limit,
             full: Mutex::new(Instant::now()),
@@ -86,8 +44,8 @@ impl Bucket {
     /// Lets a request in, or not.
     pub(crate) fn take(&self) -> Quota {
         let (limit, now) = (self.limit, Instant::now());
-        let each = Duration::from_secs(limit.seconds.into()) / limit.requests;
-        let all = each * limit.requests;
+        let each = WINDOW / u32::from(limit.get());
+        let all = each * u32::from(limit.get());
         let mut full = self.full.lock();
         let missing = full.saturating_duration_since(now);
         let wait = (missing + each).saturating_sub(all);
@@ -108,7 +66,7 @@ impl Quota {
     pub(crate) fn admit(&self) -> Result<(), Refusal> {
         let Some(wait) = self.wait else { return Ok(()) };
         let limit = self.limit;
-        let detail = format!("This server accepts {limit}. Wait as long as Retry-After says.");
+        let detail = format!("This server accepts {limit}/s. Wait as long as Retry-After says.");
         let refusal = Refusal::new(ProblemType::RATE_LIMIT, detail);
         Err(refusal.header(header::RETRY_AFTER, up(wait).to_string()))
     }
@@ -116,8 +74,7 @@ impl Quota {
     /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-11: the quota and its window, and what is left until it is
     /// whole again.
     pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
-        let (quota, window) = (self.limit.requests, self.limit.seconds);
-        let policy = format!("\"key\";q={quota};w={window}");
+        let policy = format!("\"key\";q={};w={}", self.limit, WINDOW.as_secs());
         let left = format!("\"key\";r={};t={}", self.remaining, up(self.full_in));
         for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
             // Digits and letters always make a valid header value.

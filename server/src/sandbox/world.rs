@@ -1,6 +1,6 @@
 //! Worlds: what one test has to itself on a server that many share. The key of a request says which world it is in.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, num::NonZeroU16, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::{
         auth::{InvalidServiceKey, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
-    sandbox::{RateLimit, faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
+    sandbox::{faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
     state::{
         room::Room,
         store::{SeedDeals, Store},
@@ -63,7 +63,7 @@ pub(crate) struct Beginning {
     pub(crate) seed: SeedDeals,
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
-    pub(crate) rate_limit: Option<RateLimit>,
+    pub(crate) rate_limit: Option<NonZeroU16>,
     /// All worlds share these: for agents and deals, for faults, and for requests.
     pub(crate) room: Room,
     pub(crate) for_faults: Room,

@@ -15,8 +15,8 @@ use tower_service::Service as _;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn limited(limit: &str) -> Service {
-    service(|builder| builder.worlds("test-*").rate_limit(limit.parse().unwrap()))
+fn limited(limit: u16) -> Service {
+    service(|builder| builder.worlds("test-*").rate_limit(limit))
 }
 
 async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
@@ -49,51 +49,41 @@ fn seen(status: u16, left: &str, retry_after: &str) -> (u16, String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn each_world_has_a_bucket_that_fills_up_at_the_rate() {
-    let service = limited("6/m");
-    for left in 0..6 {
-        let shown = format!("\"key\";r={};t={}", 5 - left, 10 * (left + 1));
+    let service = limited(5);
+    for left in (0..5).rev() {
+        let shown = format!("\"key\";r={left};t=1");
         assert_eq!(told(&service, KEY).await, seen(200, &shown, ""));
     }
     let refused = get(&service, KEY).await;
-    assert_eq!(refused.headers()["ratelimit-policy"], "\"key\";q=6;w=60");
+    assert_eq!(refused.headers()["ratelimit-policy"], "\"key\";q=5;w=1");
     assert_eq!(
         refused.headers()["content-type"],
         "application/problem+json"
     );
-    assert_eq!(
-        told(&service, KEY).await,
-        seen(429, "\"key\";r=0;t=60", "10")
-    );
+    let none_left = "\"key\";r=0;t=1";
+    assert_eq!(told(&service, KEY).await, seen(429, none_left, "1"));
     // A refusal costs nothing, and what comes back comes evenly.
-    advance(SECOND * 9).await;
-    assert_eq!(
-        told(&service, KEY).await,
-        seen(429, "\"key\";r=0;t=51", "1")
-    );
-    advance(SECOND).await;
-    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=0;t=60", ""));
+    advance(SECOND / 10).await;
+    assert_eq!(told(&service, KEY).await, seen(429, none_left, "1"));
+    advance(SECOND / 10).await;
+    assert_eq!(told(&service, KEY).await, seen(200, none_left, ""));
     assert_eq!(told(&service, KEY).await.0, 429);
     // Another world is not affected, and a key that is not accepted has no bucket.
-    assert_eq!(
-        told(&service, "test-1").await,
-        seen(200, "\"key\";r=5;t=10", "")
-    );
+    let first = seen(200, "\"key\";r=4;t=1", "");
+    assert_eq!(told(&service, "test-1").await, first);
     for _ in 0..10 {
         assert_eq!(told(&service, "wrong").await, seen(401, "", ""));
     }
     service.reset();
     assert_eq!(told(&service, KEY).await.0, 200);
-    advance(SECOND * 60).await;
-    assert_eq!(told(&service, KEY).await, seen(200, "\"key\";r=5;t=10", ""));
+    advance(SECOND).await;
+    assert_eq!(told(&service, KEY).await, first);
 }
 
 /// A refusal is read as the service would write it.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_written_in_the_reading() {
-    let service = service(|builder| {
-        let builder = builder.rate_limit("1/s".parse().unwrap());
-        builder.reading(Reading::ErrorsHtml)
-    });
+    let service = service(|builder| builder.rate_limit(1).reading(Reading::ErrorsHtml));
     assert_eq!(get(&service, KEY).await.status(), 200);
     let refused = get(&service, KEY).await;
     assert_eq!(
@@ -108,21 +98,18 @@ async fn a_refusal_is_written_in_the_reading() {
 
 #[test]
 fn a_program_is_limited_too() {
-    let server = Running::quiet(&["--rate-limit", "1/m"]);
+    let server = Running::quiet(&["--rate-limit", "1"]);
     assert_eq!(deal(&server, "d_1").status, 200);
-    let refused = deal(&server, "d_1");
+    let mut further = (0..100).map(|_| deal(&server, "d_1"));
+    let refused = further.find(|response| response.status != 200).unwrap();
     refused.check_invariants("beyond the limit", false);
     assert_eq!(
         (refused.status, refused.header("retry-after")),
-        (429, Some("60"))
+        (429, Some("1"))
     );
     assert_eq!(refused.json()["type"], "urn:dealkit:problem:rate-limit");
-    for wrong in ["50", "0/s", "+/s", "1/h", "100001/s", "1.5/s"] {
+    for wrong in ["0", "1.5", "50/s", "65536"] {
         let output = command(&["--rate-limit", wrong]).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            output.status.code() == Some(2) && told.contains("such as 50/s or 600/m"),
-            "{wrong}: {told}"
-        );
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
     }
 }

@@ -107,7 +107,7 @@ class Sandbox:
         service_key: str | None = None,
         strict: bool = False,
         reading: str = "reference",
-        rate_limit: str | None = None,
+        rate_limit: int | None = None,
         max_agents: int | None = None,
         max_store_bytes: int | None = None,
         worlds: str | None = None,
@@ -129,8 +129,7 @@ class Sandbox:
             strict: Whether undocumented fields are violations.
             reading: How to read the specification where it is open: one of ``READINGS``, or several separated by
                 commas, which apply one after another.
-            rate_limit: How many requests to accept, in each world, such as ``"50/s"``, or ``"600/m"`` per minute; the
-                rest get a 429 with ``Retry-After``.
+            rate_limit: How many requests to accept per second, in each world; the rest get a 429 with ``Retry-After``.
             max_agents: How many agents can be created. Default: 1,000,000. Beyond that, creates get a 507.
             max_store_bytes: How many bytes of JSON to keep for agents, for deals beyond the initial ones, and in worlds
                 for faults and requests too. Default: 1 GiB. Beyond that, creates get a 507.
