@@ -55,7 +55,7 @@ macro_rules! settings {
             pub(crate) no_admin: bool,
             #[arg(skip)]
             pub(crate) seeds: Option<Vec<SeedDeal>>,
-            /// File of deals to serve instead of the samples, - for standard input: a JSON array, or one deal per line
+            /// File of deals to serve instead of the samples: a JSON array, or one deal per line
             #[arg(long = "deals", value_name = "FILE")]
             pub(crate) files: Vec<PathBuf>,
             /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
@@ -218,7 +218,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Serves the deals in a file instead of the samples: a JSON array, or one deal per line. `-` is standard input.
+    /// Serves the deals in a file instead of the samples: a JSON array, or one deal per line.
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
         self

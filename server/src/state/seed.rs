@@ -2,8 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fmt, fs,
-    io::{self, Read as _},
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -153,16 +152,9 @@ impl Seeds {
         deals.try_for_each(|(index, deal)| self.add(deal.into(), format!("{place}index {index}")))
     }
 
-    /// The deals of a file: a JSON array, or one deal per line. `-` is standard input.
+    /// The deals of a file: a JSON array, or one deal per line.
     pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
-        let mut bytes = Vec::new();
-        let (path, read) = if path == Path::new("-") {
-            let read = io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes);
-            (Path::new("standard input"), read)
-        } else {
-            (path, fs::read(path))
-        };
-        let bytes = read.map_err(|source| SeedError::Read {
+        let bytes = fs::read(path).map_err(|source| SeedError::Read {
             path: path.to_owned(),
             source,
         })?;

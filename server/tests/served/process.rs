@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    process::{Output, Stdio},
+    process::Output,
 };
 
 use crate::support::{
@@ -211,35 +211,6 @@ fn keys_come_from_files_too() {
 
 fn name(file: &NamedTempFile) -> &str {
     file.path().to_str().unwrap()
-}
-
-/// What the error for a FIFO advises.
-#[cfg(unix)]
-#[test]
-fn deals_can_be_piped_in() {
-    for (writer, id) in [
-        (r#"echo '{"id":"x"}'; echo '{"id":"y"}'"#, "y"),
-        (r#"echo '[{"id":"x"}]'"#, "x"),
-    ] {
-        let mut writer = std::process::Command::new("sh")
-            .args(["-c", writer])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let arguments = ["--listen", "127.0.0.1:0", "--log", "off", "--deals", "-"];
-        let mut server = command(&arguments);
-        server.stdin(writer.stdout.take().unwrap());
-        let server = Running::start(server);
-        writer.wait().unwrap();
-        assert_eq!(deal(&server, id).status, 200);
-        assert_eq!(deal(&server, "d_1").status, 404);
-    }
-    let output = command(&["--deals", "-"]).stdin(Stdio::null()).output();
-    let told = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(
-        told.starts_with("error: standard input: is empty"),
-        "{told}"
-    );
 }
 
 #[test]
