@@ -85,7 +85,6 @@ routes! {
     GET "/__sandbox/deals" Callers deals;
     GET "/__sandbox/deals/{id}" Callers deal;
     PUT "/__sandbox/deals/{id}" Callers put_deal;
-    DELETE "/__sandbox/deals/{id}" Callers remove_deal;
     PUT "/__sandbox/keys" Callers accept_keys;
     POST "/__sandbox/reset" Callers |call, _| {
         call.world.reset();
@@ -341,14 +340,6 @@ fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> Replied {
     }
     call.world.store.insert_deal(deal).map_err(no_room)?;
     done()
-}
-
-fn remove_deal(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    if call.world.store.remove_deal(&call.id) {
-        done()
-    } else {
-        Err(unknown_deal())
-    }
 }
 
 /// The response where there is nothing to say.

@@ -29,9 +29,8 @@ pub(crate) struct Store {
     max_agents: u64,
     room: Room,
     seed: SeedDeals,
-    /// The deals that are not as in the seed; `None` where one of the seed is gone. Read by every request, which waits for
-    /// nobody.
-    changed: DashMap<Box<str>, Option<(Bytes, Taken)>>,
+    /// The deals that are not as in the seed. Read by every request, which waits for nobody.
+    changed: DashMap<Box<str>, (Bytes, Taken)>,
     agents: Mutex<Vec<(Bytes, Taken)>>,
 }
 
@@ -81,19 +80,16 @@ impl Store {
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
         let is_later = |of: &str| id.is_none_or(|id| of > id);
         let seed = self.seed.iter().filter(|(of, _)| is_later(of));
-        let mut later: BTreeMap<Box<str>, Option<Bytes>> = seed
-            .map(|(id, text)| (id.clone(), Some(text.clone())))
-            .collect();
+        let mut later: BTreeMap<Box<str>, Bytes> =
+            seed.map(|(id, text)| (id.clone(), text.clone())).collect();
         let changed = self.changed.iter().filter(|deal| is_later(deal.key()));
-        later.extend(changed.map(|deal| (deal.key().clone(), text(&deal))));
-        let later = later.into_iter();
-        let later = later.filter_map(|(id, text)| text.map(|text| (id, text)));
-        later.take(count).collect()
+        later.extend(changed.map(|deal| (deal.key().clone(), deal.0.clone())));
+        later.into_iter().take(count).collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
         match self.changed.get(id) {
-            Some(deal) => text(&deal),
+            Some(deal) => Some(deal.0.clone()),
             None => self.seed.get(id).cloned(),
         }
     }
@@ -101,18 +97,8 @@ impl Store {
     /// Keeps a deal; one with the same id is replaced, whose room is free afterwards.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
         let taken = self.room.take(text.len()).ok_or(Full::Bytes)?;
-        self.changed.insert(id, Some((text, taken)));
+        self.changed.insert(id, (text, taken));
         Ok(())
-    }
-
-    /// Forgets a deal; false when there is none.
-    pub(crate) fn remove_deal(&self, id: &str) -> bool {
-        if self.seed.contains_key(id) {
-            let before = self.changed.insert(id.into(), None);
-            before.is_none_or(|deal| deal.is_some())
-        } else {
-            self.changed.remove(id).is_some()
-        }
     }
 
     /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
@@ -120,8 +106,4 @@ impl Store {
         self.changed.clear();
         *self.agents.lock() = Vec::new();
     }
-}
-
-fn text(deal: &Option<(Bytes, Taken)>) -> Option<Bytes> {
-    deal.as_ref().map(|(text, _)| text.clone())
 }
