@@ -10,16 +10,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-macro_rules! files {
-    ($( $name:literal )+) => {
-        /// The files that the page is made of: name and text.
-        const FILES: &[(&str, &str)] = &[$( ($name, include_str!(concat!("docs/", $name))) ),+];
-    };
-}
-
-files! {
-    "style.css" "icon.svg" "main.js" "journal.js" "curl.js" "faults.js" "json.js" "sandbox.js" "send.js" "store.js" "element.js"
-}
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The page. It contains the service key only if that is the one that everybody knows.
 pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
@@ -30,13 +21,21 @@ pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
 
 /// One of the files that the page is made of.
 pub(super) fn file(name: &str) -> Option<Response<Bytes>> {
-    let (_, text) = FILES.iter().find(|(found, _)| *found == name)?;
-    let media_type = match name.rsplit_once('.')?.1 {
-        "css" => "text/css; charset=utf-8",
-        "svg" => "image/svg+xml",
-        _ => "text/javascript; charset=utf-8",
+    let (media_type, text) = match name {
+        "style.css" => ("text/css; charset=utf-8", include_str!("docs/style.css")),
+        "icon.svg" => ("image/svg+xml", include_str!("docs/icon.svg")),
+        "main.js" => (SCRIPT, include_str!("docs/main.js")),
+        "journal.js" => (SCRIPT, include_str!("docs/journal.js")),
+        "curl.js" => (SCRIPT, include_str!("docs/curl.js")),
+        "faults.js" => (SCRIPT, include_str!("docs/faults.js")),
+        "json.js" => (SCRIPT, include_str!("docs/json.js")),
+        "sandbox.js" => (SCRIPT, include_str!("docs/sandbox.js")),
+        "send.js" => (SCRIPT, include_str!("docs/send.js")),
+        "store.js" => (SCRIPT, include_str!("docs/store.js")),
+        "element.js" => (SCRIPT, include_str!("docs/element.js")),
+        _ => return None,
     };
-    Some(for_browsers(media_type, text.as_bytes().into()))
+    Some(for_browsers(media_type, text.into()))
 }
 
 fn for_browsers(media_type: &'static str, text: Bytes) -> Response<Bytes> {
