@@ -424,8 +424,8 @@ def test_headers() -> None:
 
 SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "deals": [
-        (5, TypeError, "deals must be an iterable of deals"),
-        ({"id": "d"}, TypeError, "deals must be an iterable of deals, not one dict"),
+        (5, TypeError, "deals must be an iterable of deals, not int"),
+        ({"id": "d"}, TypeError, "deals must be an iterable of deals, not dict"),
         ([5], TypeError, "deals[0] must be a mapping, a JSON text or a Deal, not int"),
         ([b"\xff"], ConfigError, "deals[0] is not UTF-8"),
         ([{"id": "d", "a": {1}}], ConfigError, "deals[0] is not JSON: /a: must be"),
@@ -442,8 +442,10 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
         (1, TypeError, "reading must be a str, not int"),
         ("sparsely", ConfigError, "reading: expected one of reference, ok, forbidden, "),
     ],
-    "rate_limit": [("fast", ConfigError, "rate_limit: expected")],
-    "admin": [(1, TypeError, "admin must be a bool, not int")],
+    "rate_limit": [
+        ("50/s", TypeError, "rate_limit must be a whole number, 0 or more, not str"),
+        (70_000, ConfigError, "rate_limit must be a whole number, 0 or more, not one so small or so large"),
+    ],
     "admin_token": [
         (5, TypeError, "admin_token"),
         ("a b", ConfigError, "sandbox token must be 1 to 1,024 visible ASCII"),

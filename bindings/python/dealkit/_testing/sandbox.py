@@ -48,12 +48,11 @@ def _text(name: str, deal: DealLike) -> str:
 
 def _start(given: dict[str, Any]) -> _native.NativeSandbox:
     deals = given.pop("deals")
-    kind = type(deals).__name__
-    if isinstance(deals, str | bytes) or hasattr(deals, "items"):
-        raise TypeError(f"deals must be an iterable of deals, not one {kind}")
-    if deals is not None and not hasattr(deals, "__iter__"):
-        raise TypeError(f"deals must be an iterable of deals, not {kind}")
-    texts = None if deals is None else [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
+    texts = None
+    if deals is not None:
+        if isinstance(deals, str | bytes) or hasattr(deals, "keys") or not hasattr(deals, "__iter__"):
+            raise TypeError(f"deals must be an iterable of deals, not {type(deals).__name__}")
+        texts = [_text(f"deals[{at}]", deal) for at, deal in enumerate(deals)]
     tls, given["tls"] = given["tls"], None
     if given["tls_client_ca"] is not None:
         given["tls_client_ca"] = [file_path("tls_client_ca", given["tls_client_ca"])]
