@@ -57,13 +57,10 @@ def model_stub(model: type) -> str:
         f'    {name}: Final[{read_type(kind, need)}]\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
         for name, _, kind, need, _, text in fields
     )
-    names = ", ".join(f'"{name}"' for name, *_ in fields)
     return f'''
 @final
 class {model.__name__}(_Model):
     """{doc(model, " " * 4)}"""
-
-    __match_args__: Final = ({names},)
 
     def __new__(
         cls,

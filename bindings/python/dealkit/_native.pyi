@@ -158,8 +158,6 @@ class _Model(ModelMethods):
 class Address(_Model):
     """A postal address."""
 
-    __match_args__: Final = ("line1", "line2", "city", "state", "zip",)
-
     def __new__(
         cls,
         *,
@@ -185,8 +183,6 @@ class Address(_Model):
 class Agent(_Model):
     """An agent, as the service returns it after creating one. The length limits of the names are not
     enforced on what a service sends."""
-
-    __match_args__: Final = ("id", "email", "date_of_birth", "first_name", "last_name", "profile", "current_brokerage_id", "role_assignments",)
 
     def __new__(
         cls,
@@ -223,8 +219,6 @@ class AgentProfileResponse(_Model):
     """The profile of an agent in a response. It differs from the profile in a request, whose fields have
     other names."""
 
-    __match_args__: Final = ("onboarding_complete", "client_metadata", "external_id",)
-
     def __new__(
         cls,
         *,
@@ -243,8 +237,6 @@ class AgentProfileResponse(_Model):
 @final
 class Application(_Model):
     """The application of a deal."""
-
-    __match_args__: Final = ("id", "status", "decisioned_on", "created_at", "deal_id", "requested_amount", "offers",)
 
     def __new__(
         cls,
@@ -277,8 +269,6 @@ class Application(_Model):
 class Contact(_Model):
     """A contact of a deal."""
 
-    __match_args__: Final = ("id", "contact_schema_id", "type", "fields",)
-
     def __new__(
         cls,
         *,
@@ -300,8 +290,6 @@ class Contact(_Model):
 @final
 class ContactField(_Model):
     """One field of a contact."""
-
-    __match_args__: Final = ("id", "field_schema_id", "label", "type", "value",)
 
     def __new__(
         cls,
@@ -329,8 +317,6 @@ class Deal(_Model):
     """A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
     empty list or an empty map. The specification does not say in what unit or scale money, percentages
     and splits are, so the numbers are passed on unchanged."""
-
-    __match_args__: Final = ("id", "status", "phase", "expiry_date", "created_at", "listing_contract", "application", "quotes", "contacts", "sides", "metadata", "external_id",)
 
     def __new__(
         cls,
@@ -378,8 +364,6 @@ class Deal(_Model):
 class ListingAgent(_Model):
     """The agent of a listing contract."""
 
-    __match_args__: Final = ("id", "email", "first_name", "last_name",)
-
     def __new__(
         cls,
         *,
@@ -401,8 +385,6 @@ class ListingAgent(_Model):
 @final
 class ListingContract(_Model):
     """The listing contract of a deal."""
-
-    __match_args__: Final = ("id", "side", "side_split", "sale_price", "net_agent_commission", "gross_agent_commission", "commission_rate", "expected_close_date", "created_at", "address", "agent",)
 
     def __new__(
         cls,
@@ -447,8 +429,6 @@ class ListingContract(_Model):
 class Offer(_Model):
     """An offer of an application."""
 
-    __match_args__: Final = ("id", "expiry_date_time", "origination_fee_percent", "percent_of_commission", "created_at",)
-
     def __new__(
         cls,
         *,
@@ -473,8 +453,6 @@ class Offer(_Model):
 @final
 class Quote(_Model):
     """A quote."""
-
-    __match_args__: Final = ("id", "created_at", "estimated_percent_min", "estimated_percent_max", "estimated_amount_min", "estimated_amount_max",)
 
     def __new__(
         cls,
@@ -504,8 +482,6 @@ class Quote(_Model):
 class RoleAssignment(_Model):
     """A role of an agent, and its scope."""
 
-    __match_args__: Final = ("brokerage_id", "office_id", "collective_id", "role",)
-
     def __new__(
         cls,
         *,
@@ -527,8 +503,6 @@ class RoleAssignment(_Model):
 @final
 class Side(_Model):
     """A commission side of a deal."""
-
-    __match_args__: Final = ("contact_id", "gross_commission", "agent_units", "side_percentage",)
 
     def __new__(
         cls,

@@ -86,7 +86,6 @@ def _complete_all() -> None:
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
-        model.__match_args__ = tuple(name for name, *_ in model.__dealkit_fields__)  # type: ignore[misc]
         model.__new__ = _NEW
         for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
             if kind == "object":

@@ -237,7 +237,7 @@ class ModelMethods:
 def _frozen(model: Any, name: str, done: str) -> AttributeError:
     """The exception for an attempt to change a model."""
     label = type(model).__name__
-    if name not in model.__match_args__:
+    if name not in (field for field, *_ in model.__dealkit_fields__):
         return AttributeError(f"{label} is frozen, and has no field {name!r}", name=name)
     return AttributeError(f"{label} is frozen: {name} cannot be {done}; use replace({name}=…)", name=name)
 
