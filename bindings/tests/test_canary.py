@@ -59,7 +59,7 @@ def provoke(client: Client) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 302, 400, 401, 404, 422, 429, 500, 503])
+@pytest.mark.parametrize("status", [200, 201, 302, 401, 422, 500])
 @pytest.mark.parametrize(
     "body",
     [

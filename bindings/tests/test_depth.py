@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import ADA, answer
 
-from dealkit import BadRequestError, Client, Deal, RawJson
+from dealkit import Client, Deal, RawJson
 
 DEPTHS = [1, 126, 127, 128, 129, 990, 1_100, 100_000]
 
@@ -26,22 +26,6 @@ def depth_of(value: Any) -> int:
         depth += 1
         value = value[0] if value else None
     return depth + (value.text.count("[") if isinstance(value, RawJson) else 0)
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_a_deep_error_body_is_an_error_like_any_other(depth: int, peer: Any) -> None:
-    body = f'{{"title": "t", "status": 400, "x": {nested(depth)}}}'
-    with Client(base_url=peer(answer(400, body)).url, service_key="k", max_retries=0) as client:
-        with pytest.raises(BadRequestError) as caught:
-            client.deals.retrieve("d_1")
-        outcomes = list(client.deals.retrieve_many(["d_1", "d_2"], on_error="return"))
-    assert [type(outcome) for outcome in outcomes] == [BadRequestError] * 2
-    problem = caught.value.problem
-    assert problem is not None and problem.title == "t"
-    if len(body) < 64 * 1024:
-        assert depth_of(problem.extra["x"]) == depth
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert again.problem == problem
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

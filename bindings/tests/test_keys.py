@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import run, untyped
+from conftest import ADA, run, untyped
 
 from dealkit import (
     AsyncClient,
@@ -22,7 +22,6 @@ from dealkit import (
 )
 from dealkit.testing import Sandbox
 
-ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 SECRET = "not-a-key-c4n4ry"
 
 
@@ -35,12 +34,6 @@ class InTurn:
     def __call__(self) -> Any:
         self.asked += 1
         return self.keys[min(self.asked, len(self.keys)) - 1]
-
-
-@pytest.fixture
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def in_async(sandbox: Sandbox, call: Callable[[AsyncClient], Any], **options: Any) -> Any:

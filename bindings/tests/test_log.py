@@ -100,8 +100,7 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
 
 def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
     """Creates that are given up are logged too, with what is known of them; a row that is not sent is not a call."""
-    ada: Any = {"email": "a@b.co", "first_name": "A", "last_name": "L", "profile": {}}
-    rows = [ada, 5, ada]
+    rows: Any = [ADA, 5, ADA]
     server = peer(b"")
     with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=10_000) as client:
         creations = client.agents.create_many(rows, on_error="return", concurrency=3, ordered=False)

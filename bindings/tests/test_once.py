@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ADA
 
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
@@ -18,8 +19,6 @@ from dealkit.exceptions import (
     ValidationError,
 )
 from dealkit.testing import Sandbox
-
-ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 
 
 def test_a_key_is_sent_until_something_is_known_of_it(

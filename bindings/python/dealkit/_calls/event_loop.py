@@ -8,10 +8,12 @@ from weakref import WeakKeyDictionary, ref
 
 from dealkit import _native
 from dealkit._core.failure import unwrap
-from dealkit._observe import watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+# How often the log of an awaited call is flushed while it is in flight, in seconds.
+_INTERVAL = 0.25
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
@@ -47,11 +49,10 @@ def news(
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     unwrap(tell(mailbox(loop), future))
-    return future if flush is None else _flushed(future, watch.Flushing(loop, flush))
+    return future if flush is None else _flushed(future, flush)
 
 
-async def _flushed(future: asyncio.Future[None], flushing: watch.Flushing) -> None:
-    try:
-        await future
-    finally:
-        flushing.close()
+async def _flushed(future: asyncio.Future[None], flush: Callable[[], None]) -> None:
+    while not future.done():
+        await asyncio.wait([future], timeout=_INTERVAL)
+        flush()

@@ -14,14 +14,10 @@ from dealkit._core.failure import unwrap
 from dealkit._observe import log, metrics, trace
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
     from typing import Any, Self
 
     from dealkit._observe.trace import Description
-
-# How often the log of an awaited call is flushed while it is in flight, in seconds.
-_INTERVAL = 0.25
 
 
 class Watched:
@@ -147,19 +143,3 @@ def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
 def described(description: Description) -> Description:
     """A ``describe`` for a call whose description is known."""
     return description
-
-
-class Flushing:
-    """Flushes on an event loop, again and again, in the context of the waiting task."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, flush: Callable[[], None]) -> None:
-        self._loop, self._flush = loop, flush
-        self._timer = loop.call_later(_INTERVAL, self._run)
-
-    def _run(self) -> None:
-        self._flush()
-        self._timer = self._loop.call_later(_INTERVAL, self._run)
-
-    def close(self) -> None:
-        """Stops flushing."""
-        self._timer.cancel()
