@@ -2,10 +2,7 @@
 
 use std::fs;
 
-use dealkit::{
-    BASE_URL_VARIABLE, ClientBuilder, Error, Piece, SERVICE_KEY_FILE_VARIABLE,
-    SERVICE_KEY_VARIABLE, Setting,
-};
+use dealkit::{BASE_URL_VARIABLE, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -20,7 +17,7 @@ use crate::{
     },
     python::{
         arguments::{Expected, Settings, set},
-        failure::{Failure, Outcome, Returned, entry, shown},
+        failure::{Failure, Outcome, Returned, entry},
         gil,
         untracked::untracked,
     },
@@ -32,7 +29,8 @@ use crate::{
 /// lives on the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Engine {
-    config: Config,
+    /// Every setting.
+    builder: ClientBuilder,
     /// The engine whose connections are used, if the configuration allows it.
     shared: Option<Py<Engine>>,
     /// Whether its limits are used too.
@@ -50,87 +48,66 @@ impl Drop for Engine {
 }
 
 /// A builder with every setting.
-struct Config {
-    builder: ClientBuilder,
-    /// The file that the setting names, for error texts: the builder knows only its content.
-    ca_file: String,
-}
-
-impl Config {
-    fn new(settings: &Settings<'_, '_>) -> Outcome<Self> {
-        let base_url = settings.text("base_url")?;
-        let base_url = base_url.ok_or_else(|| missing("base_url", BASE_URL_VARIABLE))?;
-        let (ca_file, client_cert) = (settings.text("ca_file")?, settings.paths("client_cert")?);
-        let retries = settings.number("max_retries", Expected::Count)?;
-        let mut retry = call::retry(settings)?;
-        if let Some(retries) = retries {
-            retry = Some(retry.unwrap_or_default().max_retries(retries));
-        }
-        let provider = settings.object::<KeySource>("service_key")?;
-        let service_key = match provider {
-            Some(_) => None,
-            None => settings.text("service_key")?,
-        };
-        let service_key_file = settings.text("service_key_file")?;
-        match (
-            provider.is_some() || service_key.is_some(),
-            service_key_file.is_some(),
-        ) {
-            (true, true) => Err(Failure::Config(
-                "service_key and service_key_file are both set: set only one of them".to_owned(),
-            )),
-            (false, false) => Err(missing(
-                "service_key",
-                &format!("{SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"),
-            )),
-            _ => Ok(()),
-        }?;
-        let certificates = match &ca_file {
-            Some(path) => Some(fs::read(path).map_err(|error| {
-                Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
-            })?),
-            None => None,
-        };
-        let builder = ClientBuilder::default().base_url(base_url);
-        let mut builder = set!(builder,
-            key_source: provider.map(|provider| provider.get().0.clone()),
-            service_key: service_key,
-            service_key_file: service_key_file,
-            connect_timeout: settings.duration("connect")?,
-            attempt_timeout: settings.duration("attempt")?,
-            timeout: settings.duration("timeout")?,
-            retry: retry,
-            proxy: settings.text("proxy")?,
-            unreadable: settings.unreadable()?,
-            http1_only: settings.number("http2", Expected::Bool)?.map(|http2: bool| !http2),
-            max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
-            max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
-            rate_limit: settings.number("rate_limit", Expected::PerSecond)?,
-            allow_http: settings.number("allow_http", Expected::Bool)?,
-            user_agent: settings.text("user_agent")?,
-            root_certificates: certificates,
-        );
-        if let [certificate, key] = &*client_cert {
-            builder = builder.identity_files(certificate, key);
-        }
-        for (name, value) in settings.pairs("headers")? {
-            builder = builder.header(name, value);
-        }
-        Ok(Self {
-            builder,
-            ca_file: ca_file.unwrap_or_default(),
-        })
+fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
+    let base_url = settings.text("base_url")?;
+    let base_url = base_url.ok_or_else(|| missing("base_url", BASE_URL_VARIABLE))?;
+    let client_cert = settings.paths("client_cert")?;
+    let retries = settings.number("max_retries", Expected::Count)?;
+    let mut retry = call::retry(settings)?;
+    if let Some(retries) = retries {
+        retry = Some(retry.unwrap_or_default().max_retries(retries));
     }
-
-    /// An error of the builder, completed with the file's name: the builder knows only its content.
-    fn named(&self, error: Error) -> Failure {
-        let words = error.words();
-        if words.pieces().first() != Some(&Piece::Setting(Setting::RootCertificates)) {
-            return error.into();
-        }
-        let wrong: String = words.pieces().iter().skip(1).map(shown).collect();
-        Failure::Setting("ca_file", format!(" {}{wrong}", self.ca_file))
+    let provider = settings.object::<KeySource>("service_key")?;
+    let service_key = match provider {
+        Some(_) => None,
+        None => settings.text("service_key")?,
+    };
+    let service_key_file = settings.text("service_key_file")?;
+    match (
+        provider.is_some() || service_key.is_some(),
+        service_key_file.is_some(),
+    ) {
+        (true, true) => Err(Failure::Config(
+            "service_key and service_key_file are both set: set only one of them".to_owned(),
+        )),
+        (false, false) => Err(missing(
+            "service_key",
+            &format!("{SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"),
+        )),
+        _ => Ok(()),
+    }?;
+    let certificates = match settings.text("ca_file")? {
+        Some(path) => Some(fs::read(&path).map_err(|error| {
+            Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
+        })?),
+        None => None,
+    };
+    let builder = ClientBuilder::default().base_url(base_url);
+    let mut builder = set!(builder,
+        key_source: provider.map(|provider| provider.get().0.clone()),
+        service_key: service_key,
+        service_key_file: service_key_file,
+        connect_timeout: settings.duration("connect")?,
+        attempt_timeout: settings.duration("attempt")?,
+        timeout: settings.duration("timeout")?,
+        retry: retry,
+        proxy: settings.text("proxy")?,
+        unreadable: settings.unreadable()?,
+        http1_only: settings.number("http2", Expected::Bool)?.map(|http2: bool| !http2),
+        max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
+        max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
+        rate_limit: settings.number("rate_limit", Expected::PerSecond)?,
+        allow_http: settings.number("allow_http", Expected::Bool)?,
+        user_agent: settings.text("user_agent")?,
+        root_certificates: certificates,
+    );
+    if let [certificate, key] = &*client_cert {
+        builder = builder.identity_files(certificate, key);
     }
+    for (name, value) in settings.pairs("headers")? {
+        builder = builder.header(name, value);
+    }
+    Ok(builder)
 }
 
 /// A setting that must be there: Python code has looked into the environment already.
@@ -151,7 +128,7 @@ pub(crate) fn open_engine<'py>(
     let py = settings.py();
     entry(py, || {
         let mut engine = Engine {
-            config: Config::new(&Settings(settings))?,
+            builder: configured(&Settings(settings))?,
             shared: shared.map(|other| Engine::first_of_limits(other, py)),
             shares_limits: false,
             client: PerProcess::new(),
@@ -266,11 +243,11 @@ impl Engine {
     /// The client of this process.
     fn made(&self) -> Outcome<dealkit::Client> {
         self.client.get_or_make(|| {
-            let mut builder = self.config.builder.clone();
+            let mut builder = self.builder.clone();
             if let Some(shared) = &self.shared {
                 builder = builder.share_connections(&shared.get().made()?);
             }
-            gil::with_stack(|| builder.build()).map_err(|error| self.config.named(error))
+            Ok(gil::with_stack(|| builder.build())?)
         })
     }
 

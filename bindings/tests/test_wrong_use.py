@@ -109,7 +109,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "ca_file": [
         (5, TypeError, "ca_file must be the path of a file, not int"),
         ("", ConfigError, "ca_file  cannot be read: No such file or directory"),
-        ("/dev/null", ConfigError, "ca_file /dev/null contains no certificate"),
+        ("/dev/null", ConfigError, "ca_file contains no certificate"),
     ],
     "client_cert": [
         (5, TypeError, "client_cert must be the path of a file or a pair of them, not int"),

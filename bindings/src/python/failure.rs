@@ -176,11 +176,6 @@ fn details(error: &Error) -> Option<String> {
     (!details.is_empty()).then(|| details.join(": "))
 }
 
-/// A piece of a text, as Python's users know it.
-pub(crate) fn shown(piece: &Piece) -> String {
-    Words::from(piece.clone()).with_names(name)
-}
-
 /// The name of a setting in Python.
 fn name(setting: Setting) -> &'static str {
     match setting {
@@ -204,7 +199,7 @@ fn tell_words(attributes: &Bound<'_, PyDict>, words: &Words) -> PyResult<()> {
             Piece::Entry(index) => index.into_bound_py_any(py)?,
             _ => py.None().into_bound(py),
         };
-        pieces.push((shown(piece), named));
+        pieces.push((Words::from(piece.clone()).with_names(name), named));
     }
     attributes.set_item("words", PyTuple::new(py, pieces)?)
 }
