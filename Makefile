@@ -221,7 +221,7 @@ soak-contract: $(TOOLS)/installed
 	nice -n 19 server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis 1000 --max-time 900
 
 soak-python: $(VENV)/package $(VENV)/tools
-	DEALKIT_EXIT_TRIES=100 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
+	DEALKIT_EXIT_TRIES=300 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
 		$(NO_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_arrow.py
 

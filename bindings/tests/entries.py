@@ -316,7 +316,8 @@ def _key_answer(url: str, call: Any) -> Any:
 
 def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
     """What is asked about a row in doubt."""
-    sandbox.fail_next(status=503)
+    # Retrievals of the other entries are still in flight.
+    sandbox.fail_next(status=503, method="POST")
     with TemporaryDirectory() as folder:
         for _ in range(2):
             many = engine.create_many(True, None, (f"{folder}/agents.ledger", None, "ask", False, 1))

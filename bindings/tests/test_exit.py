@@ -42,7 +42,8 @@ import entries
 from dealkit.testing import Sandbox
 sandbox = Sandbox()
 cases = {**entries.of_models(), **entries.of_values(), **entries.of_calls(sandbox), **entries.of_slow_calls(sys.argv[2])}
-found = [call for name, calls in cases.items() if name.partition(".")[0] == sys.argv[3] for call in calls]
+names = sys.argv[3].split()
+found = [call for name, calls in cases.items() if name.partition(".")[0] in names for call in calls]
 works = random.sample(found, min(len(found), 6))  # More threads would only wait for each other.
 """
 
@@ -91,15 +92,15 @@ from dealkit import Agent, AsyncClient, Client, Deal
 deal, agent, client = Deal.from_json(entries.DEAL), Agent.from_json(entries.AGENT), Client()
 """
 
-# The classes of the module, and its functions grouped by their first word: a process for each.
-GROUPS = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
+# The classes and functions of the module, some of them for each process.
+NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_under_an_entry(group: str) -> None:
+@pytest.mark.parametrize("names", [NAMES[at::8] for at in range(8)], ids=lambda names: names[0])
+def test_under_some_entries(names: list[str]) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
-            ended(python(ENTRIES + END, TESTS, tarpit.url, group, flags=("-W", "error")))
+            ended(python(ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())

@@ -269,8 +269,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("pool", ["Pool", "ProcessPoolExecutor"])
-@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("how", "pool"), [("fork", "Pool"), ("spawn", "ProcessPoolExecutor"), ("forkserver", "ProcessPoolExecutor")]
+)
 def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     script = tmp_path / "pools.py"
     script.write_text(POOLS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
 from dealkit._bulk.keys import key_of, named
+from dealkit._bulk.progress import begin
 from dealkit._bulk.resolve import in_doubt, said
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
@@ -106,7 +107,7 @@ class _Creations(Window[Creation[T]]):
         self._asking: dict[_native.Question, asyncio.Future[None]] = {}
         # Why there was no answer about a row, by index.
         self._unanswered: dict[int, Exception] = {}
-        self._show(progress, total, "agent")
+        self._progress = begin(progress, total, "agent")
 
     def _input(self, index: int, given: Any) -> Any:
         call: Any = _call(given, self._validate)

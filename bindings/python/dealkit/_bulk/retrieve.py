@@ -7,6 +7,7 @@ from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dealkit import _native
+from dealkit._bulk.progress import begin
 from dealkit._bulk.retrieval import AsyncRetrieval, Retrieval, SyncRetrieval
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
@@ -57,7 +58,7 @@ class _Deals(Window[T], Generic[T, A]):
         many = unwrap(engine.many(ordered, native_options(options)))
         description = engine.describe(unwrap(_native.retrieve_deal("id")))
         super().__init__(source, many, description, concurrency, on_error, raw)
-        self._show(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
+        self._progress = begin(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 
     def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
         if isinstance(value, Failure):

@@ -9,7 +9,6 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native
-from dealkit._bulk.progress import begin
 from dealkit._core.arguments import check_bools, check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
@@ -19,7 +18,7 @@ from dealkit._observe import watch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dealkit._bulk.progress import Display, Progress
+    from dealkit._bulk.progress import Display
 
     # What the ledger says about a result; see Many.take.
     _Record = tuple[bool, str | None, int | None, _native.Failure | None]
@@ -101,9 +100,6 @@ class Window(Generic[R]):
         self._description = description
         # The watched calls in flight, by index.
         self._watched: dict[int, watch.Watched] = {}
-
-    def _show(self, progress: Progress, total: int | None, unit: str) -> None:
-        self._progress = begin(progress, total, unit)
 
     def _input(self, index: int, given: Any) -> Any:
         """The input of the native half for what the caller gave."""
@@ -223,7 +219,7 @@ class Window(Generic[R]):
         self._first = pushed
 
     def _watch(self, index: int) -> _native.Watch | None:
-        watched = self._watched.get(index) or watch.begin(watch.described, self._description)
+        watched = self._watched.get(index) or watch.begin(lambda: self._description)
         if isinstance(watched, watch.Watched):
             self._watched[index] = watched
         return watched.native

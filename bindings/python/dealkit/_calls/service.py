@@ -13,7 +13,7 @@ from dealkit._core.private import sealed
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
 
 class Service:
@@ -52,21 +52,19 @@ class Service:
     def send(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Any:
         """Makes a call and waits for its end. Returns its value, or the whole response."""
         settings = native_options(options)
-        with watch.begin(self.describe, call) as watched:
+        with watch.begin(lambda: self.describe(call)) as watched:
             outcome = self.open().send(call, settings, raw, watched.native)
             if isinstance(outcome, _native.Waiting):
                 outcome = _wait(outcome, watched.flush)
             return unwrap(outcome, call)
 
-    def send_async(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Coroutine[Any, Any, Any]:
+    async def send_async(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Any:
         """The same, awaited. Cancelling it aborts the request."""
-        return self._send_async(call, native_options(options), raw)
-
-    async def _send_async(self, call: _native.Call, settings: _native.Options | None, raw: bool) -> Any:
         # Not above: asyncio takes long to import.
         from dealkit._calls.event_loop import news
 
-        with watch.begin(self.describe, call) as watched:
+        settings = native_options(options)
+        with watch.begin(lambda: self.describe(call)) as watched:
             pending = unwrap(self.open().start(call, settings, raw, watched.native), call)
             try:
                 await news(pending.tell, watched.flush)

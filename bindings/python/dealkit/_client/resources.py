@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from dealkit import _native
 from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
 from dealkit._bulk.creation import Creation
-from dealkit._bulk.once import create_once, create_once_async
+from dealkit._bulk.once import create_once, create_once_async, keyed
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
@@ -186,9 +186,11 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             LedgerError: The ledger cannot be used; nothing was sent.
             DealkitError: Whatever ``create`` raises.
         """
-        given: dict[str, Any] = {**arguments, "key": key, "ledger": ledger, "keys": keys, "validate": validate}
-        given |= {"resend_unknown": resend_unknown, "wait_in_flight": wait_in_flight}
-        return self._form.create_once(self._service, given, self._form.is_raw)  # type: ignore[no-any-return]
+        given: dict[str, Any] = {**arguments}
+        options = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
+        call = create_agent(given, validate)
+        call = keyed(call, key, ledger, keys, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+        return self._form.create_once(self._service, call, options, self._form.is_raw)  # type: ignore[no-any-return]
 
     @sealed
     def create_many(

@@ -127,19 +127,14 @@ class _Unwatched:
 _UNWATCHED = _Unwatched()
 
 
-def begin(describe: Callable[..., Any], *given: Any) -> Watched | _Unwatched:
+def begin(describe: Callable[[], Any]) -> Watched | _Unwatched:
     """Begins to watch a call, if anybody is watching; ``describe`` gives its method, template, host and port."""
     level = log.level()
     if level == log.NEVER and "opentelemetry" not in sys.modules:
         return _UNWATCHED
-    description = unwrap(describe(*given))
+    description = unwrap(describe())
     meter = metrics.of(description)
     span, headers = trace.start(description) or (None, [])
     if span is None and meter is None and level == log.NEVER:
         return _UNWATCHED
     return Watched(level, description, meter, span, headers)
-
-
-def described(description: Description) -> Description:
-    """A ``describe`` for a call whose description is known."""
-    return description
