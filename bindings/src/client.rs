@@ -173,9 +173,10 @@ impl Engine {
     ) -> Returned<'py> {
         let call = call.get();
         let options = options.map(|options| options.get());
-        let sent = self
-            .made()
-            .map(|client| call.send(&client, options, Watch::observer(watch)));
+        let made = self.made();
+        let sent = gil::with_stack(|| {
+            made.map(|client| call.send(&client, options, Watch::observer(watch)))
+        });
         Waiting::begin(py, sent, call.read_as, raw)
     }
 

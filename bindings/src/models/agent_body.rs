@@ -27,7 +27,7 @@ pub(crate) fn written(
     is_converted: bool,
 ) -> Outcome<Option<String>> {
     let mut body = Written::default();
-    body.writer.begin('{');
+    body.writer.bracket('{');
     for (name, value) in given {
         if value.is(omitted) {
             continue;
@@ -41,7 +41,7 @@ pub(crate) fn written(
             _ => body.argument(name, &value),
         }
     }
-    body.writer.end('}');
+    body.writer.bracket('}');
     if body.writer.is_foreign() && !is_converted {
         return Ok(None);
     }
@@ -95,7 +95,7 @@ impl Written {
         let place = Place::Field(&Place::Whole, PROFILE);
         writer.field(PROFILE, |writer| {
             writer.container(place, |writer| {
-                writer.begin('{');
+                writer.bracket('{');
                 for (name, value, is_extra) in &fields {
                     let Some(name) = writer.name(name, place) else {
                         continue;
@@ -117,7 +117,7 @@ impl Written {
                     }
                     writer.field(name, |writer| writer.value(value, place));
                 }
-                writer.end('}');
+                writer.bracket('}');
             });
         });
         match twice {

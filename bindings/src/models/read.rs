@@ -54,14 +54,27 @@ pub(crate) fn value(
     };
     match value {
         Err(Stopped) if field.presence != Presence::Required => {
-            if let Some(json) = reader.skipped(start, field.wire)? {
-                let unknown = &mut extra.get_or_insert_default().unknown;
-                unknown.insert(field.wire.to_owned(), json);
-            }
+            skipped(reader, field, start, extra)?;
             Ok(None)
         }
         value => value.map(Some),
     }
+}
+
+/// Skips the value of an optional field that could not be read. Apart, so that a model takes little stack while it is read.
+#[cold]
+#[inline(never)]
+fn skipped(
+    reader: &mut Reader<'_, '_>,
+    field: &'static Field,
+    start: usize,
+    extra: &mut Option<Box<Extra>>,
+) -> Read<()> {
+    if let Some(json) = reader.skipped(start, field.wire)? {
+        let unknown = &mut extra.get_or_insert_default().unknown;
+        unknown.insert(field.wire.to_owned(), json);
+    }
+    Ok(())
 }
 
 /// Reads the value of an undocumented field.

@@ -247,11 +247,8 @@ impl Writer {
         self::text(text, &mut self.out);
     }
 
-    pub(crate) fn begin(&mut self, bracket: char) {
-        self.out.push(bracket);
-    }
-
-    pub(crate) fn end(&mut self, bracket: char) {
+    /// Begins or ends a container.
+    pub(crate) fn bracket(&mut self, bracket: char) {
         self.out.push(bracket);
     }
 
@@ -290,28 +287,28 @@ impl Writer {
         // A copy, since another thread may change the caller's dict.
         match dict.copy() {
             Ok(copy) => {
-                self.begin('{');
+                self.bracket('{');
                 for (name, value) in copy {
                     if let Some(name) = self.name(&name, place) {
                         let place = Place::Field(&place, name);
                         self.field(name, |writer| writer.value(&value, place));
                     }
                 }
-                self.end('}');
+                self.bracket('}');
             }
             Err(error) => self.raised = Some(error),
         }
     }
 
     fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>, place: Place<'_>) {
-        self.begin('[');
+        self.bracket('[');
         for (at, item) in items.enumerate() {
             if at > 0 {
                 self.out.push(',');
             }
             self.value(&item, Place::Item(&place, at));
         }
-        self.end(']');
+        self.bracket(']');
     }
 
     /// Writes any value.
