@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from dealkit import Agent, APIStatusError, Client, Deal
 
 # How many documents of each schema; `make soak` asks for more.
-COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "300"))
+COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
 many = settings(UNHURRIED, max_examples=COUNT)
 
 
