@@ -18,23 +18,9 @@ pub(crate) struct Schema(SchemaRef);
 /// the number of rows.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Table {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-    errors: Option<Py<Table>>,
-}
-
-impl Table {
-    pub(crate) fn new(
-        schema: SchemaRef,
-        batches: Vec<RecordBatch>,
-        errors: Option<Py<Table>>,
-    ) -> Self {
-        Self {
-            schema,
-            batches,
-            errors,
-        }
-    }
+    pub(super) schema: SchemaRef,
+    pub(super) batches: Vec<RecordBatch>,
+    pub(super) errors: Option<Py<Table>>,
 }
 
 /// An Arrow error, which nothing is known to cause.

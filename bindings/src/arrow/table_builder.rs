@@ -1,6 +1,7 @@
 //! Tables made from documents in memory, and from what comes back from many calls.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -16,7 +17,7 @@ use crate::{
     arrow::table::{Table, decimals, failed},
     models::{response::RawResponse, unreadable},
     python::{
-        document::Document,
+        arguments::document,
         failure::{self, Failure, NativeFailure, Outcome, Returned, entry, into_python},
         gil,
     },
@@ -66,14 +67,9 @@ impl TableBuilder {
         let unreadable = unreadable::choice(skips);
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
-        let documents = objects
-            .iter()
-            .map(Document::of)
-            .collect::<Outcome<Vec<_>>>();
-        let pushed = documents.and_then(|documents| {
-            let bytes = documents.iter().map(Document::bytes).collect::<Vec<_>>();
-            gil::release(py, || self.lock().push(&bytes, unreadable))
-        });
+        let documents = objects.iter().map(document).collect::<Outcome<Vec<_>>>();
+        let pushed = documents
+            .and_then(|documents| gil::release(py, || self.lock().push(&documents, unreadable)));
         entry(py, || match pushed? {
             Some((index, error)) => {
                 let failure = into_python(py, Err::<(), _>(Failure::Decode(error)))?;
@@ -118,8 +114,11 @@ impl TableBuilder {
         entry(py, || {
             let mut rows = self.lock();
             let batch = rows.batches.pop_front();
-            let table =
-                batch.map(|batch| Table::new(rows.deals.schema().clone(), vec![batch], None));
+            let table = batch.map(|batch| Table {
+                schema: rows.deals.schema().clone(),
+                batches: vec![batch],
+                errors: None,
+            });
             Ok(table.map(|table| Bound::new(py, table)).transpose()?)
         })
     }
@@ -134,13 +133,21 @@ impl TableBuilder {
                     let batch = failures.finish().map_err(failed)?;
                     Some(Py::new(
                         py,
-                        Table::new(failure_schema(), vec![batch], None),
+                        Table {
+                            schema: failure_schema(),
+                            batches: vec![batch],
+                            errors: None,
+                        },
                     )?)
                 }
                 None => None,
             };
             let batches = std::mem::take(&mut rows.batches).into();
-            let table = Table::new(rows.deals.schema().clone(), batches, errors);
+            let table = Table {
+                schema: rows.deals.schema().clone(),
+                batches,
+                errors,
+            };
             Ok(Bound::new(py, table)?)
         })
     }
@@ -155,7 +162,7 @@ impl TableBuilder {
 impl Rows {
     fn push(
         &mut self,
-        documents: &[&[u8]],
+        documents: &[Cow<'_, [u8]>],
         unreadable: Unreadable,
     ) -> Outcome<Option<(usize, DecodeError)>> {
         for document in documents {

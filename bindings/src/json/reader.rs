@@ -20,7 +20,6 @@ use crate::{
     json::{extra::Extra, reused::Reused, value as json},
     python::{
         ascii, builtin,
-        document::Document,
         failure::{Failure, Outcome},
         gil,
         untracked::untracked_tuple,
@@ -60,23 +59,23 @@ pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
 /// the GIL, and `fail` makes a failure of it.
 pub(crate) fn whole<'py>(
     py: Python<'py>,
-    document: &Document<'_>,
+    document: &[u8],
     model: &'static Model,
     read: ReadModel,
     unreadable: Unreadable,
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let (bytes, kind) = (document.bytes(), FieldKind::One(model));
-    if let Err(error) = check_size(bytes) {
+    let kind = FieldKind::One(model);
+    if let Err(error) = check_size(document) {
         return Err(fail(error));
     }
     let go_on = || {
         gil::release(py, || ());
         go_on()
     };
-    let Some(text) = document.text() else {
-        let error = gil::release(py, || explain::refusal(bytes, kind, 0));
+    let Ok(text) = str::from_utf8(document) else {
+        let error = gil::release(py, || explain::refusal(document, kind, 0));
         return Err(fail(error));
     };
     let mut reader = Reader {
@@ -97,10 +96,10 @@ pub(crate) fn whole<'py>(
     match (value, reader.raised) {
         (_, Some(error)) => Err(error.into()),
         (Ok(value), None) => Ok(value),
-        (Err(Stopped), None) if reader.lexer.is_stopped() => Err(fail(explain::stopped(bytes))),
+        (Err(Stopped), None) if reader.lexer.is_stopped() => Err(fail(explain::stopped(document))),
         (Err(Stopped), None) => {
             let stopped_at = reader.lexer.position();
-            let error = gil::release(py, || explain::refusal(bytes, kind, stopped_at));
+            let error = gil::release(py, || explain::refusal(document, kind, stopped_at));
             Err(fail(error))
         }
     }

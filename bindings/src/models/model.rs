@@ -23,8 +23,7 @@ use crate::{
         unreadable, write,
     },
     python::{
-        builtin,
-        document::Document,
+        arguments, builtin,
         failure::{Failure, Outcome, Returned, entry},
         gil,
     },
@@ -46,7 +45,7 @@ impl Model {
     ) -> Returned<'py> {
         let py = of.py();
         entry(py, || {
-            let (class, document) = (Class::of(of)?, Document::of(document)?);
+            let (class, document) = (Class::of(of)?, arguments::document(document)?);
             let unreadable = unreadable::choice(skips);
             read(py, class, &document, unreadable, &|| true, Failure::Decode)
         })
@@ -58,8 +57,8 @@ impl Model {
     #[classmethod]
     fn _core_json<'py>(of: &Bound<'py, PyType>, document: &Bound<'py, PyAny>) -> Returned<'py> {
         entry(of.py(), || {
-            let (class, document) = (Class::of(of)?, Document::of(document)?);
-            let json = (class.core_json)(document.bytes()).map_err(Failure::Decode)?;
+            let (class, document) = (Class::of(of)?, arguments::document(document)?);
+            let json = (class.core_json)(&document).map_err(Failure::Decode)?;
             Ok(json.to_string())
         })
     }
@@ -176,7 +175,7 @@ impl Model {
 pub(crate) fn read<'py>(
     py: Python<'py>,
     class: &Class,
-    document: &Document<'_>,
+    document: &[u8],
     unreadable: Unreadable,
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,

@@ -8,10 +8,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::{
     json::{reader::GoOn, value as json},
     models::{model, schema::class, unreadable},
-    python::{
-        document::Document,
-        failure::{Failure, Outcome, Returned, entry, header_pairs, version_text},
-    },
+    python::failure::{Failure, Outcome, Returned, entry, header_pairs, version_text},
 };
 
 /// What the body of a response is: a model, or any JSON.
@@ -48,12 +45,12 @@ pub(crate) fn read<'py>(
     go_on: GoOn<'_>,
 ) -> Outcome<Bound<'py, PyAny>> {
     let fail = |error| response.clone().into_decode_error(error).into();
-    let body = Document::from(&**response.body());
+    let body = &**response.body();
     match read_as {
         Some(model) => {
             let class = class(model);
             let unreadable = response.unreadable();
-            let model = model::read(py, class, &body, unreadable, go_on, fail)?;
+            let model = model::read(py, class, body, unreadable, go_on, fail)?;
             if unreadable == Unreadable::Skip {
                 response.tell_skipped(&unreadable::fields(&model, class)?);
             }

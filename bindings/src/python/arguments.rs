@@ -2,17 +2,17 @@
 //!
 //! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use dealkit::Unreadable;
 use pyo3::{
     PyClass,
     prelude::*,
-    types::{PyBool, PyDict, PyInt, PyList, PyString},
+    types::{PyBool, PyByteArray, PyBytes, PyDict, PyInt, PyList, PyString},
 };
 
 use crate::python::{
-    builtin::type_name,
+    builtin::{type_name, wtf8},
     failure::{Failure, Outcome},
 };
 
@@ -48,6 +48,27 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
         ))
     })?;
     Ok(text.to_owned())
+}
+
+/// A JSON document: bytes, or a str.
+pub(crate) fn document<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().into());
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(match text.to_str() {
+            Ok(text) => text.as_bytes().into(),
+            // A lone surrogate: the core will say that this is not JSON.
+            Err(_) => wtf8(text)?.into(),
+        });
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(bytes.to_vec().into());
+    }
+    let found = type_name(value);
+    Err(Failure::Type(format!(
+        "a JSON document must be bytes or str, not {found}"
+    )))
 }
 
 /// Names and values, all of which are text.

@@ -3,7 +3,6 @@
 pub(crate) mod arguments;
 pub(crate) mod ascii;
 pub(crate) mod builtin;
-pub(crate) mod document;
 pub(crate) mod failure;
 pub(crate) mod gil;
 pub(crate) mod kept;
