@@ -157,7 +157,7 @@ BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profil
 
 def row(number: int) -> CreateAgentParams:
     """A row of ``create_many``."""
-    return {"email": f"row{number}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
+    return {"email": f"row{number}@example.com", "first_name": "Canary Lovelace", "last_name": "L", "profile": {}}
 
 
 def rows(count: int) -> list[CreateAgentParams]:

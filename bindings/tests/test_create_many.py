@@ -15,7 +15,7 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from conftest import BOTH, answer, made, of, run, untyped
+from conftest import BOTH, answer, made, of, row, rows, run, untyped
 from processes import ended, interrupt, next_line, python, until
 
 from dealkit import (
@@ -36,15 +36,7 @@ from dealkit import (
 )
 from dealkit.testing import Sandbox
 
-PERSON = "Canary Lovelace"
-
-
-def row(number: int) -> CreateAgentParams:
-    return {"email": f"row{number}@example.com", "first_name": PERSON, "last_name": "L", "profile": {"tier": "A"}}
-
-
-def rows(count: int) -> list[CreateAgentParams]:
-    return [row(number) for number in range(count)]
+PERSON = row(0)["first_name"]
 
 
 def created(sandbox: Sandbox) -> list[str]:

@@ -91,7 +91,9 @@ class Ledger:
         """The state and the agent's id of each e-mail address, read according to sdk/contract/ledger.md and without
         dealkit's own reader."""
         # Of the entries of a key, the last one counts.
-        columns = "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger ORDER BY entry"
+        columns = (
+            "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger ORDER BY entry"
+        )
         found: list[Any] = []
         if self.database is not None:
             found = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
