@@ -100,21 +100,17 @@ OMITTED: Final = Omitted()
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a client as the native half takes them."""
     settings = _given(options, ClientOptions)
-    timeout = settings.pop("timeout", None)
-    if isinstance(timeout, Timeout):
+    if isinstance(timeout := settings.get("timeout"), Timeout):
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
-    elif timeout is not None:
-        settings["timeout"] = timeout
     _take_retry(settings)
     for name in ("connect", "attempt", "timeout", "rate_limit"):
         if name in settings:
             settings[name] = _float(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
-    if "service_key_file" in settings:
-        settings["service_key_file"] = file_path("service_key_file", settings["service_key_file"])
-    if "ca_file" in settings:
-        settings["ca_file"] = file_path("ca_file", settings["ca_file"])
+    for name in ("service_key_file", "ca_file"):
+        if name in settings:
+            settings[name] = file_path(name, settings[name])
     if "client_cert" in settings:
         given = settings["client_cert"]
         if isinstance(given, tuple | list) and len(given) == 2:
