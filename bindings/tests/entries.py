@@ -318,11 +318,12 @@ def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
     """What is asked about a row in doubt."""
     # Retrievals of the other entries are still in flight.
     sandbox.fail_next(status=503, method="POST")
+    taken: list[Any] = []
     with TemporaryDirectory() as folder:
         for _ in range(2):
             many = engine.create_many(True, None, (f"{folder}/agents.ledger", None, "ask", False, 1))
             many.push([((create, "key"), None)], 0)
-            taken: list[Any] = []
+            taken.clear()
             while not taken:
                 many.wait()
                 many.take(taken, True)

@@ -28,6 +28,7 @@ KeySource: TypeAlias = Any
 Mailbox: TypeAlias = Any
 Many: TypeAlias = Any
 Options: TypeAlias = Any
+Question: TypeAlias = Any
 TableBuilder: TypeAlias = Any
 Watch: TypeAlias = Any
 
