@@ -10,9 +10,10 @@ BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
-# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time.
+# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time. As pip does, it trusts the
+# certificates of the system.
 UV := target/uv/bin/uv
-INSTALL := $(UV) pip install --quiet --python
+INSTALL := $(UV) pip install --quiet --system-certs --python
 
 # Lints that apply to the product but not to tests.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
