@@ -109,8 +109,34 @@ fn same_number(left: &str, right: &str) -> bool {
     left == right || value(left).is_some_and(|left| value(right) == Some(left))
 }
 
+/// Whether two texts are the same JSON, regardless of the order of fields, of escapes, and of how a number is written. What a
+/// `Value` cannot hold is compared as text.
+pub(super) fn same(left: &str, right: &str) -> bool {
+    let both = || Some((exact(left)?, exact(right)?));
+    left == right || both().is_some_and(|(left, right)| same_value(&left, &right))
+}
+
+/// With serde_json's `arbitrary_precision`, a `Value` compares the texts of numbers.
+fn same_value(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => {
+            same_number(&left.to_string(), &right.to_string())
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            let mut both = left.iter().zip(right);
+            left.len() == right.len() && both.all(|(left, right)| same_value(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let mut both = left.iter().map(|(name, left)| (left, right.get(name)));
+            left.len() == right.len()
+                && both.all(|(left, right)| right.is_some_and(|right| same_value(left, right)))
+        }
+        _ => left == right,
+    }
+}
+
 /// A JSON text as a `Value`, if that can hold every number in it.
-pub(super) fn exact(text: &str) -> Option<Value> {
+fn exact(text: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
     (is_certain(&value) && holds(&value, text)).then_some(value)
 }

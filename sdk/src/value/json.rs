@@ -19,8 +19,8 @@ use super::{
 /// [`string`](Self::string), which makes a JSON string of it. There is no `From<&str>`, because it could mean either;
 /// where text does convert, as into a deal of the sandbox, it is read as JSON.
 ///
-/// Two values are equal if their texts are, or if they are the same [`serde_json::Value`], which can hold the numbers in
-/// both unchanged.
+/// Two values are equal if their texts are, or if a [`serde_json::Value`] can hold both unchanged, and they differ only in the
+/// order of fields, in escapes, or in how a number is written.
 ///
 /// ```
 /// use dealkit::Json;
@@ -126,8 +126,7 @@ impl<'de> Deserialize<'de> for Json {
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
-        let value = |json: &Self| any_format::exact(json.as_str());
-        self.as_str() == other.as_str() || value(self).is_some_and(|it| value(other) == Some(it))
+        any_format::same(self.as_str(), other.as_str())
     }
 }
 
