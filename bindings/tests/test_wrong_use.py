@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, cast
 
+import pandas
 import pytest
 from conftest import BOTH, made, of, untyped
 
@@ -272,6 +273,11 @@ ROWS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "rows": [
         ({}, TypeError, "rows must be an iterable of mappings, not a dict; for one agent use create()"),
         ("a", TypeError, "rows must be an iterable of mappings, not str"),
+        (
+            pandas.DataFrame({"email": ["a"]}),
+            TypeError,
+            "rows must be an iterable of mappings, not a DataFrame; its rows are",
+        ),
     ],
     "validate": [(1, TypeError, "validate must be a bool, not int")],
 }

@@ -328,6 +328,10 @@ def _checked_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     kind = type(rows).__name__
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+    if hasattr(rows, "columns"):
+        # A data frame, which would iterate over its columns.
+        how = 'its rows are to_dict("records") in pandas, and to_dicts() in polars'
+        raise TypeError(f"rows must be an iterable of mappings, not a {kind}; {how}")
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
         raise TypeError(f"rows must be an iterable of mappings, not {kind}")
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
