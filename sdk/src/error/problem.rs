@@ -11,7 +11,7 @@ use crate::{
         fields::{Object, object},
         validate::{Violation, ViolationCode},
     },
-    value::{Json, Name},
+    value::Json,
 };
 
 /// The body of an error response, with the field names of RFC 9457.
@@ -102,12 +102,13 @@ impl Problem {
             return None;
         }
         let mut extra_size = 0;
-        for (Name(name), value) in fields {
-            let size = extra_size + name.len() + value.get().len();
-            if size <= Self::MAX_EXTRA {
+        for (name, value) in fields {
+            let size = extra_size + name.len() + value.len();
+            if size <= Self::MAX_EXTRA
+                && let Ok(value) = Json::parse(value)
+            {
                 extra_size = size;
-                let name = name.into_owned();
-                problem.extra.insert(name, Json::from_raw(value));
+                problem.extra.insert(name.into_owned(), value);
             }
         }
         Some(problem)
@@ -116,7 +117,7 @@ impl Problem {
 
 /// Takes a field out, if it has this type.
 fn take<'a, T: Deserialize<'a>>(fields: &mut Object<'a>, name: &str) -> Option<T> {
-    serde_json::from_str(fields.remove(name)?.get()).ok()
+    serde_json::from_str(fields.remove(name)?).ok()
 }
 
 /// Takes a string out, and keeps its beginning.

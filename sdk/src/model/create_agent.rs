@@ -11,7 +11,7 @@ use crate::{
         fields::{Fields, Object, check_names, object},
         validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
     },
-    value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Name, Nullable, OfficeId},
+    value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
 
 /// The request "Create agent" (specification, "Create agent").
@@ -380,10 +380,12 @@ impl AgentProfile {
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
         let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
-        let owned =
-            |(Name(name), value)| (Cow::Owned(Cow::into_owned(name)), Json::from_raw(value));
+        let owned = |(name, value)| {
+            let value = Json::parse(value).ok()?; // It always is JSON.
+            Some((Cow::Owned(Cow::into_owned(name)), value))
+        };
         let profile = Self {
-            fields: Object::into_iter(object).map(owned).collect(),
+            fields: Object::into_iter(object).filter_map(owned).collect(),
         };
         profile.check(at, unknown, out);
         Some(profile)

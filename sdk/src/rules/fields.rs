@@ -1,15 +1,16 @@
 //! The fields of an object in a request, and the rules on their names and types.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
 use crate::{
     contract::names,
+    json::lexer::{Lexed, Lexer},
     rules::validate::{
         Null, UnknownFields, Violation, ViolationCode, check_text, of_kind, pointer,
     },
-    value::{JsonKind, Name, Nullable},
+    value::{JsonKind, Nullable},
 };
 
 /// How alike two names must be for one to have been meant by the other, from 0 to 1.
@@ -18,26 +19,46 @@ const ALIKE: f64 = 0.85;
 /// For how many undocumented names in an object a documented one is looked for: comparing takes time, and nobody reads more.
 const GUESSES: usize = 100;
 
-/// The names and values of an object, which is valid JSON. Of equal names, the last counts.
-pub(crate) type Object<'a> = BTreeMap<Name<'a>, &'a RawValue>;
+/// The names and values of an object, which are valid JSON. Of equal names, the last counts.
+pub(crate) type Object<'a> = BTreeMap<Cow<'a, str>, &'a str>;
 
 /// The object in this text, which is to stand at `at`.
 pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
-    // As text, serde_json need not look at its encoding again for each value.
     let text = str::from_utf8(json).ok();
-    let read = text.map_or_else(|| serde_json::from_slice(json), serde_json::from_str);
-    read.map_err(|error| {
-        let detail = match text {
-            Some(text) if error.is_data() => {
-                format!("must be an object, got {}", JsonKind::of(text).name())
-            }
-            _ => {
-                let (line, column) = (error.line(), error.column());
-                format!("must be JSON, which it is not at line {line} column {column}")
-            }
-        };
-        Violation::new(at, ViolationCode::WrongType, detail)
-    })
+    if let Some(Ok(object)) = text.map(read) {
+        return Ok(object);
+    }
+    // The lexer does not say what it refuses.
+    let error = serde_json::from_slice::<BTreeMap<String, &RawValue>>(json).err();
+    let detail = match (error, text) {
+        (Some(error), text) if !error.is_data() || text.is_none() => {
+            let (line, column) = (error.line(), error.column());
+            format!("must be JSON, which it is not at line {line} column {column}")
+        }
+        (_, text) => {
+            let found = JsonKind::of(text.unwrap_or_default());
+            format!("must be an object, got {}", found.name())
+        }
+    };
+    Err(Violation::new(at, ViolationCode::WrongType, detail))
+}
+
+fn read(text: &str) -> Lexed<Object<'_>> {
+    let mut object = Object::new();
+    let mut lexer = Lexer::new(text);
+    let mut more = lexer.object()?;
+    while more {
+        let name = lexer.name()?;
+        lexer.peek();
+        let start = lexer.position();
+        if lexer.plain().is_none() {
+            lexer.raw()?;
+        }
+        object.insert(name, lexer.slice(start, lexer.position()));
+        more = lexer.field()?;
+    }
+    lexer.end()?;
+    Ok(object)
 }
 
 /// The fields of an agent to create, with what is wrong with those that have been read.
@@ -56,7 +77,7 @@ impl<'a> Fields<'a> {
 
     /// A field that may be omitted, if it has the right type.
     fn value(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
-        let value = self.object.get(name)?.get();
+        let value = self.object.get(name)?;
         match of_kind(JsonKind::of(value), kind, null) {
             Ok(()) => Some(value),
             Err((code, detail)) => {
@@ -125,7 +146,7 @@ impl<'a> Fields<'a> {
 
     /// What is wrong, undocumented fields included if they are to be rejected.
     pub(crate) fn finish(mut self, unknown: UnknownFields) -> Vec<Violation> {
-        let given = self.object.keys().map(|Name(name)| &**name);
+        let given = self.object.keys().map(|name| &**name);
         check_names(
             given,
             names::CREATE_AGENT,

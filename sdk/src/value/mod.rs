@@ -10,7 +10,6 @@ pub(crate) mod duration;
 mod ids;
 mod json;
 mod kind;
-mod name;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]
 mod opaque;
@@ -36,7 +35,6 @@ pub(crate) use any_format::Given;
 pub(crate) use characters::Characters;
 pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
 pub(crate) use kind::JsonKind;
-pub(crate) use name::Name;
 #[cfg(any(feature = "arrow", feature = "client"))]
 pub(crate) use opaque::opaque;
 pub(crate) use open::{Undocumented, open_set};
