@@ -1,6 +1,6 @@
 //! Error bodies: problem details (RFC 9457), and anything else that a service sends with an error.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::{
     json::document::without_bom,
     rules::{
-        fields::{Object, object},
+        fields::object,
         validate::{Violation, ViolationCode},
     },
     value::Json,
@@ -84,7 +84,7 @@ impl Problem {
 
     /// Reads an error body; `None` if it is not a JSON object with at least one of a problem's fields.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
-        let mut fields = object("", without_bom(body.as_ref())).ok()?;
+        let mut fields = read(without_bom(body.as_ref()))?;
         let mut problem = Self {
             problem_type: text(&mut fields, "type"),
             title: text(&mut fields, "title"),
@@ -115,13 +115,20 @@ impl Problem {
     }
 }
 
+/// The fields of an object whose values are still JSON.
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a str>;
+
+fn read(json: &[u8]) -> Option<Fields<'_>> {
+    Some(object("", json).ok()?.into_iter().collect())
+}
+
 /// Takes a field out, if it has this type.
-fn take<'a, T: Deserialize<'a>>(fields: &mut Object<'a>, name: &str) -> Option<T> {
+fn take<'a, T: Deserialize<'a>>(fields: &mut Fields<'a>, name: &str) -> Option<T> {
     serde_json::from_str(fields.remove(name)?).ok()
 }
 
 /// Takes a string out, and keeps its beginning.
-fn text(fields: &mut Object<'_>, name: &str) -> Option<String> {
+fn text(fields: &mut Fields<'_>, name: &str) -> Option<String> {
     let mut text: String = take(fields, name)?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -133,7 +140,7 @@ fn text(fields: &mut Object<'_>, name: &str) -> Option<String> {
 
 /// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
 fn violation(entry: &RawValue) -> Option<Violation> {
-    let mut fields = object("", entry.get().as_bytes()).ok()?;
+    let mut fields = read(entry.get().as_bytes())?;
     Some(Violation::new(
         text(&mut fields, "pointer")?,
         ViolationCode::from(text(&mut fields, "code").unwrap_or_default()),

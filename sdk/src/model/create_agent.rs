@@ -8,7 +8,7 @@ use crate::{
     contract::names,
     json::document::without_bom,
     rules::{
-        fields::{Fields, Object, check_names, object},
+        fields::{Fields, check_names, object},
         validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
     },
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
@@ -168,7 +168,7 @@ impl CreateAgent {
             first_name: fields.required_text("first_name"),
             last_name: fields.required_text("last_name"),
             profile: fields
-                .required("profile", JsonKind::Object)
+                .value("profile", JsonKind::Object, Null::Required)
                 .and_then(|profile| {
                     AgentProfile::read(
                         profile.as_bytes(),
@@ -380,13 +380,13 @@ impl AgentProfile {
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
         let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
-        let owned = |(name, value)| {
-            let value = Json::parse(value).ok()?; // It always is JSON.
-            Some((Cow::Owned(Cow::into_owned(name)), value))
-        };
-        let profile = Self {
-            fields: Object::into_iter(object).filter_map(owned).collect(),
-        };
+        let mut profile = Self::new();
+        for (name, value) in object {
+            // It always is JSON.
+            if let Ok(value) = Json::parse(value) {
+                profile = profile.extra(name, value);
+            }
+        }
         profile.check(at, unknown, out);
         Some(profile)
     }

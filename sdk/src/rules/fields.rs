@@ -1,6 +1,9 @@
 //! The fields of an object in a request, and the rules on their names and types.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::value::RawValue;
 
@@ -19,8 +22,8 @@ const ALIKE: f64 = 0.85;
 /// For how many undocumented names in an object a documented one is looked for: comparing takes time, and nobody reads more.
 const GUESSES: usize = 100;
 
-/// The names and values of an object, which are valid JSON. Of equal names, the last counts.
-pub(crate) type Object<'a> = BTreeMap<Cow<'a, str>, &'a str>;
+/// The names and values of an object, which are valid JSON, in their order. Of equal names, the last counts.
+type Object<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 /// The object in this text, which is to stand at `at`.
 pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
@@ -44,7 +47,7 @@ pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violati
 }
 
 fn read(text: &str) -> Lexed<Object<'_>> {
-    let mut object = Object::new();
+    let mut object = Object::with_capacity(names::CREATE_AGENT.len());
     let mut lexer = Lexer::new(text);
     let mut more = lexer.object()?;
     while more {
@@ -54,7 +57,7 @@ fn read(text: &str) -> Lexed<Object<'_>> {
         if lexer.plain().is_none() {
             lexer.raw()?;
         }
-        object.insert(name, lexer.slice(start, lexer.position()));
+        object.push((name, lexer.slice(start, lexer.position())));
         more = lexer.field()?;
     }
     lexer.end()?;
@@ -75,35 +78,29 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that may be omitted, if it has the right type.
-    fn value(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
-        let value = self.object.get(name)?;
-        match of_kind(JsonKind::of(value), kind, null) {
-            Ok(()) => Some(value),
-            Err((code, detail)) => {
-                let wrong = Violation::new(pointer("", name), code, detail);
-                self.violations.push(wrong);
-                None
+    /// Takes out a field, if it is there and has the right type.
+    pub(crate) fn value(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
+        let checked = match self.object.iter().rposition(|(of, _)| of == name) {
+            Some(at) => {
+                let (_, value) = self.object.remove(at);
+                of_kind(JsonKind::of(value), kind, null).map(|()| value)
             }
-        }
-    }
-
-    /// A field that is required, if it is there and has the right type.
-    pub(crate) fn required(&mut self, name: &str, kind: JsonKind) -> Option<&'a str> {
-        let value = self.value(name, kind, Null::Required);
-        if value.is_none() && !self.object.contains_key(name) {
-            self.violations.push(Violation::new(
-                pointer("", name),
+            None if null == Null::Required => Err((
                 ViolationCode::Required,
-                "is required and missing",
-            ));
-        }
-        value
+                "is required and missing".to_owned(),
+            )),
+            None => return None,
+        };
+        let mut note = |(code, detail)| {
+            let violation = Violation::new(pointer("", name), code, detail);
+            self.violations.push(violation);
+        };
+        checked.map_err(&mut note).ok()
     }
 
     /// A text that is required; empty if it is missing or wrong, which is a violation.
     pub(crate) fn required_text(&mut self, name: &str) -> String {
-        let value = self.required(name, JsonKind::String);
+        let value = self.value(name, JsonKind::String, Null::Required);
         value
             .and_then(|value| self.text(name, value))
             .unwrap_or_default()
@@ -144,9 +141,9 @@ impl<'a> Fields<'a> {
         text
     }
 
-    /// What is wrong, undocumented fields included if they are to be rejected.
+    /// What is wrong, once every documented field has been taken out; if undocumented ones are to be rejected, they are, too.
     pub(crate) fn finish(mut self, unknown: UnknownFields) -> Vec<Violation> {
-        let given = self.object.keys().map(|name| &**name);
+        let given = self.object.iter().map(|(name, _)| &**name);
         check_names(
             given,
             names::CREATE_AGENT,
@@ -158,7 +155,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reports undocumented names, which are sorted, if they are to be rejected.
+/// Reports undocumented names, in alphabetical order, if they are to be rejected.
 pub(crate) fn check_names<'n>(
     given: impl Iterator<Item = &'n str>,
     documented: &[&str],
@@ -169,8 +166,8 @@ pub(crate) fn check_names<'n>(
     if unknown == UnknownFields::Ignore {
         return;
     }
-    let others = given.filter(|name| !documented.contains(name));
-    out.extend(others.enumerate().map(|(index, name)| {
+    let others: BTreeSet<_> = given.filter(|name| !documented.contains(name)).collect();
+    out.extend(others.into_iter().enumerate().map(|(index, name)| {
         let meant = (index < GUESSES)
             .then(|| meant_by(name, documented))
             .flatten();
