@@ -1,4 +1,4 @@
-"""OpenTelemetry's metrics, if the program uses them. The core's ``http/metrics.rs`` measures the same for programs in Rust.
+"""OpenTelemetry's metrics, if the program uses them.
 
 No part of it is imported before the program imports it.
 """
