@@ -1,59 +1,50 @@
 //! What a failed call may have done at the service.
 
-use std::fmt;
-
 use http::StatusCode;
 
-/// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
-///
-/// | outcome | when | sending it again |
-/// |---|---|---|
-/// | `NotSent` | nothing reached the service | is safe |
-/// | `Rejected` | it responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
-/// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
-/// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
-///
-/// Earlier attempts count too: if the service may have acted on one, a call whose last attempt would be `NotSent` or
-/// `Rejected` is `Unknown`.
-///
-/// ```
-/// use dealkit::Outcome;
-///
-/// fn next_step(outcome: Outcome) -> &'static str {
-///     match outcome {
-///         Outcome::NotSent | Outcome::Rejected => "send it again, once the reason is gone",
-///         Outcome::Unknown => "look whether the agent exists before you send it again",
-///         Outcome::Succeeded => "look the agent up: it exists",
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(
-    clippy::exhaustive_enums,
-    reason = "another outcome would be another decision for every caller, who is to be told"
-)]
-pub enum Outcome {
-    /// No part of the request reached the service.
-    NotSent,
-    /// The service responded, and did not act.
-    Rejected,
-    /// The service may have acted.
-    Unknown,
-    /// The service acted, but its response could not be read.
-    Succeeded,
+use crate::value::named;
+
+named! {
+    /// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
+    ///
+    /// | outcome | when | sending it again |
+    /// |---|---|---|
+    /// | `NotSent` | nothing reached the service | is safe |
+    /// | `Rejected` | it responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
+    /// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
+    /// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
+    ///
+    /// Earlier attempts count too: if the service may have acted on one, a call whose last attempt would be `NotSent` or
+    /// `Rejected` is `Unknown`.
+    ///
+    /// ```
+    /// use dealkit::Outcome;
+    ///
+    /// fn next_step(outcome: Outcome) -> &'static str {
+    ///     match outcome {
+    ///         Outcome::NotSent | Outcome::Rejected => "send it again, once the reason is gone",
+    ///         Outcome::Unknown => "look whether the agent exists before you send it again",
+    ///         Outcome::Succeeded => "look the agent up: it exists",
+    ///     }
+    /// }
+    /// ```
+    #[allow(
+        clippy::exhaustive_enums,
+        reason = "another outcome would be another decision for every caller, who is to be told"
+    )]
+    Outcome {
+        /// No part of the request reached the service.
+        NotSent = "not_sent",
+        /// The service responded, and did not act.
+        Rejected = "rejected",
+        /// The service may have acted.
+        Unknown = "unknown",
+        /// The service acted, but its response could not be read.
+        Succeeded = "succeeded",
+    }
 }
 
 impl Outcome {
-    /// `not_sent`, `rejected`, `unknown` or `succeeded`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Outcome::NotSent => "not_sent",
-            Outcome::Rejected => "rejected",
-            Outcome::Unknown => "unknown",
-            Outcome::Succeeded => "succeeded",
-        }
-    }
-
     /// Whether the service acted, or may have: `Unknown` or `Succeeded`.
     pub const fn may_have_acted(self) -> bool {
         matches!(self, Outcome::Unknown | Outcome::Succeeded)
@@ -77,11 +68,5 @@ impl Outcome {
             Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,
             outcome => outcome,
         }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }

@@ -10,6 +10,8 @@ pub(crate) mod duration;
 mod ids;
 mod json;
 mod kind;
+#[cfg(feature = "client")]
+mod named;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]
 mod opaque;
@@ -35,6 +37,8 @@ pub(crate) use any_format::Given;
 pub(crate) use characters::Characters;
 pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
 pub(crate) use kind::JsonKind;
+#[cfg(feature = "client")]
+pub(crate) use named::named;
 #[cfg(any(feature = "arrow", feature = "client"))]
 pub(crate) use opaque::opaque;
 pub(crate) use open::{Undocumented, open_set};

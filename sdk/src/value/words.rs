@@ -2,65 +2,44 @@
 
 use std::{borrow::Cow, fmt};
 
-/// A setting of a client, a call or a job, as far as error texts name it; see [`Words`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Setting {
-    /// The service's address.
-    BaseUrl,
-    /// The key issued to the caller.
-    ServiceKey,
-    /// The file with the key.
-    ServiceKeyFile,
-    /// The time limit of a whole call.
-    Timeout,
-    /// The time limit of an attempt.
-    AttemptTimeout,
-    /// The time limit for making a connection.
-    ConnectTimeout,
-    /// Whether plain `http` to another machine is allowed.
-    AllowHttp,
-    /// The proxy.
-    Proxy,
-    /// The certificates that are trusted in addition to the system's.
-    RootCertificates,
-    /// The certificates that are trusted instead of the system's.
-    OnlyRootCertificates,
-    /// The certificate that the client presents.
-    Identity,
-    /// Whether HTTP/2 is spoken from the first byte.
-    Http2PriorKnowledge,
-    /// The `User-Agent` header.
-    UserAgent,
-    /// The maximum number of requests a second.
-    RateLimit,
-    /// The largest response body that is read.
-    MaxResponseBytes,
-    /// What becomes of an optional field that cannot be read.
-    Unreadable,
-}
+use super::named;
 
-impl Setting {
-    /// Its name in Rust: `base_url`, `root_certificates` and so on.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Setting::BaseUrl => "base_url",
-            Setting::ServiceKey => "service_key",
-            Setting::ServiceKeyFile => "service_key_file",
-            Setting::Timeout => "timeout",
-            Setting::AttemptTimeout => "attempt_timeout",
-            Setting::ConnectTimeout => "connect_timeout",
-            Setting::AllowHttp => "allow_http",
-            Setting::Proxy => "proxy",
-            Setting::RootCertificates => "root_certificates",
-            Setting::OnlyRootCertificates => "only_root_certificates",
-            Setting::Identity => "identity",
-            Setting::Http2PriorKnowledge => "http2_prior_knowledge",
-            Setting::UserAgent => "user_agent",
-            Setting::RateLimit => "rate_limit",
-            Setting::MaxResponseBytes => "max_response_bytes",
-            Setting::Unreadable => "unreadable",
-        }
+named! {
+    /// A setting of a client, a call or a job, as far as error texts name it; see [`Words`].
+    #[non_exhaustive]
+    Setting {
+        /// The service's address.
+        BaseUrl = "base_url",
+        /// The key issued to the caller.
+        ServiceKey = "service_key",
+        /// The file with the key.
+        ServiceKeyFile = "service_key_file",
+        /// The time limit of a whole call.
+        Timeout = "timeout",
+        /// The time limit of an attempt.
+        AttemptTimeout = "attempt_timeout",
+        /// The time limit for making a connection.
+        ConnectTimeout = "connect_timeout",
+        /// Whether plain `http` to another machine is allowed.
+        AllowHttp = "allow_http",
+        /// The proxy.
+        Proxy = "proxy",
+        /// The certificates that are trusted in addition to the system's.
+        RootCertificates = "root_certificates",
+        /// The certificates that are trusted instead of the system's.
+        OnlyRootCertificates = "only_root_certificates",
+        /// The certificate that the client presents.
+        Identity = "identity",
+        /// Whether HTTP/2 is spoken from the first byte.
+        Http2PriorKnowledge = "http2_prior_knowledge",
+        /// The `User-Agent` header.
+        UserAgent = "user_agent",
+        /// The maximum number of requests a second.
+        RateLimit = "rate_limit",
+        /// The largest response body that is read.
+        MaxResponseBytes = "max_response_bytes",
+        /// What becomes of an optional field that cannot be read.
+        Unreadable = "unreadable",
     }
 }
 
