@@ -111,18 +111,16 @@ impl Client {
 
     /// Calls on agents.
     pub fn agents(&self) -> Agents {
-        let service = Arc::clone(&self.service);
         Agents {
-            service,
+            service: Arc::clone(&self.service),
             mode: Async,
         }
     }
 
     /// Calls on deals.
     pub fn deals(&self) -> Deals {
-        let service = Arc::clone(&self.service);
         Deals {
-            service,
+            service: Arc::clone(&self.service),
             mode: Async,
         }
     }
@@ -282,7 +280,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// Your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
     /// [`service_key_provider`](Self::service_key_provider) replace each other.
     pub fn service_key(self, key: impl Into<String>) -> Self {
-        self.key_source(KeySource::text(key.into()))
+        self.key_source(KeySource::Text(key.into()))
     }
 
     /// A file with the key, such as a mounted secret. White space around the key is ignored.
@@ -292,7 +290,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// one: see [`RetryPolicy`]. Replace the file by renaming another one over it, as Kubernetes does with mounted
     /// secrets. While it is unreadable or empty, calls use the last key, until the service rejects it.
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
-        self.key_source(KeySource::file(path.into()))
+        self.key_source(KeySource::File(path.into()))
     }
 
     /// Provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.

@@ -147,28 +147,18 @@ where
 
 /// Where keys come from. Never shown by `Debug`.
 #[derive(Clone)]
-pub struct KeySource(Source);
-
-opaque!(KeySource);
-
-#[derive(Clone)]
-enum Source {
+#[doc(hidden)]
+pub enum KeySource {
     Text(String),
     File(PathBuf),
     Provider(Arc<Ask>),
 }
 
+opaque!(KeySource);
+
 type Ask = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, Words>> + Send + Sync;
 
 impl KeySource {
-    pub(crate) fn text(key: String) -> Self {
-        Self(Source::Text(key))
-    }
-
-    pub(crate) fn file(path: PathBuf) -> Self {
-        Self(Source::File(path))
-    }
-
     pub(crate) fn provider<P: KeyProvider>(provider: P) -> Self {
         let provider = Arc::new(provider);
         Self::asking(move || {
@@ -185,7 +175,7 @@ impl KeySource {
     where
         A: Future<Output = Result<ServiceKey, String>> + Send + 'static,
     {
-        Self(Source::Provider(Arc::new(move || {
+        Self::Provider(Arc::new(move || {
             // A provider that panics is one that fails: of the calls that share its answer, only one could pass on the panic.
             let asked = AssertUnwindSafe(ask()).catch_unwind();
             Box::pin(async move {
@@ -200,14 +190,14 @@ impl KeySource {
                         )
                     })
             })
-        })))
+        }))
     }
 
     /// The key as the source has it now.
     fn ask(&self) -> BoxFuture<'static, Result<ServiceKey, Words>> {
-        match &self.0 {
-            Source::Text(key) => ready(Ok(ServiceKey::new(key))).boxed(),
-            Source::File(path) => {
+        match self {
+            Self::Text(key) => ready(Ok(ServiceKey::new(key))).boxed(),
+            Self::File(path) => {
                 let path = path.clone();
                 // A file may be on a network, and take long.
                 let reading = spawn_blocking(move || read(&path));
@@ -221,7 +211,7 @@ impl KeySource {
                 }
                 .boxed()
             }
-            Source::Provider(ask) => ask(),
+            Self::Provider(ask) => ask(),
         }
     }
 }
@@ -229,10 +219,10 @@ impl KeySource {
 /// Sources are equal if they have the same key at any time.
 impl PartialEq for KeySource {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Source::Text(one), Source::Text(other)) => one == other,
-            (Source::File(one), Source::File(other)) => one == other,
-            (Source::Provider(one), Source::Provider(other)) => Arc::ptr_eq(one, other),
+        match (self, other) {
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::File(one), Self::File(other)) => one == other,
+            (Self::Provider(one), Self::Provider(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -302,10 +292,10 @@ type Asking = BoxFuture<'static, Result<Arc<Key>, Words>>;
 impl Keys {
     /// The keys from this source. A text or a file is read now, so that what is wrong with it is known at once.
     pub(crate) fn new(source: KeySource) -> Result<Arc<Self>, Words> {
-        let first = match &source.0 {
-            Source::Text(key) => Some(Ok(ServiceKey::new(key))),
-            Source::File(path) => Some(read(path)),
-            Source::Provider(_) => None,
+        let first = match &source {
+            KeySource::Text(key) => Some(Ok(ServiceKey::new(key))),
+            KeySource::File(path) => Some(read(path)),
+            KeySource::Provider(_) => None,
         };
         let keys = Self {
             source,
@@ -339,8 +329,8 @@ impl Keys {
             return Ok(key);
         }
         timeout(left, self.asking()).await.unwrap_or_else(|_| {
-            let what = match self.source.0 {
-                Source::File(_) => words!("{}", Setting::ServiceKeyFile),
+            let what = match self.source {
+                KeySource::File(_) => words!("{}", Setting::ServiceKeyFile),
                 _ => words!("the provider of {}", Setting::ServiceKey),
             };
             Err(words!(
@@ -355,11 +345,11 @@ impl Keys {
     /// has to be asked.
     pub(crate) fn refused(&self, key: &Arc<Key>) -> Option<bool> {
         let mut state = self.lock();
-        match (&state.current, &self.source.0) {
-            (_, Source::Text(_)) => Some(false),
+        match (&state.current, &self.source) {
+            (_, KeySource::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
             // Another call in flight was refused before, and has asked: the answer is another one, even if it has the same text.
-            (Some(current), Source::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
+            (Some(current), KeySource::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
             _ => {
                 state.current = None;
                 None
@@ -393,10 +383,12 @@ impl Keys {
     fn answered(&self, answer: Result<ServiceKey, Words>) -> Result<Arc<Key>, Words> {
         let checked = answer.and_then(|key| Ok((self.header(&key)?, key.expires_in)));
         let mut state = self.lock();
-        let (header, kept) = match (checked, &state.current, &self.source.0) {
+        let (header, kept) = match (checked, &state.current, &self.source) {
             (Ok(checked), ..) => checked,
             // A file that is just being replaced says nothing against the key that it had.
-            (Err(_), Some(current), Source::File(_)) => (current.header.clone(), Some(FILE_KEPT)),
+            (Err(_), Some(current), KeySource::File(_)) => {
+                (current.header.clone(), Some(FILE_KEPT))
+            }
             (Err(error), ..) => return Err(error),
         };
         state.redactor = state.redactor.with(&header);
@@ -415,8 +407,8 @@ impl Keys {
             .ok()
             .filter(|_| is_valid)
             .ok_or_else(|| {
-                let what = match self.source.0 {
-                    Source::Provider(_) => words!("the answer of the provider of {}", Setting::ServiceKey),
+                let what = match self.source {
+                    KeySource::Provider(_) => words!("the answer of the provider of {}", Setting::ServiceKey),
                     _ => words!("{}", Setting::ServiceKey),
                 };
                 words!(
