@@ -131,19 +131,11 @@ impl<S> Layer<S> for ConnectorLayer {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Connector<S> {
     /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
     inner: Arc<S>,
     in_use: watch::Receiver<()>,
-}
-
-impl<S> Clone for Connector<S> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            in_use: self.in_use.clone(),
-        }
-    }
 }
 
 impl<S, Target> Service<Target> for Connector<S>

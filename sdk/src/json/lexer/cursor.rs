@@ -26,14 +26,6 @@ pub struct Lexer<'a> {
 /// How much of a document is read before it is asked again whether to go on.
 const STEP: usize = 64 * 1024;
 
-impl std::fmt::Debug for Lexer<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lexer")
-            .field("at", &self.at)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<'a> Lexer<'a> {
     /// Starts at the beginning of a document without a byte order mark.
     pub fn new(text: &'a str) -> Self {

@@ -7,6 +7,11 @@
 //! It is public for the bindings, which build objects of their own, and for the sandbox server, whose reader of request
 //! bodies is stricter. It is not for use by others.
 
+#![allow(
+    missing_debug_implementations,
+    reason = "what these hold may be personal"
+)]
+
 mod cursor;
 mod number;
 mod string;

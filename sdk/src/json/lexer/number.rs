@@ -21,18 +21,6 @@ pub struct Digits {
     pub scale: u32,
 }
 
-impl std::fmt::Debug for Number<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Number(<hidden>)")
-    }
-}
-
-impl std::fmt::Debug for Digits {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Digits(<hidden>)")
-    }
-}
-
 /// The maximum number of digits that are evaluated: any number with that many fits into 64 bits.
 const MAX_DIGITS: usize = 18;
 
