@@ -192,20 +192,8 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                Self::list_from_json_with(body, Unreadable::Error)
-            }
-
-            /// [`list_from_json`](Self::list_from_json), with a choice of what becomes of an optional field that cannot be
-            /// read.
-            ///
-            /// # Errors
-            /// As for [`list_from_json`](Self::list_from_json), except for what is skipped.
-            pub fn list_from_json_with(
-                body: impl AsRef<[u8]>,
-                unreadable: Unreadable,
-            ) -> Result<Vec<Self>, $crate::DecodeError> {
                 let kind = FieldKind::Many(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, unreadable, None, FieldValue::lex)
+                decode::read(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
             }
         }
 

@@ -98,11 +98,6 @@ impl Json {
         Box::<str>::from(self.0).into_string()
     }
 
-    /// Whether this is a JSON object.
-    pub fn is_object(&self) -> bool {
-        self.kind() == JsonKind::Object
-    }
-
     /// What kind of JSON value this is.
     pub(crate) fn kind(&self) -> JsonKind {
         JsonKind::of(self.as_str())
