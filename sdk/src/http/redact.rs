@@ -10,30 +10,18 @@ use crate::contract::names::pointer_token;
 /// The maximum number of characters of the service's own words in an error text.
 const SHOWN: usize = 200;
 
-/// The minimum length of a key that cannot be mistaken for a word, in characters.
-const UNMISTAKABLE: usize = 8;
-
 /// How many keys a service can be expected to repeat: the one in use, and some that it has replaced.
 const KEYS: usize = 8;
 
-/// Removes the service key, and those that it has replaced, from texts that the service sent.
-///
-/// A key of eight characters or more is masked wherever it occurs, regardless of case. A shorter one
-/// may be part of any word (such as the key `k` of a test in "unknown"), where it gives nothing away:
-/// nobody could tell that it is the key. It is masked only where it stands alone and in the same case.
+/// Removes the service key, and those that it has replaced, from texts that the service sent: wherever they occur, regardless of
+/// case.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     /// The newest first.
     keys: Arc<[HeaderValue]>,
-    /// The forms in which a text may contain a key, in lower case if it is unmistakable. The longest first, so that masking
-    /// one form does not leave a part of another.
-    forms: Arc<[Form]>,
-}
-
-#[derive(PartialEq)]
-struct Form {
-    text: String,
-    is_unmistakable: bool,
+    /// The forms in which a text may contain a key, in lower case. The longest first, so that masking one form does not leave
+    /// a part of another.
+    forms: Arc<[String]>,
 }
 
 impl Redactor {
@@ -45,8 +33,8 @@ impl Redactor {
             .filter(|before| *before != key)
             .take(KEYS - 1);
         let keys: Arc<[_]> = std::iter::once(key).chain(before).cloned().collect();
-        let mut forms: Vec<_> = keys.iter().flat_map(Form::of).collect();
-        forms.sort_by_key(|form| std::cmp::Reverse(form.text.len()));
+        let mut forms: Vec<_> = keys.iter().flat_map(forms).collect();
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
         Self {
             keys,
@@ -58,68 +46,29 @@ impl Redactor {
     pub(crate) fn mask(&self, text: &str) -> String {
         self.forms
             .iter()
-            .fold(text.to_owned(), |text, form| form.mask(&text))
+            .fold(text.to_owned(), |text, form| masked(&text, form))
     }
 }
 
-impl Form {
-    fn of(key: &HeaderValue) -> [Self; 3] {
-        // Visible ASCII, as was checked.
-        let key = key.to_str().unwrap_or_default();
-        let is_unmistakable = key.len() >= UNMISTAKABLE;
-        let forms = [
-            key.to_owned(),
-            key.escape_debug().to_string(),
-            pointer_token(key),
-        ];
-        forms.map(|text| Self {
-            text: if is_unmistakable {
-                text.to_ascii_lowercase()
-            } else {
-                text
-            },
-            is_unmistakable,
-        })
-    }
-
-    fn mask(&self, text: &str) -> String {
-        let form = &*self.text;
-        // Of the same length as the text, because only ASCII letters change.
-        let searched = if self.is_unmistakable {
-            text.to_ascii_lowercase()
-        } else {
-            text.to_owned()
-        };
-        let mut masked = String::with_capacity(text.len());
-        // The positions up to which the text is masked and searched.
-        let (mut done, mut from) = (0, 0);
-        while let Some(found) = searched.get(from..).and_then(|rest| rest.find(form)) {
-            let start = from + found;
-            let end = start + form.len();
-            if self.is_unmistakable || stands_alone(text, start, end) {
-                masked.push_str(text.get(done..start).unwrap_or_default());
-                masked.push_str("[service key]");
-                (done, from) = (end, end);
-            } else {
-                // The key is ASCII, so its first character is followed by the beginning of another.
-                from = start + 1;
-            }
-        }
-        masked.push_str(text.get(done..).unwrap_or_default());
-        masked
-    }
+fn forms(key: &HeaderValue) -> [String; 3] {
+    // Visible ASCII, as was checked.
+    let key = key.to_str().unwrap_or_default().to_ascii_lowercase();
+    let (escaped, token) = (key.escape_debug().to_string(), pointer_token(&key));
+    [key, escaped, token]
 }
 
-/// Whether the match is not part of a longer word.
-fn stands_alone(text: &str, start: usize, end: usize) -> bool {
-    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    let goes_on = |before: Option<char>, after: Option<char>| {
-        before.is_some_and(is_of_word) && after.is_some_and(is_of_word)
-    };
-    let (before, rest) = text.split_at(start);
-    let (key, after) = rest.split_at(end - start);
-    !goes_on(before.chars().next_back(), key.chars().next())
-        && !goes_on(key.chars().next_back(), after.chars().next())
+fn masked(text: &str, form: &str) -> String {
+    // Of the same length as the text, because only ASCII letters change.
+    let searched = text.to_ascii_lowercase();
+    let mut masked = String::with_capacity(text.len());
+    let mut done = 0;
+    for (start, found) in searched.match_indices(form) {
+        masked.push_str(text.get(done..start).unwrap_or_default());
+        masked.push_str("[service key]");
+        done = start + found.len();
+    }
+    masked.push_str(text.get(done..).unwrap_or_default());
+    masked
 }
 
 /// `text` on one line, with every character visible, cut at 200 characters.

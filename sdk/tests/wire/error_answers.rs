@@ -288,24 +288,12 @@ async fn a_422_lists_its_violations() {
 
 /// dealkit's own words remain unchanged.
 #[tokio::test]
-async fn a_key_of_a_few_letters_is_masked_where_it_stands_alone() {
+async fn a_key_of_a_few_letters_is_masked_even_within_a_word() {
     for (key, detail, shown) in [
-        ("k", "unknown key k", "unknown key [service key]"),
-        ("of", "of offices", "[service key] offices"),
-        ("GET", "GET it", "[service key] it"),
-        ("404", "404 or 4040", "[service key] or 4040"),
-        ("THE", "the key is THE key", "the key is [service key] key"),
-        (
-            "k",
-            r#""k" key=k, k."#,
-            r#""[service key]" key=[service key], [service key]."#,
-        ),
-        ("k", "k\u{e9}k k1 _k", "k\u{e9}k k1 _k"),
-        ("k", "\u{e9} k\u{202e}", "\u{e9} [service key] "),
-        ("a-a", "xa-a-a", "xa-[service key]"),
-        ("-k-", "x-k-x", "x[service key]x"),
-        ("1234567", "12345678 1234567", "12345678 [service key]"),
-        // Eight characters cannot be mistaken for a word.
+        ("k", "unknown", "un[service key]nown"),
+        ("OF", "of offices", "[service key] [service key]fices"),
+        ("k", "\u{e9}k\u{202e}", "\u{e9}[service key] "),
+        ("a-a", "xa-a-a", "x[service key]-a"),
         ("12345678", "0123456789", "0[service key]9"),
         ("id", "x", "x"),
         ("request", "x", "x"),
