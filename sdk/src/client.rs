@@ -690,7 +690,6 @@ impl<C: Clone> ClientBuilder<C> {
         }
     }
 
-    /// The headers that every request carries.
     fn checked_headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(wire::JSON));
@@ -750,7 +749,6 @@ impl ClientBuilder {
 
 opaque!(ClientBuilder<C>);
 
-/// Whether the URL's host is this machine.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {

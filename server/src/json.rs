@@ -96,7 +96,6 @@ fn broken(text: &str, at: usize) -> JsonError {
     JsonError::new(reason, text.as_bytes(), at)
 }
 
-/// Reads a value.
 fn value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     let first = lexer.peek();
     if depth == MAX_DEPTH && matches!(first, b'{' | b'[') {

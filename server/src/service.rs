@@ -148,7 +148,6 @@ impl Service {
         self.answer(&self.caller(&head), &head, &body)
     }
 
-    /// The same for a request in two parts.
     pub(crate) fn answer(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
         let max = self.0.max_body_bytes;
         let body = match body.len() <= max {
@@ -400,7 +399,6 @@ impl Service {
         })
     }
 
-    /// The fault that the header of a request asks for.
     fn asked_fault(&self, head: &Parts) -> Result<Option<Play>, Refusal> {
         let Some(fault) = self.sandbox_header(head, FAULT_HEADER) else {
             return Ok(None);

@@ -46,7 +46,6 @@ impl Decimals {
         self.0
     }
 
-    /// The type of the columns.
     pub(super) fn data_type(self) -> DataType {
         match self.0 {
             // At most 38.

@@ -24,7 +24,6 @@ pub struct Agents<M = Async> {
 }
 
 impl<M> Agents<M> {
-    /// The same calls, to be awaited.
     pub(crate) fn awaited(&self) -> Agents {
         Agents {
             service: Arc::clone(&self.service),

@@ -79,7 +79,6 @@ struct PendingRequest {
     before_sending: Option<BeforeSending>,
 }
 
-/// Reads the response of a call.
 type Read<T> =
     Box<dyn FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
 
@@ -140,7 +139,6 @@ impl<T> Call<T> {
 }
 
 impl<T, M> Call<T, M> {
-    /// The same call, made in another way.
     pub(crate) fn in_mode<N>(self, mode: N) -> Call<T, N> {
         Call {
             request: self.request,
@@ -149,7 +147,6 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Sends `body`, which is JSON.
     pub(crate) fn with_body(mut self, body: Bytes) -> Self {
         if let Ok(parts) = &mut self.request.parts {
             parts.body = Some(body);
@@ -168,7 +165,6 @@ impl<T, M> Call<T, M> {
         (call, self.mode)
     }
 
-    /// What it is made with.
     #[cfg(feature = "ledger")]
     pub(crate) fn service(&self) -> &Arc<Service> {
         &self.request.service
@@ -179,14 +175,12 @@ impl<T, M> Call<T, M> {
         Arc::clone(&self.request.progress)
     }
 
-    /// The maximum duration of the call.
     #[cfg(feature = "ledger")]
     pub(crate) fn time_limit(&self) -> Duration {
         let own = self.request.options.timeout;
         own.unwrap_or(self.request.service.total_timeout)
     }
 
-    /// What it sends, if that is JSON.
     #[cfg(feature = "ledger")]
     pub(crate) fn json_body(&self) -> Option<Json> {
         let body = self.request.parts.as_ref().ok()?.body.as_ref()?;
@@ -323,7 +317,6 @@ impl<T, M> Call<T, M> {
     }
 }
 
-/// The finished request.
 fn prepare(
     service: &Service,
     operation: &Operation,
@@ -394,7 +387,6 @@ impl<T> Call<T> {
     }
 }
 
-/// Leaves the body as it is.
 pub(crate) fn read_nothing(
     response: HttpResponse,
     record: &Record<'_>,

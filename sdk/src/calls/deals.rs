@@ -24,7 +24,6 @@ pub struct Deals<M = Async> {
 }
 
 impl<M> Deals<M> {
-    /// The same calls, to be awaited.
     pub(crate) fn awaited(&self) -> Deals {
         Deals {
             service: Arc::clone(&self.service),

@@ -35,7 +35,6 @@ pub struct Response<T> {
     /// `None` if it was made by hand.
     pub(crate) operation: Option<Operation>,
     pub(crate) response: HttpResponse,
-    /// What becomes of an optional field that cannot be read.
     pub(crate) unreadable: Unreadable,
     pub(crate) context: Option<Context>,
     pub(crate) value: T,
@@ -150,7 +149,6 @@ impl<T> Response<T> {
     }
 }
 
-/// The error of a body that could not be decoded, or not in time.
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_stopped() {
         let attempts = response.attempts;

@@ -14,7 +14,6 @@ use crate::{
 
 /// A call that has begun: its span, and what is reported when it ends.
 pub(crate) struct CallTrace<'a> {
-    /// The span of the call, with all its attempts.
     pub(crate) span: Span,
     record: Record<'a>,
     began: Instant,
@@ -57,7 +56,6 @@ impl<'a> CallTrace<'a> {
         }
     }
 
-    /// Records a successful response, before it is read.
     pub(crate) fn responded(&mut self, response: &HttpResponse) {
         let is_read =
             !self.span.is_disabled() || tracing::event_enabled!(target: "dealkit", Level::INFO);
@@ -65,7 +63,6 @@ impl<'a> CallTrace<'a> {
         self.response = Some((response.status.as_u16(), request_id));
     }
 
-    /// Records how the call ended.
     pub(crate) fn finished(mut self, result: Result<(), &Error>) {
         self.has_ended = true;
         self.end(Some(result));
@@ -163,7 +160,6 @@ impl Drop for CallTrace<'_> {
     }
 }
 
-/// How many fields that could not be read are named.
 const SKIPPED_SHOWN: usize = 20;
 
 /// Reports the fields of a response that could not be read and were skipped: how many, and where, but not what was there.

@@ -3,7 +3,6 @@
 
 use crate::value::JsonKind;
 
-/// The fields of "Create agent".
 pub(crate) const CREATE_AGENT: &[&str] = &[
     "email",
     "first_name",
@@ -47,7 +46,6 @@ macro_rules! profile {
     (@kind bool) => { JsonKind::Boolean };
     (@kind Json) => { JsonKind::Object };
     ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
-        /// The fields of the request's profile, with their types.
         pub(crate) const PROFILE: &[(&str, JsonKind)] = &[$(($wire, profile!(@kind $type))),+];
         pub(crate) const PROFILE_NAMES: &[&str] = &[$($wire),+];
     };
@@ -62,7 +60,6 @@ macro_rules! wire_names {
             $( $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
-        /// The fields of the response types, type by type.
         const RESPONSES: &[&str] = &[$($($wire),+),+];
     };
 }

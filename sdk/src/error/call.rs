@@ -57,7 +57,6 @@ struct ErrorFacts {
     /// The head of a response, and as much of its body as is kept.
     response: Option<HttpResponse>,
     problem: Option<Problem>,
-    /// The outcome that a test asked for.
     #[cfg(feature = "test-util")]
     outcome_of_test: Option<Outcome>,
 }
@@ -86,7 +85,6 @@ impl Error {
         error
     }
 
-    /// The call was given up, with its outcome so far.
     pub(crate) fn cancelled(outcome: Outcome, attempts: u32) -> Self {
         let mut error = Self::new(Cause::Cancelled(outcome));
         error.0.attempts.count = attempts;
@@ -108,13 +106,11 @@ impl Error {
         })
     }
 
-    /// The row with this index has the same key.
     #[cfg(feature = "ledger")]
     pub(crate) fn duplicate_key(first: usize) -> Self {
         Self::new(Cause::DuplicateKey(first))
     }
 
-    /// There was no service key, and nothing was sent.
     pub(crate) fn no_key(why: Words) -> Self {
         Self::new(Cause::ServiceKey(why))
     }
@@ -125,7 +121,6 @@ impl Error {
         Self::new(Cause::Stopped { index, status })
     }
 
-    /// The status of a response is the failure.
     fn of_status() -> Self {
         Self::new(Cause::Transport(TransportCause::Status(None)))
     }
@@ -145,14 +140,12 @@ impl Error {
         self
     }
 
-    /// Sets the outcome, whatever is known.
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
         self.0.outcome_of_test = Some(outcome);
         self
     }
 
-    /// Sets how often it was attempted, and how long to wait before the next attempt.
     #[cfg(feature = "test-util")]
     pub(crate) fn with_attempts(mut self, count: u32, retry_after: Option<Duration>) -> Self {
         self.0.attempts.count = count;

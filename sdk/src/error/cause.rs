@@ -19,12 +19,10 @@ use crate::{
     },
 };
 
-/// What an error is about.
 #[derive(Debug)]
 pub(crate) enum Cause {
     Config(Words),
     Validation(ValidationError),
-    /// What the transport says.
     Transport(TransportCause),
     Throttled(TooLate),
     Decode(DecodeError),
@@ -48,7 +46,6 @@ pub(crate) enum Cause {
         expect(dead_code, reason = "only a ledger has it")
     )]
     DuplicateKey(usize),
-    /// Why there was no service key.
     ServiceKey(Words),
     /// The row that the service refused, and how, or for which there was no key.
     Stopped {
@@ -138,7 +135,6 @@ impl Cause {
         }
     }
 
-    /// What a library below said, if that ended the call.
     pub(crate) fn foreign(&self) -> Option<&ForeignError> {
         match self {
             Cause::Transport(cause) => cause.foreign(),
@@ -157,7 +153,6 @@ impl Cause {
     }
 }
 
-/// What the transport says.
 fn transport(cause: &TransportCause) -> Words {
     match cause {
         TransportCause::Connect(None, _) => words!("no connection could be made"),
@@ -185,7 +180,6 @@ fn transport(cause: &TransportCause) -> Words {
     }
 }
 
-/// Why a call had to wait for its turn, and for how long.
 fn throttled(late: TooLate) -> Words {
     let wait = in_words(late.wait);
     let why = if late.is_asked {
@@ -207,7 +201,6 @@ fn throttled(late: TooLate) -> Words {
     )
 }
 
-/// How far a cancelled call had come.
 fn when_cancelled(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NotSent => "before it was sent",
@@ -217,7 +210,6 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What the ledger has on a row that was sent before.
 fn recorded(
     outcome: Outcome,
     status: Option<StatusCode>,

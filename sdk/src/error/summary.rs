@@ -5,7 +5,6 @@ use crate::{
     http::redact::{Redactor, short},
 };
 
-/// The maximum number of violations in an error text.
 const VIOLATIONS_SHOWN: usize = 5;
 
 /// The maximum length of a violation's code in an error text, in bytes.

@@ -10,7 +10,6 @@ use crate::{
     },
 };
 
-/// Parses a base URL, or returns what is wrong with it.
 pub(crate) fn parse(text: &str) -> Result<Url, Words> {
     let url = Url::parse(text).map_err(|error| {
         words!(

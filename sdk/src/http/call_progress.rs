@@ -28,11 +28,9 @@ struct AttemptsSoFar {
     last_wait: Duration,
 }
 
-/// The number and the times of an attempt that has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct AttemptTimes {
     pub(crate) number: u32,
-    /// How long the call waited for it.
     pub(crate) wait: Duration,
     pub(crate) duration: Duration,
 }
@@ -43,7 +41,6 @@ impl CallProgress {
         self.lock().since = Some(Instant::now());
     }
 
-    /// Records that an attempt begins.
     pub(crate) fn begin_attempt(&self) -> Progress {
         let mut state = self.lock();
         state.attempts += 1;
@@ -102,7 +99,6 @@ impl CallProgress {
         }
     }
 
-    /// The number of attempts that have begun.
     pub(crate) fn attempts(&self) -> u32 {
         self.lock().attempts
     }

@@ -18,7 +18,6 @@ use crate::{
 /// The failure of a request, of which there may have been several attempts.
 pub(crate) struct TransportError(pub(crate) Box<FailedRequest>);
 
-/// What is known of a failed request.
 pub(crate) struct FailedRequest {
     pub(crate) cause: TransportCause,
     /// The response to the last attempt, as far as it arrived.
@@ -34,7 +33,6 @@ pub(crate) struct FailedRequest {
 /// Why there is no response that is a success.
 #[derive(Debug)]
 pub(crate) enum TransportCause {
-    /// No connection could be made.
     Connect(Option<ConnectFailure>, Option<ForeignError>),
     Timeout(Duration, Sent),
     Interrupted(ForeignError),
@@ -42,7 +40,6 @@ pub(crate) enum TransportCause {
     NotTaken(ForeignError),
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
-    /// The request cannot be written.
     Unsendable(String),
     /// The status is not a success, and the service may redirect to this origin.
     Status(Option<String>),
@@ -56,7 +53,6 @@ pub(crate) enum Sent {
     Perhaps,
 }
 
-/// How the attempts at a request went.
 #[derive(Default)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
@@ -110,14 +106,12 @@ impl TransportError {
         }))
     }
 
-    /// A response whose status is not a success.
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
         let target = redact::redirect_target(response.status, &response.headers, url);
         let target = target.map(|target| response.redactor.mask(&target));
         Self::new(TransportCause::Status(target)).with_response(response)
     }
 
-    /// Keeps what has arrived of the response.
     pub(crate) fn with_response(mut self, response: HttpResponse) -> Self {
         self.0.response = Some(response);
         self
@@ -165,7 +159,6 @@ impl TransportError {
         }
     }
 
-    /// What all attempts together may have done.
     pub(crate) fn outcome(&self) -> Outcome {
         let of_last = self.0.cause.outcome(self.status());
         of_last.after(self.0.attempts.earlier_may_have_acted)

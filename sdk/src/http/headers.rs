@@ -15,7 +15,6 @@ const OURS: [&str; 7] = [
     "expect",
 ];
 
-/// Checks a header that a caller wants to add.
 pub(crate) fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Words> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
         Words::from("a header's name contains characters that are not allowed in a header name")

@@ -228,7 +228,6 @@ impl PartialEq for KeySource {
     }
 }
 
-/// Reads the key in a file, which may have white space around it.
 fn read(path: &Path) -> Result<ServiceKey, Words> {
     let wrong = |why: Words| {
         words!(
@@ -270,7 +269,6 @@ pub(crate) struct Key {
     until: Option<Instant>,
 }
 
-/// The keys of a client, one after the other.
 pub(crate) struct Keys {
     source: KeySource,
     state: Mutex<State>,
@@ -307,12 +305,10 @@ impl Keys {
         Ok(Arc::new(keys))
     }
 
-    /// Whether these are the keys from this source.
     pub(crate) fn are_from(&self, source: &KeySource) -> bool {
         self.source == *source
     }
 
-    /// The last key, if there is one.
     pub(crate) fn last(&self) -> Option<Arc<Key>> {
         self.lock().current.clone()
     }
@@ -379,7 +375,6 @@ impl Keys {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps an answer of the source.
     fn answered(&self, answer: Result<ServiceKey, Words>) -> Result<Arc<Key>, Words> {
         let checked = answer.and_then(|key| Ok((self.header(&key)?, key.expires_in)));
         let mut state = self.lock();

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, fmt};
 
-/// The operation that was called, as far as it may be shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) method: http::Method,

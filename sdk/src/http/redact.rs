@@ -42,7 +42,6 @@ impl Redactor {
         }
     }
 
-    /// `text` with the keys masked.
     pub(crate) fn mask(&self, text: &str) -> String {
         self.forms
             .iter()

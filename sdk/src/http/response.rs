@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// A whole response, whatever its status.
 #[derive(Clone)]
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
@@ -22,7 +21,6 @@ pub(crate) struct HttpResponse {
     pub(crate) body: Bytes,
     /// How many times the request was sent to get it.
     pub(crate) attempts: u32,
-    /// Masks whatever is shown of the response.
     pub(crate) redactor: Redactor,
     /// How much time was left when the response had arrived.
     pub(crate) left: TimeLeft,
@@ -54,7 +52,6 @@ impl HttpResponse {
         }
     }
 
-    /// How long the service asks to wait, counted from now.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         retry_after(&self.headers)
     }
@@ -72,7 +69,6 @@ impl HttpResponse {
         self.request_id().map(|id| short(&self.redactor.mask(id)))
     }
 
-    /// The request id that the headers carry.
     pub(crate) fn request_id(&self) -> Option<&str> {
         self.headers.get(wire::REQUEST_ID_HEADER)?.to_str().ok()
     }

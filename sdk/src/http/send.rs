@@ -37,7 +37,6 @@ const ERROR_BODY_READ: u64 = 1024 * 1024;
 const DESCRIPTOR_WAITS: u32 = 40;
 const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
-/// A request that is ready to be sent, as often as needed.
 #[derive(Clone)]
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
@@ -242,7 +241,6 @@ async fn send_over(
     }
 }
 
-/// Sends the request through a transport, and returns the head of its response.
 async fn send_through(
     transport: &Transport,
     request: &HttpRequest,

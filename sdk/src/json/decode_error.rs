@@ -42,7 +42,6 @@ pub struct DecodeError {
     body: Box<[u8]>,
 }
 
-/// Why it could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
     #[error("expected JSON, found an empty body")]
@@ -158,7 +157,6 @@ impl Position {
     /// Where nothing has been read.
     pub(crate) const START: Self = Self { line: 1, column: 0 };
 
-    /// Where serde_json says that it stopped.
     pub(crate) fn of_error(error: &serde_json::Error) -> Self {
         Self {
             line: error.line(),
@@ -187,7 +185,6 @@ pub(crate) enum Step<'a> {
 }
 
 impl DecodeError {
-    /// The error of the value at the end of a path.
     pub(crate) fn new(path: &[Step<'_>], reason: Reason, body: &[u8]) -> Self {
         Self {
             path: shown_path(path),
@@ -198,7 +195,6 @@ impl DecodeError {
         }
     }
 
-    /// The error of a whole document.
     pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
         Self::new(&[], reason, body)
     }
@@ -345,7 +341,6 @@ fn shown_path(steps: &[Step<'_>]) -> String {
     path
 }
 
-/// The same path as a JSON pointer.
 pub(crate) fn pointer(steps: &[Step<'_>]) -> String {
     let tokens = steps.iter().map(|step| match step {
         Step::Item(index) => format!("/{index}"),

@@ -71,7 +71,6 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-/// Advances past the closing quote.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

@@ -4,5 +4,6 @@ pub(crate) mod decode;
 pub(crate) mod decode_error;
 pub mod document;
 pub mod explain;
+#[doc(hidden)]
 pub mod lexer;
 pub(crate) mod unreadable;

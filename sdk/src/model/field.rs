@@ -16,7 +16,6 @@ use crate::{
 
 /// A type that a field of a response can have. It is written as serde writes it.
 pub(super) trait FieldValue: Sized {
-    /// What the field holds.
     const KIND: FieldKind;
 
     /// Reads it from a JSON document, without a reason if it fails.

@@ -12,7 +12,6 @@ use serde::{
 pub(crate) struct Characters<'de>(pub(crate) Cow<'de, [u8]>);
 
 impl<'de> Characters<'de> {
-    /// Those of a JSON string.
     pub(crate) fn of(json: &'de str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

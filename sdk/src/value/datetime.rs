@@ -35,7 +35,6 @@ pub(crate) fn day_of(text: &[u8; 10]) -> Option<(u16, u8, u8)> {
     (year != 0 && (1..=days).contains(&day)).then_some((year, month, day))
 }
 
-/// The number that two digits represent.
 #[inline(always)]
 pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));

@@ -93,12 +93,10 @@ impl Json {
         Self(raw.to_owned())
     }
 
-    /// The exact JSON text, without a copy.
     pub(crate) fn into_text(self) -> String {
         Box::<str>::from(self.0).into_string()
     }
 
-    /// What kind of JSON value this is.
     pub(crate) fn kind(&self) -> JsonKind {
         JsonKind::of(self.as_str())
     }

@@ -9,7 +9,6 @@ pub(crate) trait WireText:
     /// The name of the open set that it is.
     const OPEN_SET: Option<&'static str> = None;
 
-    /// Whether it is an identifier.
     const IS_IDENTIFIER: bool = false;
 }
 

@@ -135,7 +135,6 @@ macro_rules! words {
 pub(crate) use words;
 
 impl Words {
-    /// What [`words!`] does.
     pub(crate) fn fill<const N: usize>(template: &'static str, parts: [Words; N]) -> Self {
         debug_assert_eq!(template.matches("{}").count(), N, "{template}");
         let parts = parts.into_iter().chain([Words::default()]);

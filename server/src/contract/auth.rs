@@ -26,7 +26,6 @@ impl ServiceKey {
     /// loopback.
     pub(crate) const DEFAULT: &str = "sandbox-key";
 
-    /// A service key, if `key` is a valid one.
     pub(crate) fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
         let key = key.into();
         if wire::is_service_key(&key) {
@@ -36,7 +35,6 @@ impl ServiceKey {
         }
     }
 
-    /// The key itself.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

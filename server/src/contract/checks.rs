@@ -129,7 +129,6 @@ pub(crate) fn is_json(head: &Parts) -> bool {
         .eq_ignore_ascii_case(wire::JSON.as_bytes())
 }
 
-/// Whether a body is announced.
 pub(crate) fn has_body(head: &Parts) -> bool {
     let headers = &head.headers;
     let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";

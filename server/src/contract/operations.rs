@@ -16,10 +16,8 @@ use crate::{
     },
 };
 
-/// An operation, as the table of routes names it.
 pub(crate) type Operation = fn(&Store, &Input<'_>) -> Result<Response<Bytes>, Refusal>;
 
-/// The parts of a request that an operation reads.
 #[derive(Debug)]
 pub(crate) struct Input<'r> {
     /// The id in the path, decoded; empty where the path has none.

@@ -113,7 +113,6 @@ impl Refusal {
     }
 }
 
-/// An error that a fault makes up.
 pub(crate) fn made_up(status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or("Error");
     let detail = "The sandbox was asked for this fault.";

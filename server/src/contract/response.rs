@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// A response with a body of this media type.
 pub(crate) fn response(
     status: StatusCode,
     media_type: &'static str,
@@ -18,7 +17,6 @@ pub(crate) fn response(
     response
 }
 
-/// A response without a body.
 pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = status;

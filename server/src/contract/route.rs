@@ -52,7 +52,6 @@ impl<O> Route<O> {
         self.method == method || (self.method == Method::GET && method == Method::HEAD)
     }
 
-    /// Whether the operation reads the request's body.
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
     }

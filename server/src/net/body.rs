@@ -69,7 +69,6 @@ async fn read_all(
     Ok((bytes.freeze(), taken))
 }
 
-/// Reads at most `limit` bytes until `deadline` and drops them.
 pub(crate) async fn discard(body: Incoming, limit: usize, deadline: Instant) {
     let mut body = Limited::new(body, limit);
     let reading = async { while let Some(Ok(_)) = body.frame().await {} };

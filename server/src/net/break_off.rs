@@ -31,11 +31,9 @@ pub(crate) const ARRIVAL: Duration = Duration::from_millis(20);
 /// What becomes of a request that a fault happens to.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It gets this response.
     Response(Response<Bytes>),
     /// It gets the response's head and so many bytes of the body.
     Cut(Response<Bytes>, u64, How),
-    /// It gets no response.
     Lost(BreakOff),
 }
 
@@ -90,13 +88,11 @@ fn status_line(response: &Response<Bytes>) -> String {
     format!("HTTP/1.1 {} {reason}\r\n", status.as_u16())
 }
 
-/// The first `bytes` bytes of a body.
 pub(crate) fn first(body: &Bytes, bytes: u64) -> Bytes {
     let length = usize::try_from(bytes).map_or(body.len(), |bytes| bytes.min(body.len()));
     body.slice(..length)
 }
 
-/// Declares the length of the whole body.
 pub(crate) fn declare_length(response: &mut Response<Bytes>) {
     let length = response.body().len().into();
     let headers = response.headers_mut();

@@ -63,7 +63,6 @@ pub(crate) struct Shared {
     /// For request bodies. Without this limit, a thousand connections with a hundred streams each could hold a body of the
     /// maximum size in every stream.
     pub(crate) bodies: Room,
-    /// How connections are encrypted, if they are.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) settings: SandboxBuilder,
 }
@@ -73,7 +72,6 @@ pub(crate) struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     is_http2: bool,
-    /// How many requests have begun.
     begun: AtomicU64,
     stopping: CancellationToken,
     /// Set by an exchange in which the connection is to break off.

@@ -19,12 +19,10 @@ pub(crate) struct Reporter<'s> {
     pub(crate) service: &'s Service,
     log: &'s AccessLog,
     pub(crate) began: Instant,
-    /// Whose request it is.
     pub(crate) caller: Caller,
     pub(crate) head: Parts,
     /// The body, as far as it was read.
     pub(crate) body: Bytes,
-    /// The fault that happens to it.
     pub(crate) fault: Option<Arc<Play>>,
     /// Its number in the journal, once it is there.
     number: Option<u64>,

@@ -23,7 +23,6 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// A connection whose writes fail once the caller has made no room for a while: hyper has no timeout for that.
 pub(crate) type Stream = Pin<Box<TimeoutWriter<TcpStream>>>;
 
-/// A connection, encrypted or not.
 pub(crate) type Socket = Either<Stream, Box<TlsStream<Stream>>>;
 
 pub(crate) fn with_write_timeout(tcp: TcpStream, limit: Duration) -> Stream {
@@ -32,7 +31,6 @@ pub(crate) fn with_write_timeout(tcp: TcpStream, limit: Duration) -> Stream {
     Box::pin(stream)
 }
 
-/// The connection below.
 pub(crate) fn below(socket: &Socket) -> &TcpStream {
     match socket {
         Either::Left(stream) => stream.get_ref(),

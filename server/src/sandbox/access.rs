@@ -24,7 +24,6 @@ pub(crate) enum Access {
     Token(ServiceKey),
     /// Nobody is let in: the server can be reached from other machines and was given no token.
     Closed,
-    /// The interface was turned off.
     Off,
 }
 

@@ -101,7 +101,6 @@ pub(crate) struct AdminCall<'r> {
     run: fn(&Self, &[u8]) -> Replied,
     template: &'static str,
     worlds: &'r Worlds,
-    /// The world that the call names.
     world: Arc<World>,
     ca_pem: Option<&'r str>,
     id: Cow<'r, str>,

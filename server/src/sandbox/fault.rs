@@ -15,7 +15,6 @@ use crate::contract::{
 /// The header that makes a fault happen to the request that carries it: `{"status": 503}`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
-/// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
 /// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
@@ -257,7 +256,6 @@ impl Fault {
         self
     }
 
-    /// How many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let values = [&self.retry_after, &self.body].into_iter().flatten();
         let values = values.map(|json| json.as_str().len()).sum::<usize>();
@@ -396,7 +394,6 @@ impl Fault {
 /// What happens to one request: a fault that makes sense.
 #[derive(Debug)]
 pub(crate) struct Play {
-    /// By how much everything is delayed.
     pub(crate) delay: Duration,
     /// `None` for nothing but a delay.
     pub(crate) effect: Option<Effect>,

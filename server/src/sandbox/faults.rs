@@ -14,10 +14,8 @@ use crate::{
     },
 };
 
-/// How many faults there may be at once.
 const MAX_FAULTS: usize = 1_000;
 
-/// A list of faults, in the order in which they were added.
 #[derive(Debug)]
 pub(crate) struct Faults {
     list: Mutex<List>,
@@ -122,7 +120,6 @@ impl Faults {
         Some(play)
     }
 
-    /// Those that are still to happen, in the order in which they were added.
     pub(crate) fn pending(&self) -> Vec<PendingFault> {
         let list = self.list.lock();
         list.entries
@@ -138,7 +135,6 @@ impl Faults {
         index.map(|index| entries.remove(index)).is_some()
     }
 
-    /// Removes all.
     pub(crate) fn clear(&self) {
         self.list.lock().entries.clear();
     }

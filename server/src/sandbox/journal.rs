@@ -20,13 +20,11 @@ use crate::{
     state::room::{Room, Taken},
 };
 
-/// How many requests are kept.
 const MAX_ENTRIES: usize = 1_000;
 
 /// How many bytes of requests are kept: paths, headers and bodies together.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How much of one body is kept.
 const MAX_BODY: usize = 1024 * 1024;
 
 /// Headers whose values are secrets.
@@ -38,7 +36,6 @@ const SECRETS: [&str; 5] = [
     "cookie",
 ];
 
-/// What stands in place of a secret.
 const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 
 /// A request that the server saw.
@@ -171,7 +168,6 @@ pub struct NotSeen {
     count: usize,
 }
 
-/// The latest requests.
 #[derive(Debug)]
 pub(crate) struct Journal {
     kept: Mutex<Kept>,
@@ -199,7 +195,6 @@ impl Journal {
         }
     }
 
-    /// Records a request, and returns its number.
     pub(crate) fn record(&self, mut request: RecordedRequest) -> u64 {
         let mut kept = self.kept.lock();
         kept.recorded += 1;
@@ -240,7 +235,6 @@ impl Journal {
         self.filtered(|_| true)
     }
 
-    /// Those of them that pass.
     pub(super) fn filtered(
         &self,
         passes: impl Fn(&RecordedRequest) -> bool,

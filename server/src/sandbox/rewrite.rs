@@ -86,7 +86,6 @@ pub(crate) fn response(
     response.map(|_| body.into())
 }
 
-/// The same refusal with another status.
 fn refused_with(status: StatusCode, mut response: Response<Bytes>) -> Response<Bytes> {
     if let Some(mut problem) = Problem::from_json(response.body()) {
         problem.status = Some(status.as_u16());
@@ -110,7 +109,6 @@ fn rewritten(body: Bytes, model: &Model, reading: Reading) -> Bytes {
     }
 }
 
-/// The fields of an object, in their order.
 fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut lexer = Lexer::new(text);
     let mut fields = Vec::new();

@@ -117,7 +117,6 @@ impl World {
     }
 }
 
-/// All worlds of a server.
 #[derive(Debug)]
 pub(crate) struct Worlds {
     /// That of the server's own keys, and of requests whose key nobody knows. It lasts as long as the server.

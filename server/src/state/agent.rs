@@ -50,7 +50,6 @@ impl PartialEq<Agent> for CreatedAgent {
 }
 
 impl CreatedAgent {
-    /// Reads a stored agent.
     pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
         // A stored agent passed every rule when it was created.
         let body = std::str::from_utf8(body).ok()?;
@@ -62,7 +61,6 @@ impl CreatedAgent {
     }
 }
 
-/// The id of the `number`th agent.
 fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }

@@ -124,7 +124,6 @@ pub enum SeedError {
     StoreFull,
 }
 
-/// What is wrong with something as a whole.
 fn wrong(place: &str, reason: impl Into<String>) -> SeedError {
     SeedError::Deal {
         place: place.to_owned(),
@@ -181,7 +180,6 @@ impl Seeds {
         }
     }
 
-    /// `count` generated deals.
     pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
         if count > MAX_GENERATED {
             let reason = format!("expected at most {MAX_GENERATED} deals");

@@ -42,7 +42,6 @@ impl SplitMix64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// One of the words.
     pub(crate) fn pick<'w>(&mut self, words: &[&'w str]) -> &'w str {
         let index = self.next() as usize % words.len().max(1);
         words.get(index).copied().unwrap_or_default()

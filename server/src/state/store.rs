@@ -52,7 +52,6 @@ impl Store {
         }
     }
 
-    /// Keeps what was sent for an agent, and returns its number.
     pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
         // Copied to its exact size, before anybody has to wait for it.
         let body = Bytes::copy_from_slice(body);

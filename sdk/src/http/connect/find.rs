@@ -2,7 +2,6 @@
 
 use std::{error::Error, io};
 
-/// Finds the first error of this type among the causes.
 pub(crate) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);

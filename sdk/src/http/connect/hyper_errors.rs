@@ -82,7 +82,6 @@ pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
     find(error).is_some_and(hyper::Error::is_canceled)
 }
 
-/// Whether there was no free descriptor for the connection.
 #[cfg_attr(not(unix), allow(unused_variables))]
 pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
     #[cfg(unix)]

@@ -60,7 +60,6 @@ pub(crate) struct ConnectionSettings {
     pub(crate) tls: TlsSettings,
 }
 
-/// The versions of HTTP that are spoken.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Versions {
     /// What the two sides agree on over TLS; HTTP/1.1 without it.
@@ -70,7 +69,6 @@ pub(crate) enum Versions {
     Http2,
 }
 
-/// The route to the service.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Route {
     Direct,
@@ -79,7 +77,6 @@ pub(crate) enum Route {
     Transport(Transport),
 }
 
-/// The connections of a client.
 pub(crate) struct Pools {
     pub(crate) settings: ConnectionSettings,
     /// None of dealkit's own for a transport.

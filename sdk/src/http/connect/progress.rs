@@ -36,7 +36,6 @@ struct Connecting {
     now: AtomicBool,
     /// Whether it ever ran.
     ever: AtomicBool,
-    /// Whether the service asked for a client certificate.
     asked_for_certificate: AtomicBool,
 }
 

@@ -10,7 +10,6 @@ use crate::value::words::{Setting, Words, words};
 
 const ADDRESS: &str = "is not a URL such as http://proxy.example.com:3128";
 
-/// An HTTP proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     url: String,
@@ -85,7 +84,6 @@ impl Proxy {
         }))
     }
 
-    /// The proxy, for a pool.
     pub(super) fn to_reqwest(&self) -> reqwest::Proxy {
         reqwest::Proxy::clone(&self.proxy)
     }

@@ -42,7 +42,6 @@ pub(crate) struct TlsSettings {
     pub(crate) identity: Option<IdentitySource>,
 }
 
-/// Where a client's certificate and its private key come from.
 #[derive(Clone, PartialEq)]
 pub(crate) enum IdentitySource {
     /// Both, in PEM.
@@ -65,7 +64,6 @@ struct WithSystem {
     provider: Arc<CryptoProvider>,
 }
 
-/// The system's certificates cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the certificates that the system trusts cannot be used: {0}; install them (on Debian the package ca-certificates), or \
@@ -162,7 +160,6 @@ impl Presented {
         })
     }
 
-    /// The certificate to present now.
     fn current(&self) -> Arc<SingleCertAndKey> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, current) = &mut *read;
@@ -191,7 +188,6 @@ impl ResolvesClientCert for ClientCertificate {
 }
 
 impl TlsSettings {
-    /// Trusts these certificates as well.
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
         self.roots.extend_from_slice(pem);
         // The next PEM begins on a line of its own.

@@ -73,7 +73,6 @@ impl RetryPolicy {
         self
     }
 
-    /// The value of [`max_retries`](Self::max_retries).
     pub(crate) const fn retries(self) -> u32 {
         self.max_retries
     }

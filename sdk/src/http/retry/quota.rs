@@ -35,7 +35,6 @@ impl Default for RetryQuota {
 }
 
 impl RetryQuota {
-    /// Spends the tokens of a retry, if there are enough.
     pub(crate) fn spend(&mut self, now: Duration) -> bool {
         self.earn(now, 0.0);
         let is_enough = self.tokens >= RETRY;
@@ -51,7 +50,6 @@ impl RetryQuota {
         self.earn(now, if after_spending { RETRY } else { SUCCESS });
     }
 
-    /// How many retries can be paid for now.
     pub(crate) fn left(&mut self, now: Duration) -> u32 {
         self.earn(now, 0.0);
         // At most 35, and never negative.

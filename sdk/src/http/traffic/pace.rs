@@ -172,7 +172,6 @@ impl Pace {
         self.pause > SHORTEST_PAUSE
     }
 
-    /// When the pause is over.
     pub(crate) fn resumes(&self) -> Duration {
         self.resumes
     }
@@ -190,7 +189,6 @@ impl Pace {
 }
 
 impl Found {
-    /// The rate at a given time, in calls per second.
     fn rate(&self, at: Duration, resumed: Duration) -> f64 {
         let grown = at.saturating_sub(self.at.max(resumed)).as_secs_f64();
         if self.is_first {

@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<Ticket>,
-    /// The number of the next ticket.
     next: u64,
     /// When the limit allows the next call.
     opens: Duration,
@@ -41,7 +40,6 @@ pub(crate) struct Ticket {
 /// The answer to a call that asks for its turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It goes out now.
     Now,
     /// The call should ask again at this time, or when it is notified.
     At(Duration),
@@ -146,7 +144,6 @@ impl Queue {
         self.opens = since.saturating_add(self.interval(now));
     }
 
-    /// When the first call may go.
     fn earliest(&self) -> Duration {
         self.opens.max(self.pace.resumes())
     }

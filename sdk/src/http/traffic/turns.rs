@@ -49,7 +49,6 @@ impl Traffic {
         })
     }
 
-    /// Whether the two have the same rate limit.
     pub(crate) fn is_limited_like(&self, other: &Self) -> bool {
         let interval = self.queue().interval;
         interval == other.queue().interval
@@ -109,7 +108,6 @@ impl Traffic {
         None
     }
 
-    /// The retry quota.
     pub(crate) fn quota(&self) -> MutexGuard<'_, RetryQuota> {
         self.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }

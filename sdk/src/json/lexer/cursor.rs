@@ -80,13 +80,11 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// How many bytes have been read.
     #[inline]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// The document from one position to another.
     #[inline]
     pub fn slice(&self, from: usize, to: usize) -> &'a str {
         self.text.get(from..to).unwrap_or_default()
@@ -97,7 +95,6 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The rest of the document from a position on.
     pub(crate) fn slice_from(&self, start: usize) -> &'a str {
         self.slice(start, self.text.len())
     }
@@ -141,7 +138,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips this byte of punctuation.
     #[inline(always)]
     pub(super) fn expect(&mut self, punctuation: u8) -> Lexed<()> {
         if self.peek() == punctuation {
@@ -212,7 +208,6 @@ impl<'a> Lexer<'a> {
         self.items.clamp(4, 16)
     }
 
-    /// Records that an array with this many items has ended.
     pub(crate) fn had_items(&mut self, items: usize) {
         self.items = items;
     }
@@ -231,7 +226,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips a word.
     #[inline]
     fn word(&mut self, word: &'static str) -> Lexed<()> {
         let rest = self.rest().strip_prefix(word.as_bytes()).ok_or(Refused)?;
@@ -239,7 +233,6 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads a null.
     #[inline]
     pub fn null(&mut self) -> Lexed<()> {
         self.peek();
@@ -277,7 +270,6 @@ impl<'a> Lexer<'a> {
         self.at = position;
     }
 
-    /// Reads a boolean.
     #[inline]
     pub fn boolean(&mut self) -> Lexed<bool> {
         match self.peek() {

@@ -3,10 +3,8 @@
 use crate::json::lexer::cursor::{Lexed, Lexer, Refused};
 use crate::value::{Decimal, scalar};
 
-/// A number of a document.
 #[derive(Clone, Copy)]
 pub struct Number<'a> {
-    /// The text in the document.
     pub text: &'a str,
     /// Its digits; `None` if it has more than 18 digits or an exponent, or is a zero with a minus sign.
     pub digits: Option<Digits>,
@@ -25,7 +23,6 @@ pub struct Digits {
 const MAX_DIGITS: usize = 18;
 
 impl<'a> Lexer<'a> {
-    /// Reads a number.
     #[inline]
     pub fn number(&mut self) -> Lexed<Number<'a>> {
         let is_negative = self.peek() == b'-';

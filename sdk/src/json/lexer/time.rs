@@ -8,16 +8,12 @@ use crate::value::{day_of, scalar, two_digits};
 /// A day in the years 0001 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
-    /// 1 to 9999.
     pub year: u16,
-    /// 1 to 12.
     pub month: u8,
-    /// 1 to 31.
     pub day: u8,
 }
 
 impl Date {
-    /// The same day in chrono's type.
     #[inline]
     pub fn to_chrono(self) -> Lexed<NaiveDate> {
         NaiveDate::from_ymd_opt(self.year.into(), self.month.into(), self.day.into()).ok_or(Refused)
@@ -35,20 +31,15 @@ impl Date {
 /// A moment in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// The day.
     pub date: Date,
-    /// 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
     pub minute: u8,
-    /// 0 to 59.
     pub second: u8,
     /// 0 to 999,999,999, and a billion more within a leap second, as in chrono.
     pub nano: u32,
 }
 
 impl Timestamp {
-    /// The same moment in chrono's type.
     #[inline]
     pub fn to_chrono(self) -> Lexed<DateTime<Utc>> {
         let (hour, minute, second) = (self.hour.into(), self.minute.into(), self.second.into());
@@ -73,7 +64,6 @@ fn narrow(part: u32) -> Lexed<u8> {
 }
 
 impl Lexer<'_> {
-    /// Reads a date.
     #[inline]
     pub fn date(&mut self) -> Lexed<Date> {
         self.peek();
@@ -91,7 +81,6 @@ impl Lexer<'_> {
         Date::of(scalar::date(&self.string()?).ok_or(Refused)?)
     }
 
-    /// Reads a timestamp.
     #[inline]
     pub fn timestamp(&mut self) -> Lexed<Timestamp> {
         self.peek();
