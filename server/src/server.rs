@@ -8,12 +8,9 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use futures_util::FutureExt as _;
 use parking_lot::RwLock;
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    runtime,
-    sync::oneshot,
-};
+use tokio::{net::TcpListener, runtime, sync::oneshot};
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
@@ -314,7 +311,10 @@ fn run(
         .map_err(StartError::System)?;
     let bound = {
         let _runtime = runtime.enter();
-        bind(listen).and_then(|listener| Ok((listener.local_addr()?, listener)))
+        // It is a future only because names have to be looked up, and this is none.
+        let listener = TcpListener::bind(listen).now_or_never();
+        let listener = listener.unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()));
+        listener.and_then(|listener| Ok((listener.local_addr()?, listener)))
     };
     let (address, listener) = match bound {
         Ok(bound) => bound,
@@ -338,17 +338,4 @@ fn run(
         stop: Some(stop),
         thread: Some(thread),
     })
-}
-
-/// Listens, with room for many callers to wait in.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // On Windows it would mean that others may listen there, too.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(1_024)
 }
