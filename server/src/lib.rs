@@ -3,16 +3,7 @@
 //!
 //! # Where things are
 //!
-//! [`Sandbox`] is the server as a value, [`Service`] is the same without a socket, and [`cli`] is the command. The folders,
-//! from bottom to top; none uses one above it:
-//!
-//! - `json`: strict JSON
-//! - `state`: agents, deals, and where the deals come from
-//! - `contract`: the table of routes, what each operation does, the checks, and the bodies of errors
-//! - `sandbox`: what developers use: faults, readings, the journal, and the interface under `/__sandbox/`
-//! - `config.rs`, and `service.rs`: a request and its response, from all of these
-//! - `net`: connections, and their limits
-//! - `server.rs`, `health.rs` and `cli.rs`
+//! [`Sandbox`] is the server as a value, [`Service`] is the same without a socket, and [`cli`] is the command.
 
 pub mod cli;
 mod config;
