@@ -657,11 +657,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn checked_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(Error::config(words!(
-                "{} is missing: set it, or {} with Client::from_env()",
-                Setting::BaseUrl,
-                BASE_URL_VARIABLE.to_string()
-            )));
+            return Err(missing(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
         let url = base_url::parse(text).map_err(Error::config)?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
@@ -678,11 +674,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// The keys of the client: those of the other one, if they come from the same source.
     fn keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
-            return Err(Error::config(words!(
-                "{} is missing: set it, or {} with Client::from_env()",
-                Setting::ServiceKey,
-                SERVICE_KEY_VARIABLE.to_string()
-            )));
+            return Err(missing(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
         };
         match other.filter(|other| other.keys.are_from(source)) {
             Some(other) => Ok(Arc::clone(&other.keys)),
@@ -748,6 +740,14 @@ impl ClientBuilder {
 }
 
 opaque!(ClientBuilder<C>);
+
+fn missing(setting: Setting, variable: &'static str) -> Error {
+    Error::config(words!(
+        "{} is missing: set it, or {} with Client::from_env()",
+        setting,
+        variable
+    ))
+}
 
 fn is_loopback(url: &Url) -> bool {
     match url.host() {

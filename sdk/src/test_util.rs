@@ -76,7 +76,7 @@ use crate::{
     contract::wire,
     error::call::Error,
     http::{
-        error::{Sent, TransportCause},
+        error::{Sent, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
@@ -137,7 +137,7 @@ impl ErrorBuilder {
 
     /// An error of something that was sent.
     fn sent(cause: TransportCause) -> Self {
-        Self::of(cause).attempts(1)
+        Self::of(TransportError::new(cause)).attempts(1)
     }
 
     /// The service responded with this unsuccessful status.

@@ -157,7 +157,7 @@ pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
             .after(attempts, false, None)
             .into();
     }
-    Error::decode(error).with_response(response)
+    Error::from(error).with_response(response)
 }
 
 impl<T> fmt::Debug for Response<T> {

@@ -11,7 +11,7 @@ use url::Url;
 use crate::ledger::KeptLedgers;
 use crate::{
     calls::options::CallOptions,
-    error::call::Error,
+    error::{call::Error, cause::Cause},
     http::{
         connect::pools::Pools,
         error::{Sent, TransportCause, TransportError},
@@ -115,7 +115,8 @@ impl Service {
                 departed.map_err(|late| Unsuccessful::Refused(Error::throttled(late)))?;
             let left = || end.saturating_sub(traffic.now());
             let key = keys.current(left(), total).await;
-            let key = key.map_err(|why| Unsuccessful::Refused(Error::no_key(why)))?;
+            let key =
+                key.map_err(|why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why))))?;
             if let Some(before_sending) = before_sending {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }

@@ -62,7 +62,7 @@ struct ErrorFacts {
 }
 
 impl Error {
-    fn new(cause: Cause) -> Self {
+    pub(crate) fn new(cause: Cause) -> Self {
         Self(Box::new(ErrorFacts {
             cause,
             operation: None,
@@ -111,28 +111,16 @@ impl Error {
         Self::new(Cause::DuplicateKey(first))
     }
 
-    pub(crate) fn no_key(why: Words) -> Self {
-        Self::new(Cause::ServiceKey(why))
-    }
-
     /// The service has refused the row with this index, with this status, or there was no key for it, and no more rows are
     /// sent.
     pub(crate) fn stopped((index, status): (usize, Option<StatusCode>)) -> Self {
         Self::new(Cause::Stopped { index, status })
     }
 
-    fn of_status() -> Self {
-        Self::new(Cause::Transport(TransportCause::Status(None)))
-    }
-
     /// Records whether an earlier run may have made the service act.
     pub(crate) fn with_earlier_doubt(mut self, is_in_doubt: bool) -> Self {
         self.0.attempts.earlier_may_have_acted |= is_in_doubt;
         self
-    }
-
-    pub(crate) fn decode(error: DecodeError) -> Self {
-        Self::new(Cause::Decode(error))
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
@@ -178,7 +166,8 @@ impl Error {
             parts.push(format!("after {} attempts", attempts.count).into());
         }
         if let (Some(earlier), None) = (&attempts.earlier_response, self.response()) {
-            let earlier = Self::of_status().with_response(earlier.clone());
+            let earlier = Self::new(Cause::Transport(TransportCause::Status(None)))
+                .with_response(earlier.clone());
             parts.push(format!("the last response was {earlier}").into());
         }
         if let Some(why) = &attempts.not_retried {
@@ -510,13 +499,6 @@ impl From<TransportError> for Error {
     }
 }
 
-#[cfg(feature = "test-util")]
-impl From<TransportCause> for Error {
-    fn from(cause: TransportCause) -> Self {
-        TransportError::new(cause).into()
-    }
-}
-
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
         Self::new(Cause::Validation(error))
@@ -531,6 +513,6 @@ impl From<LedgerError> for Error {
 
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
-        Self::decode(error)
+        Self::new(Cause::Decode(error))
     }
 }
