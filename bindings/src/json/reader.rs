@@ -194,7 +194,7 @@ impl<'py> Reader<'_, 'py> {
         let made = builtin::timestamp(self.py, moment);
         let value = self.made(made)?;
         if !builtin::is_exact(moment) {
-            let exact = scalar::timestamp_text(&moment.to_chrono()?);
+            let exact = scalar::timestamp_text(&moment);
             let extra = extra.get_or_insert_default();
             extra.exact.push((position, Json::string(exact)));
         }

@@ -6,11 +6,8 @@
 )]
 
 use crate::python::ascii;
-use chrono::{DateTime, NaiveDate, Utc};
-use dealkit::{
-    Role,
-    lexer::{Date, Timestamp},
-};
+use chrono::{DateTime, Datelike as _, NaiveDate, Timelike as _, Utc};
+use dealkit::Role;
 
 use pyo3::{
     basic::CompareOp,
@@ -146,8 +143,8 @@ pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
 }
 
 /// A day as a date.
-pub(crate) fn date(py: Python<'_>, day: Date) -> PyResult<Bound<'_, PyDate>> {
-    PyDate::new(py, day.year.into(), day.month, day.day)
+pub(crate) fn date(py: Python<'_>, day: NaiveDate) -> PyResult<Bound<'_, PyDate>> {
+    PyDate::new(py, day.year(), day.month() as u8, day.day() as u8)
 }
 
 /// The day of a date.
@@ -160,36 +157,30 @@ pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
 }
 
 /// A moment as an aware datetime in UTC, as exactly as a datetime can hold it; see [`is_exact`].
-pub(crate) fn timestamp(py: Python<'_>, moment: Timestamp) -> PyResult<Bound<'_, PyDateTime>> {
+pub(crate) fn timestamp(py: Python<'_>, moment: DateTime<Utc>) -> PyResult<Bound<'_, PyDateTime>> {
     let utc = PyTzInfo::utc(py)?.to_owned();
-    let Timestamp {
-        date,
-        hour,
-        minute,
-        second,
-        ..
-    } = moment;
+    let (day, time) = (moment.naive_utc().date(), moment.time());
     PyDateTime::new(
         py,
-        date.year.into(),
-        date.month,
-        date.day,
-        hour,
-        minute,
-        second,
+        day.year(),
+        day.month() as u8,
+        day.day() as u8,
+        time.hour() as u8,
+        time.minute() as u8,
+        time.second() as u8,
         microsecond(moment),
         Some(&utc),
     )
 }
 
 /// Whether a datetime can hold a moment exactly.
-pub(crate) fn is_exact(moment: Timestamp) -> bool {
-    microsecond(moment) * 1_000 == moment.nano
+pub(crate) fn is_exact(moment: DateTime<Utc>) -> bool {
+    microsecond(moment) * 1_000 == moment.timestamp_subsec_nanos()
 }
 
 /// A leap second is counted on from the last second, past what a datetime can hold.
-fn microsecond(moment: Timestamp) -> u32 {
-    (moment.nano / 1_000).min(999_999)
+fn microsecond(moment: DateTime<Utc>) -> u32 {
+    moment.timestamp_subsec_micros().min(999_999)
 }
 
 /// The moment of a datetime in UTC; `None` for any other, whose offset only bytecode can tell.

@@ -149,7 +149,7 @@ impl FieldValue for NaiveDate {
 
     #[inline]
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.date()?.to_chrono()
+        lexer.date()
     }
 }
 
@@ -158,7 +158,7 @@ impl FieldValue for DateTime<Utc> {
 
     #[inline]
     fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.timestamp()?.to_chrono()
+        lexer.timestamp()
     }
 }
 

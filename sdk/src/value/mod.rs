@@ -35,7 +35,7 @@ pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use any_format::Given;
 pub(crate) use characters::Characters;
-pub(crate) use datetime::{day_of, format_date, parse_date, two_digits};
+pub(crate) use datetime::{date_of, format_date, parse_date, two_digits};
 pub(crate) use kind::JsonKind;
 #[cfg(feature = "client")]
 pub(crate) use named::named;

@@ -21,4 +21,3 @@ mod walk;
 pub use cursor::{Lexed, Lexer, Refused};
 pub use number::{Digits, Number};
 pub use string::is_plain;
-pub use time::{Date, Timestamp};
