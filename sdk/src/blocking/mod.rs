@@ -200,11 +200,6 @@ impl Client {
     pub fn shares_connections(&self, with: &Client) -> bool {
         self.client.shares_connections(&with.client)
     }
-
-    /// See [`dealkit::Client::shares_limits`](crate::Client::shares_limits).
-    pub fn shares_limits(&self, with: &Client) -> bool {
-        self.client.shares_limits(&with.client)
-    }
 }
 
 /// Sets up a [`Client`]; see [`dealkit::ClientBuilder`](crate::ClientBuilder).

@@ -183,11 +183,6 @@ impl CancelHandle {
         self.job.stop();
         self.token.cancel();
     }
-
-    /// Whether the job was given up.
-    pub fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
-    }
 }
 
 /// Makes the calls that are pushed. Once the job is given up, tells what is known of those in flight, and of whatever is pushed

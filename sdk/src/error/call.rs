@@ -141,14 +141,6 @@ impl Error {
         self
     }
 
-    /// The request's id, in brackets, if there is one.
-    fn request_id_text(&self) -> String {
-        match self.shown_request_id() {
-            Some(id) => format!(" [request id {id}]"),
-            None => String::new(),
-        }
-    }
-
     /// The request's id, in a form that may be shown and kept.
     pub(crate) fn shown_request_id(&self) -> Option<String> {
         let id = self.request_id()?;
@@ -435,7 +427,9 @@ impl Error {
         } else {
             Words::default()
         };
-        let (attempts, id) = (self.attempts_text(), self.request_id_text());
+        let id = self.shown_request_id();
+        let id = id.map_or_else(String::new, |id| format!(" [request id {id}]"));
+        let attempts = self.attempts_text();
         words!("{}{}{}{}{}", operation, what, advice, attempts, id)
     }
 

@@ -67,16 +67,9 @@ impl Decimal {
     /// `mantissa` with `scale` digits after the point: `Decimal::new(1010, 2)` is 10.10.
     ///
     /// # Panics
-    /// When `scale` is more than 28; [`checked_new`](Self::checked_new) does not panic.
+    /// When `scale` is more than 28; the forms of `rust_decimal`, from which a `Decimal` converts, do not panic.
     pub fn new(mantissa: i64, scale: u32) -> Self {
         Self(rust_decimal::Decimal::new(mantissa, scale))
-    }
-
-    /// `mantissa` with `scale` digits after the point; `None` when it does not fit.
-    pub fn checked_new(mantissa: i128, scale: u32) -> Option<Self> {
-        rust_decimal::Decimal::try_from_i128_with_scale(mantissa, scale)
-            .ok()
-            .map(Self)
     }
 
     /// The value as a `rust_decimal::Decimal`, for operations that are not provided here.

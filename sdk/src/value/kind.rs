@@ -14,12 +14,8 @@ pub(crate) enum JsonKind {
 impl JsonKind {
     /// The kind of the valid JSON value `text`, by its first character.
     pub(crate) fn of(text: &str) -> Self {
-        // Leading white space is rare, and is skipped one character at a time.
-        let text = match text.as_bytes() {
-            [b'!'..=u8::MAX, ..] => text,
-            _ => text.trim_start(),
-        };
-        Self::beginning_with(text.as_bytes().first().copied().unwrap_or_default())
+        let first = text.bytes().find(|byte| *byte > b' ');
+        Self::beginning_with(first.unwrap_or_default())
     }
 
     /// The kind of a valid JSON value that begins with this character.

@@ -113,7 +113,6 @@ fn a_job_is_cancelled_from_another_thread() {
     let mut creations = many.concurrency(2).into_iter();
     let handle = creations.cancel_handle();
     std::thread::scope(|threads| {
-        let handle = handle.clone();
         let stalled = threads.spawn(move || {
             let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
             streams.iter_mut().for_each(read_head);
@@ -129,7 +128,6 @@ fn a_job_is_cancelled_from_another_thread() {
         assert_eq!(kinds.collect::<Vec<_>>(), [given_up(0), given_up(1)]);
         stalled.join().unwrap();
     });
-    assert!(handle.is_cancelled());
     assert!(creations.next().is_none() && creations.cancel().is_empty());
 }
 
