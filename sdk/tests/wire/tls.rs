@@ -341,8 +341,7 @@ async fn the_two_sides_agree_on_a_protocol() {
             assert_eq!(handshake.alpn.as_deref(), agreed);
         }
     }
-    let told = "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and \
-        does it speak HTTP/2 if http2_prior_knowledge is set?";
+    let told = &disagree("NoApplicationProtocol");
     let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
     let trusting = builder(&front.url()).root_certificates(authority.pem());
     all_fail(&trusting.http2_prior_knowledge(true), told).await;
@@ -354,28 +353,21 @@ async fn the_two_sides_agree_on_a_protocol() {
     .await;
 }
 
+fn disagree(alert: &str) -> String {
+    format!(
+        "the two sides cannot agree on a secure connection (received fatal alert: {alert}); is the host in base_url right, \
+         and does the service speak HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if http2_prior_knowledge is set?"
+    )
+}
+
 /// Services that answer the first bytes of a handshake with an alert.
 #[tokio::test]
 async fn what_a_service_says_against_a_handshake_is_told() {
-    for (alert, told) in [
-        (
-            70,
-            "the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3",
-        ),
-        (
-            112,
-            "the service has no certificate for this name; is the host in base_url right?",
-        ),
-        (
-            40,
-            "the service refuses the handshake (HandshakeFailure); is the host in base_url right, and do both sides \
-             have a cipher in common?",
-        ),
-        (
-            71,
-            "the service refuses the handshake (InsufficientSecurity); is the host in base_url right, and do both \
-             sides have a cipher in common?",
-        ),
+    for (alert, name) in [
+        (70, "ProtocolVersion"),
+        (112, "UnrecognisedName"),
+        (40, "HandshakeFailure"),
+        (71, "InsufficientSecurity"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
@@ -386,7 +378,7 @@ async fn what_a_service_says_against_a_handshake_is_told() {
                 stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).await.unwrap();
             }
         });
-        all_fail(&builder(&url), told).await;
+        all_fail(&builder(&url), &disagree(name)).await;
         refuse.abort();
     }
 }

@@ -1,10 +1,7 @@
 //! What the errors of rustls mean: why a secure connection could not be made, where that is clear and permanent, and what
 //! to do about it.
 
-use rustls::{
-    AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError,
-    PeerIncompatible,
-};
+use rustls::{AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError};
 
 use crate::{
     http::{
@@ -67,30 +64,20 @@ pub(crate) fn failure(
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => words!(
             "the port does not speak TLS; should its URL begin with http:// rather than https://?"
         ),
-        Error::AlertReceived(Alert::ProtocolVersion)
-        | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => {
-            words!("the service speaks no secure version of TLS: dealkit speaks 1.2 and 1.3")
-        }
-        Error::AlertReceived(Alert::UnrecognisedName) => words!(
-            "the service has no certificate for this name; is the host in {} right?",
-            BaseUrl
-        ),
-        Error::AlertReceived(Alert::NoApplicationProtocol) => words!(
-            "the service speaks none of the HTTP versions that it was offered (ALPN); is it an HTTP service, and does \
-             it speak HTTP/2 if {} is set?",
+        error @ (Error::AlertReceived(
+            Alert::ProtocolVersion
+            | Alert::UnrecognisedName
+            | Alert::NoApplicationProtocol
+            | Alert::HandshakeFailure
+            | Alert::InsufficientSecurity,
+        )
+        | Error::PeerIncompatible(_)) => words!(
+            "the two sides cannot agree on a secure connection ({}); is the host in {} right, and does the service speak \
+             HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if {} is set?",
+            error.to_string(),
+            BaseUrl,
             Http2PriorKnowledge
         ),
-        Error::AlertReceived(alert @ (Alert::HandshakeFailure | Alert::InsufficientSecurity)) => {
-            words!(
-                "the service refuses the handshake ({}); is the host in {} right, and do both sides have a cipher in \
-                 common?",
-                format!("{alert:?}"),
-                BaseUrl
-            )
-        }
-        Error::PeerIncompatible(_) => {
-            format!("dealkit cannot speak the service's TLS: {error}").into()
-        }
         _ => return None,
     })
 }
