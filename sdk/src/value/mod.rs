@@ -10,7 +10,6 @@ pub(crate) mod duration;
 mod ids;
 mod json;
 mod kind;
-#[cfg(feature = "client")]
 mod named;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]

@@ -1,28 +1,30 @@
 //! The roles of an agent: a closed set in a request, an open one in a response.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{open::open_set, serde_errors::expected};
+use super::{named::named, open::open_set, serde_errors::expected};
 
 /// Defines the roles of a request, and the open set of those of a response.
 macro_rules! roles {
     ($( $(#[$doc:meta])* $role:ident = $wire:literal, )+) => {
-        /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
-        /// response may contain others, see [`AssignedRole`](crate::AssignedRole).
-        ///
-        /// ```
-        /// use dealkit::Role;
-        ///
-        /// assert_eq!(Role::BrokerAdmin.as_str(), "BROKER_ADMIN");
-        /// assert_eq!("AGENT".parse(), Ok(Role::Agent));
-        /// assert_eq!(Role::default(), Role::Agent);
-        /// ```
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum Role {
-            $( #[doc = concat!("`", $wire, "`")] $(#[$doc])* $role, )+
+        named! {
+            /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
+            /// response may contain others, see [`AssignedRole`](crate::AssignedRole).
+            ///
+            /// ```
+            /// use dealkit::Role;
+            ///
+            /// assert_eq!(Role::BrokerAdmin.as_str(), "BROKER_ADMIN");
+            /// assert_eq!("AGENT".parse(), Ok(Role::Agent));
+            /// assert_eq!(Role::default(), Role::Agent);
+            /// ```
+            #[derive(Default, PartialOrd, Ord)]
+            #[non_exhaustive]
+            Role {
+                $( #[doc = concat!("`", $wire, "`")] $(#[$doc])* $role = $wire, )+
+            }
         }
 
         impl Role {
@@ -30,13 +32,6 @@ macro_rules! roles {
             pub const ALL: &'static [Self] = &[$(Self::$role),+];
 
             pub(crate) const NAMES: &'static [&'static str] = &[$($wire),+];
-
-            /// The role as it is on the wire.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $( Role::$role => $wire, )+
-                }
-            }
         }
 
         open_set! {
@@ -66,12 +61,6 @@ roles! {
     /// The role if a request does not name one.
     #[default]
     Agent = "AGENT",
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// The string is not one of the roles that a request may name.
