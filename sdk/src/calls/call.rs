@@ -74,7 +74,6 @@ struct PendingRequest {
     /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
     parts: Result<RequestParts, Error>,
     options: CallOptions,
-    /// How far the call has come once it is sent.
     progress: Arc<CallProgress>,
     before_sending: Option<BeforeSending>,
 }

@@ -20,6 +20,10 @@ use crate::{
 };
 
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "ledger"),
+    expect(dead_code, reason = "only a ledger has some of them")
+)]
 pub(crate) enum Cause {
     Config(Words),
     Validation(ValidationError),
@@ -28,10 +32,6 @@ pub(crate) enum Cause {
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
-    #[cfg_attr(
-        not(feature = "ledger"),
-        expect(dead_code, reason = "only a ledger has it")
-    )]
     Recorded {
         outcome: Outcome,
         status: Option<StatusCode>,
@@ -41,10 +41,6 @@ pub(crate) enum Cause {
         unanswered: Option<Unanswered>,
     },
     /// The index of the first row with the same key.
-    #[cfg_attr(
-        not(feature = "ledger"),
-        expect(dead_code, reason = "only a ledger has it")
-    )]
     DuplicateKey(usize),
     ServiceKey(Words),
     /// The row that the service refused, and how, or for which there was no key.

@@ -48,11 +48,7 @@ pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
         .or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")))
         .ok()
         .map(|timestamp| timestamp.with_timezone(&Utc))
-        .filter(|utc| year_is_in_range(utc.year()))
-}
-
-fn year_is_in_range(year: i32) -> bool {
-    (1..=9999).contains(&year)
+        .filter(|utc| (1..=9999).contains(&utc.year()))
 }
 
 /// Formats a date as `YYYY-MM-DD`.

@@ -230,12 +230,8 @@ impl Journal {
         }
     }
 
-    /// The requests that are kept, in the order of their responses; a delayed one is placed by its arrival.
-    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
-        self.filtered(|_| true)
-    }
-
-    pub(super) fn filtered(
+    /// The requests that are kept and pass, in the order of their responses; a delayed one is placed by its arrival.
+    pub(crate) fn filtered(
         &self,
         passes: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
