@@ -227,11 +227,6 @@ def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
     assert first["README.md"] == first[FIRST_LINES[language]]
 
 
-def test_the_outcomes_of_a_create_are_the_same_everywhere() -> None:
-    table = (ROOT / "sdk/src/calls/create_outcomes.md").read_text("utf-8").partition("may exist:")[2]
-    assert " ".join(table.split()) in " ".join(ERRORS.read_text("utf-8").split())
-
-
 def test_the_figures_of_the_readme_are_those_of_the_site() -> None:
     """`make bench-docs` writes both."""
     publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
