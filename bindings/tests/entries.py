@@ -70,10 +70,9 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
     for name, model in examples().items():
         of_class: Any = type(model)
         for field, _, kind, *_ in of_class.__dealkit_fields__:
-            if kind != "object":  # Those are Python code, which calls _attribute.
+            if kind != "object":  # Those are Python code, which calls _get.
                 cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
         json = model.to_json()
-        again = of_class.from_json(json)
         of_model = {
             "_unreadable": [model._unreadable],
             "_read": [
@@ -83,7 +82,6 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', True),
             ],
             "_core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
-            "_attribute": [partial(model._attribute, n) for n in (0, len(of_class.__dealkit_fields__) - 2, 99)],
             "_to_json": [model._to_json],
             "_get": [
                 partial(model._get, name, raw)
@@ -91,13 +89,6 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 for raw in (False, True)
             ],
             "extra": [partial(attrgetter("extra"), model)],
-            "__eq__": [partial(model.__eq__, again), partial(model.__eq__, 5)],
-            "__ne__": [partial(model.__ne__, again)],
-            "__lt__": [partial(model.__lt__, again)],
-            "__le__": [partial(model.__le__, again)],
-            "__gt__": [partial(model.__gt__, again)],
-            "__ge__": [partial(model.__ge__, again)],
-            "__hash__": [model.__hash__],
         }
         for entry, calls in of_model.items():
             cases[f"_Model.{entry}"] += calls

@@ -149,10 +149,6 @@ class _Model(ModelMethods):
         and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it
         still finds the field when a later version knows it."""
 
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-
 # Written by bindings/stubs.py: do not change what follows.
 
 @final

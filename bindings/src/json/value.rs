@@ -59,11 +59,6 @@ pub(crate) fn raw(py: Python<'_>, json: Json) -> PyResult<Bound<'_, PyAny>> {
     Ok(untracked(Bound::new(py, RawJson(json))?).into_any())
 }
 
-/// What a RawJson holds, as Python objects.
-pub(crate) fn raw_value<'py>(raw: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    value(raw.py(), &raw.cast::<RawJson>()?.get().0)
-}
-
 /// What a RawJson holds, as text.
 pub(crate) fn raw_text<'a>(raw: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     Ok(raw.cast::<RawJson>()?.get().0.as_str())

@@ -3,29 +3,18 @@
 //! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
 //! `dealkit._models.classes`, which calls the methods with an underscore.
 
-use std::collections::BTreeMap;
-
-use dealkit::{DecodeError, Json, Unreadable};
+use dealkit::Json;
 use pyo3::{
-    basic::CompareOp,
     prelude::*,
-    types::{PyBool, PyDict, PyMappingProxy, PyString, PyTuple, PyType},
+    types::{PyDict, PyMappingProxy, PyType},
 };
 
 use crate::{
-    json::{
-        extra::Extra,
-        reader::{GoOn, whole},
-        value as json,
-    },
-    models::{
-        schema::{Class, Field, FieldKind, is_role},
-        unreadable, write,
-    },
+    json::{reader::whole, value as json},
+    models::{schema::Class, unreadable, write},
     python::{
-        arguments, builtin,
-        failure::{Failure, Outcome, Returned, entry},
-        gil,
+        arguments,
+        failure::{Failure, Returned, entry},
     },
 };
 
@@ -47,7 +36,16 @@ impl Model {
         entry(py, || {
             let (class, document) = (Class::of(of)?, arguments::document(document)?);
             let unreadable = unreadable::choice(skips);
-            read(py, class, &document, unreadable, &|| true, Failure::Decode)
+            let (model, read) = (class.model, class.read);
+            whole(
+                py,
+                &document,
+                model,
+                read,
+                unreadable,
+                &|| true,
+                Failure::Decode,
+            )
         })
     }
 
@@ -60,17 +58,6 @@ impl Model {
             let (class, document) = (Class::of(of)?, arguments::document(document)?);
             let json = (class.core_json)(&document).map_err(Failure::Decode)?;
             Ok(json.to_string())
-        })
-    }
-
-    /// The value of the field at a position, if it is made anew each time.
-    fn _attribute<'py>(this: &Bound<'py, Self>, at: usize) -> Returned<'py> {
-        entry(this.py(), || {
-            let class = Class::of(&this.get_type())?;
-            let (values, _) = (class.parts)(this)?;
-            let field = class.model.fields.get(at).zip(values.get(at));
-            let shown = field.map(|(field, value)| shown(field, value.bind(this.py())));
-            Ok(shown.transpose()?)
         })
     }
 
@@ -104,7 +91,7 @@ impl Model {
             let class = Class::of(&this.get_type())?;
             let (values, extra) = (class.parts)(this)?;
             let mut text = String::new();
-            if let Some(value) = unknown(extra).and_then(|unknown| unknown.get(name)) {
+            if let Some(value) = extra.and_then(|extra| extra.unknown.get(name)) {
                 text.push_str(value.as_str());
             } else {
                 let mut fields = class.model.fields.iter().zip(values).enumerate();
@@ -130,123 +117,11 @@ impl Model {
         let py = this.py();
         entry(py, || {
             let (_, extra) = (Class::of(&this.get_type())?.parts)(this)?;
-            let fields = match unknown(extra) {
-                Some(unknown) => json::fields(py, unknown)?,
+            let fields = match extra {
+                Some(extra) => json::fields(py, &extra.unknown)?,
                 None => PyDict::new(py),
             };
             Ok(PyMappingProxy::new(py, fields.as_mapping()))
         })
     }
-
-    /// Models are equal if their attributes are, and have no order.
-    fn __richcmp__<'py>(
-        this: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-        operation: CompareOp,
-    ) -> Returned<'py> {
-        let py = this.py();
-        entry(py, || {
-            let is_same_class = this.get_type().is(other.get_type());
-            if !is_same_class || !matches!(operation, CompareOp::Eq | CompareOp::Ne) {
-                return Ok(py.NotImplemented().into_bound(py));
-            }
-            let is_true = is_equal(this, other)? == matches!(operation, CompareOp::Eq);
-            Ok(PyBool::new(py, is_true).to_owned().into_any())
-        })
-    }
-
-    /// The hash, of everything that is hashable. Mappings contribute their size, which equal ones share.
-    fn __hash__(this: &Bound<'_, Self>) -> PyResult<isize> {
-        let py = this.py();
-        gil::uncollected(py, || {
-            let class = Class::of(&this.get_type())?;
-            let (values, _) = (class.parts)(this)?;
-            let mut parts = vec![PyString::intern(py, class.model.name).into_any()];
-            for (field, value) in class.model.fields.iter().zip(values) {
-                parts.push(hashable(field, value.bind(py))?);
-            }
-            builtin::hash(&PyTuple::new(py, parts)?)
-        })
-    }
-}
-
-/// Reads a model of this class from a JSON document, as long as `go_on` says. `fail` makes the failure if it cannot be
-/// read.
-pub(crate) fn read<'py>(
-    py: Python<'py>,
-    class: &Class,
-    document: &[u8],
-    unreadable: Unreadable,
-    go_on: GoOn<'_>,
-    fail: impl FnOnce(DecodeError) -> Failure,
-) -> Outcome<Bound<'py, PyAny>> {
-    whole(
-        py,
-        document,
-        class.model,
-        class.read,
-        unreadable,
-        go_on,
-        fail,
-    )
-}
-
-/// Whether two models of the same class are equal.
-fn is_equal(this: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Outcome<bool> {
-    let py = this.py();
-    if this.is(other) {
-        return Ok(true);
-    }
-    let class = Class::of(&this.get_type())?;
-    let ((values, extra), (others, other_extra)) = ((class.parts)(this)?, (class.parts)(other)?);
-    for (field, (one, another)) in class
-        .model
-        .fields
-        .iter()
-        .zip(values.into_iter().zip(others))
-    {
-        let (one, another) = (shown(field, one.bind(py))?, shown(field, another.bind(py))?);
-        if !builtin::equal(&one, &another)? {
-            return Ok(false);
-        }
-    }
-    match (unknown(extra), unknown(other_extra)) {
-        (None, None) => Ok(true),
-        (Some(one), Some(another)) => {
-            let (one, another) = (json::fields(py, one)?, json::fields(py, another)?);
-            Ok(builtin::equal(one.as_any(), another.as_any())?)
-        }
-        _ => Ok(false),
-    }
-}
-
-/// The undocumented fields, if there are any.
-fn unknown(extra: Option<&Extra>) -> Option<&BTreeMap<String, Json>> {
-    let unknown = &extra?.unknown;
-    (!unknown.is_empty()).then_some(unknown)
-}
-
-/// What a field contributes to the hash.
-fn hashable<'py>(field: &Field, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = value.py();
-    Ok(match field.kind {
-        FieldKind::Object if !value.is_none() => {
-            let object = json::raw_value(value)?.cast_into::<PyDict>()?;
-            object.len().into_pyobject(py)?.into_any()
-        }
-        FieldKind::Strings => builtin::mapping(value)?.len().into_pyobject(py)?.into_any(),
-        // An enum's own hash is Python code; equal texts have equal hashes either way.
-        kind if is_role(kind) => PyString::new(py, value.cast::<PyString>()?.to_str()?).into_any(),
-        _ => value.clone(),
-    })
-}
-
-/// The value of an attribute, from what the model holds.
-fn shown<'py>(field: &Field, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if !matches!(field.kind, FieldKind::Object) || value.is_none() {
-        return Ok(value.clone());
-    }
-    let py = value.py();
-    let object = json::raw_value(value)?.cast_into::<PyDict>()?;
-    Ok(PyMappingProxy::new(py, object.as_mapping()).into_any())
 }

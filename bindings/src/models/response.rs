@@ -6,8 +6,11 @@ use dealkit::{Json, Unreadable, schema};
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
-    json::{reader::GoOn, value as json},
-    models::{model, schema::class, unreadable},
+    json::{
+        reader::{GoOn, whole},
+        value as json,
+    },
+    models::{schema::class, unreadable},
     python::failure::{Failure, Outcome, Returned, entry, header_pairs, version_text},
 };
 
@@ -50,7 +53,7 @@ pub(crate) fn read<'py>(
         Some(model) => {
             let class = class(model);
             let unreadable = response.unreadable();
-            let model = model::read(py, class, body, unreadable, go_on, fail)?;
+            let model = whole(py, body, model, class.read, unreadable, go_on, fail)?;
             if unreadable == Unreadable::Skip {
                 response.tell_skipped(&unreadable::fields(&model, class)?);
             }

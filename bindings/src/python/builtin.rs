@@ -10,13 +10,12 @@ use chrono::{DateTime, Datelike as _, NaiveDate, Timelike as _, Utc};
 use dealkit::Role;
 
 use pyo3::{
-    basic::CompareOp,
     exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
     sync::PyOnceLock,
     types::{
         PyDate, PyDateAccess, PyDateTime, PyDict, PyInt, PyMappingProxy, PyString, PyTimeAccess,
-        PyTuple, PyType, PyTzInfo, PyTzInfoAccess,
+        PyType, PyTzInfo, PyTzInfoAccess,
     },
 };
 
@@ -207,19 +206,6 @@ pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
 pub(crate) fn text<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
     let bytes = pyo3::types::PyBytes::new(py, wtf8);
     PyString::from_encoded_object(&bytes, Some(c"utf-8"), Some(c"surrogatepass"))
-}
-
-/// Whether two field values are equal; they are of Python's own types, or models.
-pub(crate) fn equal(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if one.is(other) {
-        return Ok(true);
-    }
-    one.rich_compare(other, CompareOp::Eq)?.is_truthy()
-}
-
-/// The combined hash of field values.
-pub(crate) fn hash(values: &Bound<'_, PyTuple>) -> PyResult<isize> {
-    values.hash()
 }
 
 /// A str as WTF-8: with lone surrogates, which UTF-8 cannot represent.

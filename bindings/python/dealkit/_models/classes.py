@@ -6,7 +6,8 @@ import atexit
 import gc
 import sys
 from decimal import Context, Decimal, Inexact
-from types import GenericAlias
+from operator import attrgetter
+from types import GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING
 
 from dealkit import _native
@@ -30,9 +31,15 @@ def _made(cls: Any, **given: Any) -> Any:
 _NEW: Any = staticmethod(_made)
 
 
-def _object(at: int, doc: str) -> property:
+def _object(wire: str, doc: str) -> property:
     """The attribute for a free-form JSON object: a fresh copy each time."""
-    return property(lambda self: unwrap(self._attribute(at)), doc=doc)
+
+    def attribute(self: Any) -> Any:
+        found = unwrap(self._get(wire))
+        # Anything else could not be read, and is in `extra`.
+        return MappingProxyType(found) if isinstance(found, dict) else None
+
+    return property(attribute, doc=doc)
 
 
 class _RawResponseMethods:
@@ -87,9 +94,12 @@ def _complete_all() -> None:
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
         model.__new__ = _NEW
-        for at, (name, _, kind, _, _, doc) in enumerate(model.__dealkit_fields__):
+        fields = model.__dealkit_fields__
+        for name, wire, kind, _, _, doc in fields:
             if kind == "object":
-                setattr(model, name, _object(at, doc))
+                setattr(model, name, _object(wire, doc))
+        model._compared = attrgetter(*(name for name, *_ in fields), "extra")
+        model._hashed = attrgetter(*(name for name, _, kind, *_ in fields if kind not in ("object", "strings")))
     _add_methods(RawResponse, _RawResponseMethods)
     response: Any = RawResponse
     response.__class_getitem__ = classmethod(GenericAlias)

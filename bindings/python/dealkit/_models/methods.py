@@ -125,6 +125,10 @@ class ModelMethods:
     _unreadable: Any
     _to_json: Any
     _get: Any
+    # The attributes that count for equality, and those of them that are hashable. They are read by C code: a frame of a
+    # traceback would show them.
+    _compared: ClassVar[Any]
+    _hashed: ClassVar[Any]
 
     @classmethod
     def from_json(
@@ -201,6 +205,14 @@ class ModelMethods:
         replace = sealed(replace)
 
     __replace__ = replace
+
+    def __eq__(self, other: object, /) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self is other or bool(self._compared(self) == self._compared(other))
+
+    def __hash__(self) -> int:
+        return hash(self._hashed(self))
 
     def __copy__(self) -> Self:
         return self  # It cannot change.
