@@ -15,14 +15,11 @@ from pathlib import Path
 
 # Importing `_models.classes` adds the methods that are Python code.
 from dealkit._models import classes
-from dealkit._models.fields import TYPES, read_type
+from dealkit._models.fields import read_type
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bindings" / "python" / "dealkit"
 CONTRACT = ROOT / "sdk" / "contract" / "openapi.json"
-
-# The type of an argument, where it is not that of its attribute.
-GIVEN = TYPES | {"role": "str", "decimal": "Decimal | int", "object": "Mapping[str, object]"}
 
 MARK = "# Written by bindings/stubs.py: do not change what follows.\n"
 
@@ -40,33 +37,28 @@ def doc(of: object, indent: str) -> str:
     return textwrap.indent(text, indent).strip()
 
 
-def given_type(kind: str, need: str) -> str:
-    """The type of an argument."""
-    of = f"Iterable[{kind[1:-1]}]" if kind.startswith("[") else GIVEN.get(kind, kind)
-    return of if need == "required" else f"{of} | None"
+def declaration(name: str, kind: str, need: str, text: str) -> str:
+    """The declaration of an attribute, which is also a keyword of the constructor."""
+    of = read_type(kind, need)
+    if kind.startswith("["):
+        of = f"_Items[{kind[1:-1]}]"
+    elif kind == "decimal":
+        of = "_Number"
+    elif kind == "strings":
+        of = "_Texts"
+    default = "" if need == "required" else " = ..."
+    return f'    {name}: {of}{default}\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
 
 
 def model_stub(model: type) -> str:
     """The stub of one model."""
     fields = model.__dealkit_fields__  # type: ignore[attr-defined]
-    arguments = "".join(
-        f"        {name}: {given_type(kind, need)}{'' if need == 'required' else ' = None'},\n"
-        for name, _, kind, need, _, _ in fields
-    )
-    attributes = "".join(
-        f'    {name}: Final[{read_type(kind, need)}]\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
-        for name, _, kind, need, _, text in fields
-    )
+    attributes = "".join(declaration(name, kind, need, text) for name, _, kind, need, _, text in fields)
     return f'''
 @final
 class {model.__name__}(_Model):
     """{doc(model, " " * 4)}"""
 
-    def __new__(
-        cls,
-        *,
-{arguments}        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
 {attributes}'''
 
 

@@ -6,9 +6,10 @@ import __future__
 import builtins
 import sys
 from importlib.machinery import SourceFileLoader
+from inspect import Parameter, Signature
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -33,10 +34,28 @@ def load(version: str) -> None:
     future = __future__.annotations.compiler_flag
     code = compile(STUBS.read_text("utf-8"), str(STUBS), "exec", flags=future, dont_inherit=True)
     exec(code, native.__dict__)
+    for model in [*native._Model.__subclasses__(), native._Model]:
+        with_constructor(model, native.__dict__)
     # The stub says nothing of what only dealkit's own code calls.
     native.__getattr__ = lambda name: lambda *_: None  # type: ignore[method-assign]
     # The stub has all of each model, to which the package would add what follows from its fields.
     native._Model.__subclasses__ = list
+
+
+def with_constructor(model: Any, names: dict[str, Any]) -> None:
+    """What type checkers make of the attributes of a model: its constructor, and the type that each is read as."""
+    parameters = []
+    for name, text in {**model.__annotations__, **names["_Model"].__annotations__}.items():
+        given = read = eval(text, names)
+        if get_origin(given) is names["_Attribute"]:
+            given, read = get_args(given)
+        if name in model.__annotations__:
+            model.__annotations__[name] = read
+        default = None if hasattr(model, name) else Parameter.empty
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=given))
+        if name in vars(model):
+            delattr(model, name)
+    model.__signature__ = Signature(parameters)
 
 
 def without_constructor(

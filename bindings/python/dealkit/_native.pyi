@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, dataclass_transform, final
 
 from dealkit._core.headers import Headers
 from dealkit.enums import Role
@@ -53,6 +53,7 @@ class NativeSandbox:
 
 def run_server(arguments: list[str]) -> int: ...
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 @final
@@ -140,14 +141,30 @@ class Table:
 
     def __len__(self) -> int: ...
 
-class _Model(ModelMethods):
+_Given = TypeVar("_Given")
+_Read = TypeVar("_Read")
+
+class _Attribute(Generic[_Given, _Read]):
+    """An attribute for which the constructor takes more types than it is read as."""
+
+    def __get__(self, model: object, of_class: object = None) -> _Read: ...
+    def __set__(self, model: object, value: _Given) -> None: ...
+
+_Number: TypeAlias = _Attribute[Decimal | int | None, Decimal | None]
+_Items: TypeAlias = _Attribute[Iterable[_T] | None, tuple[_T, ...]]
+_Texts: TypeAlias = _Attribute[Mapping[str, str] | None, Mapping[str, str]]
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
+class _Attributes:
+    """The attributes of its subclasses are the keywords of their constructors."""
+
+class _Model(_Attributes, ModelMethods):
     """The base class of all models."""
 
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know,
-        and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it
-        still finds the field when a later version knows it."""
+    extra: Mapping[str, Any] = ...
+    """The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know,
+    and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
+    finds the field when a later version knows it."""
 
 # Written by bindings/stubs.py: do not change what follows.
 
@@ -155,25 +172,15 @@ class _Model(ModelMethods):
 class Address(_Model):
     """A postal address."""
 
-    def __new__(
-        cls,
-        *,
-        line1: str | None = None,
-        line2: str | None = None,
-        city: str | None = None,
-        state: str | None = None,
-        zip: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    line1: Final[str | None]
+    line1: str | None = ...
     """First line."""
-    line2: Final[str | None]
+    line2: str | None = ...
     """Second line."""
-    city: Final[str | None]
+    city: str | None = ...
     """City."""
-    state: Final[str | None]
+    state: str | None = ...
     """State."""
-    zip: Final[str | None]
+    zip: str | None = ...
     """Postal code."""
 
 @final
@@ -181,34 +188,21 @@ class Agent(_Model):
     """An agent, as the service returns it after creating one. The length limits of the names are not
     enforced on what a service sends."""
 
-    def __new__(
-        cls,
-        *,
-        id: str,
-        email: str,
-        date_of_birth: datetime.date | None = None,
-        first_name: str,
-        last_name: str,
-        profile: AgentProfileResponse,
-        current_brokerage_id: str | None = None,
-        role_assignments: Iterable[RoleAssignment],
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str]
+    id: str
     """The agent's identifier."""
-    email: Final[str]
+    email: str
     """E-mail address."""
-    date_of_birth: Final[datetime.date | None]
+    date_of_birth: datetime.date | None = ...
     """Date of birth, if the service knows it."""
-    first_name: Final[str]
+    first_name: str
     """First name."""
-    last_name: Final[str]
+    last_name: str
     """Last name."""
-    profile: Final[AgentProfileResponse]
+    profile: AgentProfileResponse
     """The agent's profile."""
-    current_brokerage_id: Final[str | None]
+    current_brokerage_id: str | None = ...
     """The brokerage the agent is currently associated with; an agent is active with at most one."""
-    role_assignments: Final[tuple[RoleAssignment, ...]]
+    role_assignments: _Items[RoleAssignment]
     """The roles that the agent has, each with its scope."""
 
 @final
@@ -216,97 +210,58 @@ class AgentProfileResponse(_Model):
     """The profile of an agent in a response. It differs from the profile in a request, whose fields have
     other names."""
 
-    def __new__(
-        cls,
-        *,
-        onboarding_complete: bool | None = None,
-        client_metadata: Mapping[str, object] | None = None,
-        external_id: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    onboarding_complete: Final[bool | None]
+    onboarding_complete: bool | None = ...
     """Whether the agent's onboarding is complete."""
-    client_metadata: Final[Mapping[str, Any] | None]
+    client_metadata: Mapping[str, Any] | None = ...
     """Metadata that the caller attached to the agent: a JSON object in which every number is exact."""
-    external_id: Final[str | None]
+    external_id: str | None = ...
     """The caller's own identifier of the agent."""
 
 @final
 class Application(_Model):
     """The application of a deal."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        status: str | None = None,
-        decisioned_on: str | None = None,
-        created_at: str | None = None,
-        deal_id: str | None = None,
-        requested_amount: Decimal | int | None = None,
-        offers: Iterable[Offer] | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The application's identifier."""
-    status: Final[str | None]
+    status: str | None = ...
     """Status, an open set; PENDING is the one documented value."""
-    decisioned_on: Final[str | None]
+    decisioned_on: str | None = ...
     """When the application was decided. The specification states no format, so it is kept as a string."""
-    created_at: Final[str | None]
+    created_at: str | None = ...
     """When the application was created. The specification states no format, so it is kept as a string."""
-    deal_id: Final[str | None]
+    deal_id: str | None = ...
     """The deal that the application belongs to."""
-    requested_amount: Final[Decimal | None]
+    requested_amount: _Number = ...
     """The amount requested."""
-    offers: Final[tuple[Offer, ...]]
+    offers: _Items[Offer] = ...
     """The offers made."""
 
 @final
 class Contact(_Model):
     """A contact of a deal."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        contact_schema_id: str | None = None,
-        type: str | None = None,
-        fields: Iterable[ContactField] | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The contact's identifier."""
-    contact_schema_id: Final[str | None]
+    contact_schema_id: str | None = ...
     """The schema that the contact follows."""
-    type: Final[str | None]
+    type: str | None = ...
     """Type, an open set."""
-    fields: Final[tuple[ContactField, ...]]
+    fields: _Items[ContactField] = ...
     """The contact's data, field by field."""
 
 @final
 class ContactField(_Model):
     """One field of a contact."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        field_schema_id: str | None = None,
-        label: str | None = None,
-        type: str | None = None,
-        value: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The field's identifier."""
-    field_schema_id: Final[str | None]
+    field_schema_id: str | None = ...
     """The schema that the field follows."""
-    label: Final[str | None]
+    label: str | None = ...
     """The field's name as shown to people."""
-    type: Final[str | None]
+    type: str | None = ...
     """Type, an open set."""
-    value: Final[str | None]
+    value: str | None = ...
     """The field's value."""
 
 @final
@@ -315,206 +270,125 @@ class Deal(_Model):
     empty list or an empty map. The specification does not say in what unit or scale money, percentages
     and splits are, so the numbers are passed on unchanged."""
 
-    def __new__(
-        cls,
-        *,
-        id: str,
-        status: str | None = None,
-        phase: str | None = None,
-        expiry_date: datetime.date | None = None,
-        created_at: datetime.datetime | None = None,
-        listing_contract: ListingContract | None = None,
-        application: Application | None = None,
-        quotes: Iterable[Quote] | None = None,
-        contacts: Iterable[Contact] | None = None,
-        sides: Iterable[Side] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        external_id: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str]
+    id: str
     """The deal's identifier."""
-    status: Final[str | None]
+    status: str | None = ...
     """Status, an open set; CLOSED is the one documented value."""
-    phase: Final[str | None]
+    phase: str | None = ...
     """Phase, an open set; APPLICATION is the one documented value."""
-    expiry_date: Final[datetime.date | None]
+    expiry_date: datetime.date | None = ...
     """The day on which the deal expires."""
-    created_at: Final[datetime.datetime | None]
+    created_at: datetime.datetime | None = ...
     """When the deal was created."""
-    listing_contract: Final[ListingContract | None]
+    listing_contract: ListingContract | None = ...
     """The listing contract."""
-    application: Final[Application | None]
+    application: Application | None = ...
     """The application, with its offers."""
-    quotes: Final[tuple[Quote, ...]]
+    quotes: _Items[Quote] = ...
     """The quotes."""
-    contacts: Final[tuple[Contact, ...]]
+    contacts: _Items[Contact] = ...
     """The contacts."""
-    sides: Final[tuple[Side, ...]]
+    sides: _Items[Side] = ...
     """The commission sides."""
-    metadata: Final[Mapping[str, str]]
+    metadata: _Texts = ...
     """Free-form metadata: strings by name."""
-    external_id: Final[str | None]
+    external_id: str | None = ...
     """The caller's own identifier of the deal."""
 
 @final
 class ListingAgent(_Model):
     """The agent of a listing contract."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        email: str | None = None,
-        first_name: str | None = None,
-        last_name: str | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The agent's identifier."""
-    email: Final[str | None]
+    email: str | None = ...
     """E-mail address."""
-    first_name: Final[str | None]
+    first_name: str | None = ...
     """First name."""
-    last_name: Final[str | None]
+    last_name: str | None = ...
     """Last name."""
 
 @final
 class ListingContract(_Model):
     """The listing contract of a deal."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        side: str | None = None,
-        side_split: int | None = None,
-        sale_price: int | None = None,
-        net_agent_commission: int | None = None,
-        gross_agent_commission: int | None = None,
-        commission_rate: int | None = None,
-        expected_close_date: datetime.date | None = None,
-        created_at: datetime.datetime | None = None,
-        address: Address | None = None,
-        agent: ListingAgent | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The contract's identifier."""
-    side: Final[str | None]
+    side: str | None = ...
     """The side that the agent is on, an open set."""
-    side_split: Final[int | None]
+    side_split: int | None = ...
     """The split of the side."""
-    sale_price: Final[int | None]
+    sale_price: int | None = ...
     """The sale price."""
-    net_agent_commission: Final[int | None]
+    net_agent_commission: int | None = ...
     """The agent's net commission."""
-    gross_agent_commission: Final[int | None]
+    gross_agent_commission: int | None = ...
     """The agent's gross commission."""
-    commission_rate: Final[int | None]
+    commission_rate: int | None = ...
     """The commission rate."""
-    expected_close_date: Final[datetime.date | None]
+    expected_close_date: datetime.date | None = ...
     """The day on which the sale is expected to close."""
-    created_at: Final[datetime.datetime | None]
+    created_at: datetime.datetime | None = ...
     """When the contract was created."""
-    address: Final[Address | None]
+    address: Address | None = ...
     """The address of what is sold."""
-    agent: Final[ListingAgent | None]
+    agent: ListingAgent | None = ...
     """The listing's agent."""
 
 @final
 class Offer(_Model):
     """An offer of an application."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        expiry_date_time: datetime.datetime | None = None,
-        origination_fee_percent: Decimal | int | None = None,
-        percent_of_commission: Decimal | int | None = None,
-        created_at: datetime.datetime | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The offer's identifier."""
-    expiry_date_time: Final[datetime.datetime | None]
+    expiry_date_time: datetime.datetime | None = ...
     """When the offer expires."""
-    origination_fee_percent: Final[Decimal | None]
+    origination_fee_percent: _Number = ...
     """Origination fee in percent."""
-    percent_of_commission: Final[Decimal | None]
+    percent_of_commission: _Number = ...
     """Percent of the commission."""
-    created_at: Final[datetime.datetime | None]
+    created_at: datetime.datetime | None = ...
     """When the offer was created."""
 
 @final
 class Quote(_Model):
     """A quote."""
 
-    def __new__(
-        cls,
-        *,
-        id: str | None = None,
-        created_at: datetime.datetime | None = None,
-        estimated_percent_min: int | None = None,
-        estimated_percent_max: int | None = None,
-        estimated_amount_min: int | None = None,
-        estimated_amount_max: int | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    id: Final[str | None]
+    id: str | None = ...
     """The quote's identifier."""
-    created_at: Final[datetime.datetime | None]
+    created_at: datetime.datetime | None = ...
     """When the quote was created."""
-    estimated_percent_min: Final[int | None]
+    estimated_percent_min: int | None = ...
     """Lower end of the estimated percentage."""
-    estimated_percent_max: Final[int | None]
+    estimated_percent_max: int | None = ...
     """Upper end of the estimated percentage."""
-    estimated_amount_min: Final[int | None]
+    estimated_amount_min: int | None = ...
     """Lower end of the estimated amount."""
-    estimated_amount_max: Final[int | None]
+    estimated_amount_max: int | None = ...
     """Upper end of the estimated amount."""
 
 @final
 class RoleAssignment(_Model):
     """A role of an agent, and its scope."""
 
-    def __new__(
-        cls,
-        *,
-        brokerage_id: str | None = None,
-        office_id: str | None = None,
-        collective_id: str | None = None,
-        role: str,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    brokerage_id: Final[str | None]
+    brokerage_id: str | None = ...
     """The brokerage that the role is for."""
-    office_id: Final[str | None]
+    office_id: str | None = ...
     """The office that the role is for."""
-    collective_id: Final[str | None]
+    collective_id: str | None = ...
     """The collective that the role is for."""
-    role: Final[Role | str]
+    role: Role | str
     """The role: one that a request can name, or any other string, unchanged."""
 
 @final
 class Side(_Model):
     """A commission side of a deal."""
 
-    def __new__(
-        cls,
-        *,
-        contact_id: str | None = None,
-        gross_commission: Decimal | int | None = None,
-        agent_units: Decimal | int | None = None,
-        side_percentage: Decimal | int | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Self: ...
-    contact_id: Final[str | None]
+    contact_id: str | None = ...
     """The contact that the side belongs to."""
-    gross_commission: Final[Decimal | None]
+    gross_commission: _Number = ...
     """Gross commission."""
-    agent_units: Final[Decimal | None]
+    agent_units: _Number = ...
     """The agent's units."""
-    side_percentage: Final[Decimal | None]
+    side_percentage: _Number = ...
     """Percentage of the side."""

@@ -51,7 +51,7 @@ async def awaited(client: AsyncClient) -> None:
 
 def models(deal: Deal) -> None:
     Deal()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    Deal("d_1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Deal("d_1")  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
     Deal(id="d_1", expiry_date="2026-03-31")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Offer(percent_of_commission=10.1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     deal.status = "OPEN"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
