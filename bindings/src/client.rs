@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dealkit::{BASE_URL_VARIABLE, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE};
+use dealkit::ClientBuilder;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -49,8 +49,6 @@ impl Drop for Engine {
 
 /// A builder with every setting.
 fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
-    let base_url = settings.text("base_url")?;
-    let base_url = base_url.ok_or_else(|| missing("base_url", BASE_URL_VARIABLE))?;
     let client_cert = settings.paths("client_cert")?;
     let retries = settings.number("max_retries", Expected::Count)?;
     let mut retry = call::retry(settings)?;
@@ -62,31 +60,17 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
         Some(_) => None,
         None => settings.text("service_key")?,
     };
-    let service_key_file = settings.text("service_key_file")?;
-    match (
-        provider.is_some() || service_key.is_some(),
-        service_key_file.is_some(),
-    ) {
-        (true, true) => Err(Failure::Config(
-            "service_key and service_key_file are both set: set only one of them".to_owned(),
-        )),
-        (false, false) => Err(missing(
-            "service_key",
-            &format!("{SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"),
-        )),
-        _ => Ok(()),
-    }?;
     let certificates = match settings.text("ca_file")? {
         Some(path) => Some(fs::read(&path).map_err(|error| {
             Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
         })?),
         None => None,
     };
-    let builder = ClientBuilder::default().base_url(base_url);
-    let mut builder = set!(builder,
+    let mut builder = set!(ClientBuilder::default(),
+        base_url: settings.text("base_url")?,
         key_source: provider.map(|provider| provider.get().0.clone()),
         service_key: service_key,
-        service_key_file: service_key_file,
+        service_key_file: settings.text("service_key_file")?,
         connect_timeout: settings.duration("connect")?,
         attempt_timeout: settings.duration("attempt")?,
         timeout: settings.duration("timeout")?,
@@ -108,14 +92,6 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
         builder = builder.header(name, value);
     }
     Ok(builder)
-}
-
-/// A setting that must be there: Python code has looked into the environment already.
-fn missing(name: &'static str, variables: &str) -> Failure {
-    Failure::Setting(
-        name,
-        format!(" is missing: pass it, or set the environment variable {variables}"),
-    )
 }
 
 /// Sets up an Engine. It shares the connections and limits of another one, if the settings allow it.

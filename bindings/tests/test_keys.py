@@ -188,7 +188,7 @@ def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytes
         assert told in str(caught.value) and SECRET not in str(caught.value)
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
     monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", str(path))
-    with pytest.raises(ConfigError, match="the environment has both DEALKIT_SERVICE_KEY and DEALKIT_SERVICE_KEY_FILE"):
+    with pytest.raises(ConfigError, match="service_key and service_key_file are both set, or both in the environment"):
         Client(base_url=url)
     assert Client(base_url=url, service_key="k").timeout == 60
 

@@ -94,17 +94,20 @@ def open_service(given: dict[str, Any], shared: Service | None, awaits: bool) ->
 def _settled(given: dict[str, Any]) -> dict[str, Any]:
     """The options, those from the environment included: they must be the same where the client is unpickled."""
     settled = {name: value for name, value in given.items() if value is not None}
-    names = {"base_url"} - settled.keys()
-    if not settled.keys() & {"service_key", "service_key_file"}:
-        names |= {"service_key", "service_key_file"}
-    variables = {name: f"DEALKIT_{name.upper()}" for name in names}
-    found = {name: environ[variable] for name, variable in variables.items() if variable in environ}
-    if len(found.keys() & {"service_key", "service_key_file"}) == 2:
-        from dealkit.exceptions import ConfigError
+    for names in (("base_url",), ("service_key", "service_key_file")):
+        variables = {name: f"DEALKIT_{name.upper()}" for name in names}
+        if not settled.keys() & names:
+            settled |= {name: environ[variable] for name, variable in variables.items() if variable in environ}
+        if len(settled.keys() & names) != 1:
+            from dealkit.exceptions import ConfigError
 
-        both = f"{variables['service_key']} and {variables['service_key_file']}"
-        raise ConfigError(f"the environment has both {both}: set only one of them")
-    return settled | found
+            if names[0] in settled:
+                raise ConfigError(
+                    f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
+                )
+            needed = " or ".join(variables.values())
+            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {needed}")
+    return settled
 
 
 def _source(given: Any, shared: Service | None, awaits: bool) -> tuple[KeyProvider, _native.KeySource]:
