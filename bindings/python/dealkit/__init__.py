@@ -11,6 +11,7 @@
 ``DealkitError``.
 """
 
+# ruff: noqa: F403, F405 - the names of the exceptions are in the __all__ of their module.
 from dealkit._native import __version__
 
 # For type checkers only: importing typing takes longer than importing all of dealkit.
@@ -43,31 +44,7 @@ if TYPE_CHECKING:
         Side,
     )
     from dealkit.enums import Role
-    from dealkit.exceptions import (
-        APIConnectionError,
-        APIStatusError,
-        APITimeoutError,
-        AuthenticationError,
-        BadRequestError,
-        ConfigError,
-        ConflictError,
-        DealkitError,
-        DecodeError,
-        DuplicateKeyError,
-        InternalServerError,
-        LedgerError,
-        NotFoundError,
-        PermissionDeniedError,
-        Problem,
-        RateLimitError,
-        RecordedError,
-        ServiceKeyError,
-        StoppedError,
-        ThrottledError,
-        UnprocessableEntityError,
-        ValidationError,
-        Violation,
-    )
+    from dealkit.exceptions import *
     from dealkit.params import AgentProfileParams, CreateAgentParams
 
 __all__ = [
