@@ -92,23 +92,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         """Creates an agent.
 
         The specification has no idempotency key, so sending a create again may create a second agent. When a call
-        fails, the error's ``outcome`` says whether the agent may exist:
-
-        =============  ================================================  ==================================
-        outcome        when                                              may the agent exist?
-        =============  ================================================  ==================================
-        ``not_sent``   nothing reached the service: the request is not   no
-                       valid, or no connection was made
-        ``rejected``   the service responded that it did not act: a 4xx  no
-                       except 408, or a 307 or 308
-        ``unknown``    no whole response came, or a 408, a 5xx, or       perhaps: find out before you send
-                       another status                                    it again
-        ``succeeded``  a 2xx whose body could not be read, was too       yes: do not send it again
-                       large, or broke off
-        =============  ================================================  ==================================
-
-        Earlier attempts count too: if the service may have acted on any of them, the outcome is never ``not_sent`` or
-        ``rejected``.
+        fails, the error's ``outcome`` says whether the agent may exist; see ``DealkitError``.
 
         Args:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
