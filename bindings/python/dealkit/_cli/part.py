@@ -8,7 +8,6 @@ import sqlite3
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -48,10 +47,6 @@ class Part:
         self._out, self._form, self._ids, self._path = out, form, ids, part_of(out)
         self.saved = 0
         """How many ids are done on disk, counted from the first."""
-        # A thread puts it there, while more comes: how many will be done then.
-        self._thread = ThreadPoolExecutor(1)
-        self._saving: Future[None] | None = None
-        self._until = 0
         # What has come since, by the position of the id: its deal, or why there is none.
         self._deals: dict[int, bytes] = {}
         self._failures: dict[int, list[str]] = {}
@@ -62,7 +57,7 @@ class Part:
         if is_there(failed_of(out)) and not was_there:
             _refuse_earlier(failed_of(out), overwrite=options.overwrite)
         with self._writing():
-            self._file = sqlite3.connect(self._path, timeout=0, check_same_thread=False)
+            self._file = sqlite3.connect(self._path, timeout=0)
             try:
                 self._lock(was_there=was_there)
                 self._take(f"{ids.digest()} {service}", is_new=not was_there)
@@ -71,7 +66,7 @@ class Part:
                 if not (was_there or isinstance(error, _Busy)):
                     self._path.unlink()
                 raise
-        self._until, self._saved_at = self.saved, time.monotonic()
+        self._saved_at = time.monotonic()
 
     def _lock(self, *, was_there: bool) -> None:
         """Keeps other processes away from the file, and refuses one that is not of an export."""
@@ -111,7 +106,7 @@ class Part:
     def done(self) -> int:
         """How many ids are done, counted from the first."""
         # An interrupt may come anywhere, so what has come is counted by what is there.
-        return self._until + len(self._deals) + len(self._failures)
+        return self.saved + len(self._deals) + len(self._failures)
 
     @property
     def failed(self) -> int:
@@ -127,36 +122,22 @@ class Part:
             self._deals[at] = kept = self._form.kept(deal)
             self._size += len(kept)
         if self._size >= _MOST_BYTES or time.monotonic() - self._saved_at >= _SAVED_EVERY:
-            self._begin_to_save()
+            self.save()
 
     def save(self) -> None:
         """Puts what has come on disk."""
-        self._begin_to_save()
-        self._wait()
-
-    def _begin_to_save(self) -> None:
-        self._wait()
         until = self.done
         if self.saved < until:
-            self._saving = self._thread.submit(self._save, self.saved, until, self._deals, self._failures)
-            # An interrupt may come when this is being saved, and before that is known here.
-            self._until, self._deals, self._failures, self._size = until, {}, {}, 0
+            group, unfit = self._form.group([*self._deals.values()])
+            at = [*self._deals]
+            failures = self._failures | {at[n]: why for n, why in unfit.items()}
+            failed = [(at, json.dumps(why)) for at, why in failures.items()]
+            with self._writing(), self._file:
+                # If this is interrupted before it is known here, the same group is saved again, perhaps with more in it.
+                self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (self.saved, until, group))
+                self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
+            self.saved, self._deals, self._failures, self._size = until, {}, {}, 0
         self._saved_at = time.monotonic()
-
-    def _wait(self) -> None:
-        if self._saving is not None:
-            with self._writing():
-                self._saving.result()
-        self.saved = self._until
-
-    def _save(self, first: int, until: int, deals: dict[int, bytes], failures: dict[int, list[str]]) -> None:
-        group, unfit = self._form.group([*deals.values()])
-        at = [*deals]
-        failures = failures | {at[n]: why for n, why in unfit.items()}
-        failed = [(at, json.dumps(why)) for at, why in failures.items()]
-        with self._file:
-            self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (first, until, group))
-            self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
 
     def complete(self) -> list[dict[str, str]]:
         """Makes the files, each as a whole, and removes what they were made from. Returns why deals could not be
@@ -181,7 +162,6 @@ class Part:
         return failures
 
     def close(self) -> None:
-        self._thread.shutdown()
         self._file.close()
 
     def discard(self) -> None:
