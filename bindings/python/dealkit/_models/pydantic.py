@@ -18,38 +18,27 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from dealkit import _native
 from dealkit._core.plain import plain
 from dealkit._models.agent_request import agent_violations
+from dealkit._models.fields import fields
 
 Location = tuple[str | int, ...]
 
 # The number of digits up to which any decimal number survives conversion to a binary float and back.
 _CERTAIN_DIGITS = 15
 
-_DESCRIBED: dict[str, Callable[[], CoreSchema]] = {
-    "text": core_schema.str_schema,
-    "role": core_schema.str_schema,
-    "boolean": core_schema.bool_schema,
-    "integer": core_schema.int_schema,
-    "decimal": core_schema.decimal_schema,
-    "date": core_schema.date_schema,
-    "timestamp": core_schema.datetime_schema,
-    "object": lambda: core_schema.dict_schema(core_schema.str_schema()),
-    "strings": lambda: core_schema.dict_schema(core_schema.str_schema(), core_schema.str_schema()),
-}
-
 
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     """The schema of a model: an instance or a document as a mapping, written to JSON as the service writes it."""
-    fields = {}
-    for _, wire, kind, need, _, doc in model.__dealkit_fields__:
-        schema = _described(kind, handler)
-        fields[wire] = core_schema.typed_dict_field(
-            schema if need == "required" else core_schema.nullable_schema(schema),
-            required=need == "required",
-            metadata={"pydantic_js_updates": {"description": doc}},
+    described = {}
+    for field in fields(model):
+        schema = handler.generate_schema(field.type)
+        described[field.wire_name] = core_schema.typed_dict_field(
+            schema if field.required else core_schema.nullable_schema(schema),
+            required=field.required,
+            metadata={"pydantic_js_updates": {"description": field.doc}},
         )
     return core_schema.no_info_wrap_validator_function(
         _named(_validated, model),
-        core_schema.typed_dict_schema(fields, cls=model, extra_behavior="allow"),
+        core_schema.typed_dict_schema(described, cls=model, extra_behavior="allow"),
         ref=_reference(model),
         serialization=core_schema.plain_serializer_function_ser_schema(_serialized, info_arg=True),
     )
@@ -58,13 +47,6 @@ def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
 def _named(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
     """The validator of a class, with the class's name, which pydantic shows in its texts."""
     return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
-
-
-def _described(kind: str, handler: GetCoreSchemaHandler) -> CoreSchema:
-    if kind.startswith("["):
-        return core_schema.list_schema(_described(kind[1:-1], handler))
-    of = _DESCRIBED.get(kind)
-    return handler.generate_schema(getattr(_native, kind)) if of is None else of()
 
 
 def _reference(of_class: Any) -> str:
