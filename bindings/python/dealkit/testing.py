@@ -17,19 +17,8 @@ It fails on demand, and shows what it received:
 With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
 any setup.
 
-A stub takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns what
-your test tells it to, or raises an exception that you construct:
-
->>> from dealkit import APITimeoutError, Deal, Operations
->>> from dealkit.testing import Stub
->>> def is_won(client: Operations, id: str) -> bool:
-...     return client.deals.retrieve(id).status == "CLOSED"
->>> is_won(Stub(retrieve=lambda id: Deal(id=id, status="CLOSED")), "d_1")
-True
->>> is_won(Stub(retrieve=lambda id: APITimeoutError("timed out")), "d_1")
-Traceback (most recent call last):
-...
-dealkit.exceptions.APITimeoutError: timed out
+A ``Stub`` takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns
+what your test tells it to, or raises an exception that you construct.
 """
 
 from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest

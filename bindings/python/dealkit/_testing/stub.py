@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import Agent, ConfigError, CreateAgentParams, Creation, Deal, DealkitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from os import PathLike
     from typing import Unpack
+
+    from dealkit._client.operations import AgentOperations, DealOperations
 
 T = TypeVar("T")
 
 
-class StubAgents:
+class _Agents:
     """Calls on the agents of a stub."""
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
@@ -22,12 +25,10 @@ class StubAgents:
         self._made: dict[str, str | None] = {}
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
-        """Returns or raises what the stub's function returns for these arguments."""
         return _outcome("create", self._create, **agent)
 
     def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        """Returns or raises what the stub's function returns for these arguments. A key used before gets what the
-        ledger would return."""
+        # A key used before gets what the ledger would return.
         if key in self._made:
             return Creation(index=0, key=key, agent_id=self._made[key], recorded=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
@@ -36,42 +37,30 @@ class StubAgents:
         return creation
 
 
-class StubDeals:
+class _Deals:
     """Calls on the deals of a stub."""
 
     def __init__(self, retrieve: Callable[[str], Deal | DealkitError] | None) -> None:
         self._retrieve = retrieve
 
     def retrieve(self, id: str) -> Deal:
-        """Returns or raises what the stub's function returns for this identifier."""
         return _outcome("retrieve", self._retrieve, id)
 
 
-class AsyncStubAgents:
-    """Calls on the agents of an async stub."""
+class _Awaited:
+    """The calls of a stub, awaited."""
 
-    def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
-        self._calls = StubAgents(create)
+    def __init__(self, calls: Any) -> None:
+        self._calls = calls
 
-    async def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
-        """Returns or raises what the stub's function returns for these arguments."""
-        return self._calls.create(**agent)
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._calls, name)
 
-    async def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        """Returns or raises what the stub's function returns for these arguments. A key used before gets what the
-        ledger would return."""
-        return self._calls.create_once(key=key, ledger=ledger, **arguments)
+        @wraps(call)
+        async def awaited(*given: Any, **named: Any) -> Any:
+            return call(*given, **named)
 
-
-class AsyncStubDeals:
-    """Calls on the deals of an async stub."""
-
-    def __init__(self, retrieve: Callable[[str], Deal | DealkitError] | None) -> None:
-        self._retrieve = retrieve
-
-    async def retrieve(self, id: str) -> Deal:
-        """Returns or raises what the stub's function returns for this identifier."""
-        return _outcome("retrieve", self._retrieve, id)
+        return awaited
 
 
 class Stub:
@@ -90,9 +79,9 @@ class Stub:
     dealkit.exceptions.NotFoundError: 404 Not Found
     """
 
-    agents: StubAgents
+    agents: AgentOperations[Agent, Creation[Agent]]
     """Calls on agents."""
-    deals: StubDeals
+    deals: DealOperations[Deal]
     """Calls on deals."""
 
     def __init__(
@@ -105,18 +94,18 @@ class Stub:
 
         Args:
             create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
-                ``agents.create_once`` uses it too.
+                ``agents.create_once`` uses it too; of a key used before, it knows the agent.
             retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
         """
-        self.agents, self.deals = StubAgents(create), StubDeals(retrieve)
+        self.agents, self.deals = _Agents(create), _Deals(retrieve)
 
 
 class AsyncStub:
     """Replaces an ``AsyncClient`` as ``Stub`` replaces a ``Client``: for ``dealkit.AsyncOperations``."""
 
-    agents: AsyncStubAgents
+    agents: AgentOperations[Awaitable[Agent], Awaitable[Creation[Agent]]]
     """Calls on agents."""
-    deals: AsyncStubDeals
+    deals: DealOperations[Awaitable[Deal]]
     """Calls on deals."""
 
     def __init__(
@@ -126,7 +115,10 @@ class AsyncStub:
         retrieve: Callable[[str], Deal | DealkitError] | None = None,
     ) -> None:
         """Creates the stub, with the arguments of ``Stub``."""
-        self.agents, self.deals = AsyncStubAgents(create), AsyncStubDeals(retrieve)
+        stub = Stub(create=create, retrieve=retrieve)
+        agents: Any = _Awaited(stub.agents)
+        deals: Any = _Awaited(stub.deals)
+        self.agents, self.deals = agents, deals
 
 
 def _outcome(name: str, function: Callable[..., T | DealkitError] | None, *given: Any, **named: Any) -> T:
