@@ -303,7 +303,8 @@ def _violations(violations: Any) -> tuple[Violation, ...]:
 
 
 def _make(kind: str, message: str, **facts: Any) -> DealkitError:
-    """The exception for an error of the core."""
+    """The exception for an error of the core. A fact that is None is not known, and has its default."""
+    facts = {name: fact for name, fact in facts.items() if fact is not None}
     of_class = _BY_KIND.get(kind, DealkitError)
     if of_class is APIStatusError:
         status = facts["status_code"]

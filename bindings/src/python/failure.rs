@@ -204,6 +204,7 @@ fn tell_words(attributes: &Bound<'_, PyDict>, words: &Words) -> PyResult<()> {
     attributes.set_item("words", PyTuple::new(py, pieces)?)
 }
 
+/// What is known of the call; None stands for what is not.
 fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let py = attributes.py();
     attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
@@ -213,32 +214,23 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let retry_after = error.retry_after().map(|wait| wait.as_secs_f64());
     attributes.set_item(intern!(py, "retry_after"), retry_after)?;
     attributes.set_item(intern!(py, "errors"), violations(error.violations()))?;
-    if let Some(body) = error.body() {
-        attributes.set_item(intern!(py, "body"), PyBytes::new(py, body))?;
-    }
-    if let Some(status) = error.status() {
-        attributes.set_item(intern!(py, "status_code"), status.as_u16())?;
-    }
-    if let Some(version) = error.version() {
-        attributes.set_item(intern!(py, "http_version"), version_text(version))?;
-    }
-    if let Some(headers) = error.headers() {
-        attributes.set_item(intern!(py, "headers"), header_pairs(headers))?;
-    }
-    if let Some(problem) = error.problem() {
-        attributes.set_item(intern!(py, "problem"), problem_fields(py, problem)?)?;
-    }
+    let body = error.body().map(|body| PyBytes::new(py, body));
+    attributes.set_item(intern!(py, "body"), body)?;
+    let status = error.status().map(u16::from);
+    attributes.set_item(intern!(py, "status_code"), status)?;
+    let version = error.version().map(version_text);
+    attributes.set_item(intern!(py, "http_version"), version)?;
+    let headers = error.headers().map(header_pairs);
+    attributes.set_item(intern!(py, "headers"), headers)?;
+    let problem = error.problem().map(|problem| problem_fields(py, problem));
+    attributes.set_item(intern!(py, "problem"), problem.transpose()?)?;
+    attributes.set_item(intern!(py, "in_flight"), error.is_in_flight())?;
+    attributes.set_item(intern!(py, "first_index"), error.first_index())?;
     if let Some(decode) = error.decode_error() {
         tell_place(attributes, decode)?;
     }
     if let Some(ledger) = error.ledger_error() {
         tell_ledger(attributes, ledger)?;
-    }
-    if error.is_in_flight() {
-        attributes.set_item(intern!(py, "in_flight"), true)?;
-    }
-    if let Some(index) = error.first_index() {
-        attributes.set_item(intern!(py, "first_index"), index)?;
     }
     Ok(())
 }
@@ -269,15 +261,8 @@ fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py
 }
 
 fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
-    violations
-        .iter()
-        .map(|violation| {
-            (
-                violation.pointer.as_str(),
-                violation.code.as_str(),
-                violation.detail.as_str(),
-            )
-        })
+    let all = violations.iter();
+    all.map(|one| (&*one.pointer, one.code.as_str(), &*one.detail))
         .collect()
 }
 
