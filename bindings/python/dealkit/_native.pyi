@@ -65,10 +65,6 @@ class RawJson:
     def text(self) -> str:
         """The exact JSON text."""
 
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-
 @final
 class RawResponse(Generic[_T_co]):
     """A whole response: status, headers and raw body, along with the value."""

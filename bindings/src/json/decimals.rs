@@ -12,12 +12,9 @@ use crate::python::{
 #[derive(Default)]
 pub(crate) struct Decimals {
     kept: Kept<Digits, PyAny>,
-    maker: Maker,
+    /// Made when it is first needed.
+    maker: Option<MakeDecimal>,
 }
-
-/// Made when it is first needed.
-#[derive(Default)]
-struct Maker(Option<MakeDecimal>);
 
 impl Decimals {
     /// The Decimal of a number with these digits. 1.5 and 1.50 have different digits: they are equal, but not the
@@ -31,22 +28,20 @@ impl Decimals {
     ) -> PyResult<Py<PyAny>> {
         let Digits { mantissa, scale } = digits;
         let number = mantissa as u64 ^ (u64::from(scale) << 58);
-        let make = || self.maker.make(py, text);
+        let make = || made(&mut self.maker, py, text);
         self.kept.get(py, digits, number, make)
     }
 
     /// The Decimal of a number that the core has found to fit.
     pub(crate) fn make(&mut self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-        self.maker.make(py, text)
+        made(&mut self.maker, py, text)
     }
 }
 
-impl Maker {
-    fn make(&mut self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-        let make = match &self.0 {
-            Some(make) => make,
-            None => self.0.insert(builtin::make_decimal(py)?),
-        };
-        make.of(py, text)
-    }
+fn made(maker: &mut Option<MakeDecimal>, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    let maker = match maker {
+        Some(maker) => maker,
+        None => maker.insert(builtin::make_decimal(py)?),
+    };
+    maker.of(py, text)
 }
