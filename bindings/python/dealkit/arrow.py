@@ -165,9 +165,6 @@ class DealTable(_Deals, Closing):
 
     def __iter__(self) -> Iterator[Table]:
         """The batches. Leaving the loop cancels the calls in flight."""
-        return self._batches()
-
-    def _batches(self) -> Iterator[Table]:
         with self._begin(in_batches=True) as retrieval:
             last = None
             for last in retrieval:
@@ -192,11 +189,8 @@ class AsyncDealTable(_Deals, AsyncClosing):
                     pass
         return self._whole()
 
-    def __aiter__(self) -> AsyncIterator[Table]:
+    async def __aiter__(self) -> AsyncIterator[Table]:
         """The batches. Leaving the loop cancels the calls in flight."""
-        return self._batches()
-
-    async def _batches(self) -> AsyncIterator[Table]:
         async with self._begin(in_batches=True) as retrieval:
             last = None
             async for last in retrieval:
