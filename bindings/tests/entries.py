@@ -76,10 +76,11 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
         of_model = {
             "_unreadable": [model._unreadable],
             "_read": [
-                partial(of_class._read, json),
-                partial(of_class._read, '{"id": 5}'),
-                partial(of_class._read, 5),
-                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', True),
+                partial(of_class._read, json, "raise"),
+                partial(of_class._read, '{"id": 5}', "raise"),
+                partial(of_class._read, 5, "raise"),
+                partial(of_class._read, json, 5),
+                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', "none"),
             ],
             "_core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
             "_to_json": [model._to_json],
@@ -98,7 +99,7 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
 def of_values() -> dict[str, list[Callable[[], object]]]:
     """The entry points that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
-    failure: Any = dealkit.Deal._read('{"id": 5}')
+    failure: Any = dealkit.Deal._read('{"id": 5}', "raise")
     invalid = native.create_agent({**FIELDS, "email": "no"}, None, True, True)
     settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
     comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
@@ -171,7 +172,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
 def of_tables() -> dict[str, list[Callable[[], object]]]:
     """The entry points of tables in memory."""
     builder = native.open_table_builder(10, True, 1)
-    builder.push([DEAL, "{"], False)
+    builder.push([DEAL, "{"], "raise")
     schema, table = native.deal_schema(10), builder.finish()
     return {
         **plain(schema, table),
@@ -182,8 +183,8 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_table_builder, 39, False, 5),
         ],
         "TableBuilder.push": [
-            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], True),
-            partial(builder.push, [5], False),
+            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], "none"),
+            partial(builder.push, [5], "raise"),
             partial(native.open_table_builder(0, False, 5).push, [DEAL], False),
         ],
         "TableBuilder.batch": [builder.batch, builder.batch],

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dealkit import _native
-from dealkit._core.arguments import check_int, check_on_error, skips
+from dealkit._core.arguments import check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import exception, unwrap
 from dealkit._native import Deal, Schema, Table
@@ -65,10 +65,9 @@ def deals_to_arrow(
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
     check_on_error(on_error)
     builder = unwrap(_native.open_table_builder(_native_scale(decimals, scale), on_error == "return", _BATCH_SIZE))
-    is_skipping = skips(on_unreadable)
     documents = _documents(deals)
     while some := [*islice(documents, _AT_A_TIME)]:
-        failed = unwrap(builder.push(some, is_skipping))
+        failed = unwrap(builder.push(some, on_unreadable))
         if failed is not None:
             index, failure = failed
             raise exception(failure, index=index)

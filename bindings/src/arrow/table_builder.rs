@@ -15,9 +15,9 @@ use pyo3::{prelude::*, types::PyList};
 
 use crate::{
     arrow::table::{Table, decimals, failed},
-    models::{response::RawResponse, unreadable},
+    models::response::RawResponse,
     python::{
-        arguments::document,
+        arguments::{document, unreadable},
         failure::{self, Failure, NativeFailure, Outcome, Returned, entry, into_python},
         gil,
     },
@@ -61,15 +61,20 @@ pub(crate) fn open_table_builder(
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents, except for blank ones; optional fields that cannot be read may be skipped. If one cannot be read, and errors are not to be returned, returns its
-    /// index and its failure.
-    fn push<'py>(&self, documents: &Bound<'py, PyList>, skips: bool) -> Returned<'py> {
-        let unreadable = unreadable::choice(skips);
+    /// Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its index and
+    /// its failure.
+    fn push<'py>(
+        &self,
+        documents: &Bound<'py, PyList>,
+        on_unreadable: &Bound<'py, PyAny>,
+    ) -> Returned<'py> {
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
         let documents = objects.iter().map(document).collect::<Outcome<Vec<_>>>();
-        let pushed = documents
-            .and_then(|documents| gil::release(py, || self.lock().push(&documents, unreadable)));
+        let pushed = documents.and_then(|documents| {
+            let unreadable = unreadable(on_unreadable)?;
+            gil::release(py, || self.lock().push(&documents, unreadable))
+        });
         entry(py, || match pushed? {
             Some((index, error)) => {
                 let failure = into_python(py, Err::<(), _>(Failure::Decode(error)))?;

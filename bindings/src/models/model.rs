@@ -24,18 +24,17 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str. Optional fields that cannot be read may be skipped.
+    /// Reads a model from a document, bytes or str.
     #[classmethod]
-    #[pyo3(signature = (document, skips=false))]
     fn _read<'py>(
         of: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
-        skips: bool,
+        on_unreadable: &Bound<'py, PyAny>,
     ) -> Returned<'py> {
         let py = of.py();
         entry(py, || {
             let (class, document) = (Class::of(of)?, arguments::document(document)?);
-            let unreadable = unreadable::choice(skips);
+            let unreadable = arguments::unreadable(on_unreadable)?;
             let (model, read) = (class.model, class.read);
             whole(
                 py,

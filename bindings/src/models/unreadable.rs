@@ -1,6 +1,6 @@
 //! The fields of a model that could not be read, at any depth.
 
-use dealkit::{Expected, Unreadable, UnreadableField};
+use dealkit::{Expected, UnreadableField};
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{
@@ -10,14 +10,6 @@ use crate::{
     },
     python::failure::Outcome,
 };
-
-/// What becomes of an optional field that cannot be read.
-pub(crate) fn choice(skips: bool) -> Unreadable {
-    match skips {
-        true => Unreadable::Skip,
-        false => Unreadable::Error,
-    }
-}
 
 /// The fields that could not be read, which are kept among the undocumented ones.
 pub(crate) fn fields(model: &Bound<'_, PyAny>, class: &Class) -> Outcome<Vec<UnreadableField>> {

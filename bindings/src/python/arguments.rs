@@ -12,7 +12,7 @@ use pyo3::{
 };
 
 use crate::python::{
-    builtin::{type_name, wtf8},
+    builtin::{str_text, type_name, wtf8},
     failure::{Failure, Outcome},
 };
 
@@ -82,6 +82,18 @@ pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(Strin
     pairs.collect()
 }
 
+/// What becomes of an optional field that cannot be read: `"raise"` or `"none"`.
+pub(crate) fn unreadable(given: &Bound<'_, PyAny>) -> Outcome<Unreadable> {
+    match str_text(given) {
+        Some("raise") => Ok(Unreadable::Error),
+        Some("none") => Ok(Unreadable::Skip),
+        _ => Err(Failure::Setting(
+            "on_unreadable",
+            r#" must be "raise" or "none""#.to_owned(),
+        )),
+    }
+}
+
 /// A number of seconds.
 pub(crate) fn duration(name: &str, seconds: f64) -> Outcome<Duration> {
     match Duration::try_from_secs_f64(seconds) {
@@ -136,15 +148,8 @@ impl<'py> Settings<'_, 'py> {
 
     /// What becomes of an optional field that cannot be read.
     pub(crate) fn unreadable(&self) -> Outcome<Option<Unreadable>> {
-        match self.text("on_unreadable")?.as_deref() {
-            None => Ok(None),
-            Some("raise") => Ok(Some(Unreadable::Error)),
-            Some("none") => Ok(Some(Unreadable::Skip)),
-            Some(_) => Err(Failure::Setting(
-                "on_unreadable",
-                r#" must be "raise" or "none""#.to_owned(),
-            )),
-        }
+        let given = self.get("on_unreadable")?;
+        given.as_ref().map(unreadable).transpose()
     }
 
     /// A setting that is a number of seconds.

@@ -31,13 +31,6 @@ def check_on_error(on_error: object) -> None:
         raise ValueError('on_error must be "raise" or "return"')
 
 
-def skips(on_unreadable: object) -> bool:
-    """Whether optional fields that cannot be read are skipped: refuses anything but ``"raise"`` and ``"none"``."""
-    if on_unreadable not in ("raise", "none"):
-        raise ValueError('on_unreadable must be "raise" or "none"')
-    return on_unreadable == "none"
-
-
 def file_path(name: str, value: object, or_else: str = "") -> str:
     """A path as a str."""
     if not isinstance(value, str | bytes | PathLike):

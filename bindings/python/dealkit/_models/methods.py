@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dealkit import _native
-from dealkit._core.arguments import skips
 from dealkit._core.failure import unwrap
 from dealkit._core.plain import plain
 from dealkit._core.private import sealed
@@ -101,9 +100,11 @@ def _document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def made(model: Any, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None, skips: bool = False) -> Any:
+def made(
+    model: Any, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
+) -> Any:
     """A model with these attributes, and what is kept of another one's JSON. It is read as a response is."""
-    return unwrap(model._read(_text(model.__name__, {**(kept or {}), **_document(model, given)}), skips))
+    return unwrap(model._read(_text(model.__name__, {**(kept or {}), **_document(model, given)}), on_unreadable))
 
 
 def _replaced(model: Any, changes: dict[str, Any]) -> Any:
@@ -113,7 +114,7 @@ def _replaced(model: Any, changes: dict[str, Any]) -> Any:
         changed |= extra
     wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
     kept = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
-    return made(type(model), changes, kept, bool(model.unreadable))
+    return made(type(model), changes, kept, "none" if model.unreadable else "raise")
 
 
 class ModelMethods:
@@ -142,7 +143,7 @@ class ModelMethods:
             on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
                 reads it as None, or as empty, and lists it in ``unreadable``.
         """
-        outcome = cls._read(document, skips(on_unreadable))
+        outcome = cls._read(document, on_unreadable)
         del document
         return unwrap(outcome)  # type: ignore[no-any-return]
 

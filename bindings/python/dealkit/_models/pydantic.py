@@ -62,7 +62,7 @@ def _validated(model: Any, value: Any, _: object) -> Any:
     json_text = _native.json_text(model.__name__, _document(model, value, ()))
     if isinstance(json_text, _native.Failure):
         raise _refused(model, [("dealkit_decode", "Input contains a value that cannot be written as JSON", ())])
-    outcome = model._read(json_text)
+    outcome = model._read(json_text, "raise")
     if not isinstance(outcome, _native.Failure):
         return outcome
     _, _, facts = outcome.parts()
