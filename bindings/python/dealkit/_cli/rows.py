@@ -41,7 +41,7 @@ _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
     status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0);
-CREATE TABLE firsts (hash INTEGER PRIMARY KEY, number INTEGER);
+CREATE TABLE firsts (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
 CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
 """
 
@@ -148,13 +148,11 @@ class Rows:
         return None
 
     def _first(self, kind: str, text: str, number: int) -> int:
-        """The number of the first row with this text. A hash of 64 bits stands for the text: two that share one, which among
-        a million happens once in forty million tables, are taken for one.
-        """
-        hashed = hash((kind, text))
-        if self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (hashed, number)).rowcount:
+        """The number of the first row with this text."""
+        if self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?, ?)", (kind, text, number)).rowcount:
             return number
-        found: int = self._database.execute("SELECT number FROM firsts WHERE hash = ?", (hashed,)).fetchone()[0]
+        first = "SELECT number FROM firsts WHERE kind = ? AND text = ?"
+        found: int = self._database.execute(first, (kind, text)).fetchone()[0]
         return found
 
     def to_send(self) -> Iterator[tuple[Result, dict[str, Any]]]:
