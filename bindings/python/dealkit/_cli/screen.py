@@ -58,7 +58,7 @@ def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     if is_terminal(out):
         # The same document: outside of strings, only line breaks and spaces could be meant.
-        text = "".join(_json_escape(letter) if letter != "\n" and _is_hostile(letter) else letter for letter in text)
+        text = "".join(f"\\u{ord(one):04x}" if one != "\n" and _is_hostile(one) else one for one in text)
     out.buffer.write(text.encode(errors="replace") + b"\n")
     out.flush()
 
@@ -66,10 +66,6 @@ def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
 def safe(text: str) -> str:
     """A text from elsewhere, without anything that a terminal would obey: control characters are shown as escapes."""
     return "".join(letter.encode("unicode_escape").decode() if _is_hostile(letter) else letter for letter in text)
-
-
-def _json_escape(letter: str) -> str:
-    return json.dumps(letter)[1:-1] if letter != "\x7f" else "\\u007f"
 
 
 def _is_hostile(letter: str) -> bool:

@@ -31,9 +31,6 @@ class Headers(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._values
-
     def get_list(self, name: str) -> list[str]:
         """All values of a header, in the order received."""
         return list(self._values.get(name.lower(), ()))
