@@ -64,17 +64,13 @@ class CreateAgentParams(TypedDict):
     """The collective that the agent belongs to."""
 
 
-def _known_to_pydantic(typed_dict: Any, is_request: bool) -> None:
-    """Makes pydantic ask dealkit how to validate it; on its own, pydantic refuses `typing.TypedDict` before Python 3.12."""
+def _schema(cls: Any, source: Any, handler: Any, /) -> Any:
+    """How pydantic validates such a dict; on its own, it refuses `typing.TypedDict` before Python 3.12."""
+    from dealkit._models.pydantic import params_schema
 
-    def schema(cls: Any, source: Any, handler: Any, /) -> Any:
-        from dealkit._models.pydantic import params_schema
-
-        return params_schema(cls, is_request, handler)
-
-    # Such a class cannot have methods of its own.
-    typed_dict.__get_pydantic_core_schema__ = classmethod(schema)
+    return params_schema(cls, handler)
 
 
-_known_to_pydantic(CreateAgentParams, is_request=True)
-_known_to_pydantic(AgentProfileParams, is_request=False)
+# Such a class cannot have methods of its own, and type checkers refuse to assign one.
+setattr(CreateAgentParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010
+setattr(AgentProfileParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010

@@ -163,14 +163,14 @@ def _written(kind: str, value: Any) -> Any:
     return _json_form(getattr(_native, kind), value) if kind[0].isupper() and isinstance(value, dict) else value
 
 
-def params_schema(typed_dict: Any, is_request: bool, handler: GetCoreSchemaHandler) -> CoreSchema:
+def params_schema(typed_dict: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     """The schema of the arguments of a request, or of its profile; the core checks both."""
     fields = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
     }
     return core_schema.no_info_wrap_validator_function(
-        _named(_checked if is_request else _checked_profile, typed_dict),
+        _named(_checked if "profile" in fields else _checked_profile, typed_dict),
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
         ref=_reference(typed_dict),
     )
