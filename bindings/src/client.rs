@@ -105,7 +105,7 @@ pub(crate) fn open_engine<'py>(
     entry(py, || {
         let mut engine = Engine {
             builder: configured(&Settings(settings))?,
-            shared: shared.map(|other| Engine::first_of_limits(other, py)),
+            shared: shared.map(|other| Engine::first(other, py, true)),
             shares_limits: false,
             client: PerProcess::new(),
         };
@@ -117,7 +117,7 @@ pub(crate) fn open_engine<'py>(
                 engine.shares_limits = true;
                 engine.shared = Some(other);
             } else if client.shares_connections(&with) {
-                engine.shared = Some(Engine::first_of_connections(other, py));
+                engine.shared = Some(Engine::first(other, py, false));
             }
         }
         Ok(engine)
@@ -228,21 +228,13 @@ impl Engine {
         })
     }
 
-    /// The first of the engines that share the limits of this one. A sharing engine holds on to the first one rather
-    /// than to its predecessor, which would form an endless chain.
-    fn first_of_limits(this: Py<Self>, py: Python<'_>) -> Py<Self> {
-        match &this.get().shared {
-            Some(first) if this.get().shares_limits => first.clone_ref(py),
+    /// The first of the engines that share the connections of this one, and its limits too, if these are wanted. A
+    /// sharing engine holds on to the first one rather than to its predecessor, which would form an endless chain.
+    fn first(this: Py<Self>, py: Python<'_>, with_limits: bool) -> Py<Self> {
+        let engine = this.get();
+        match &engine.shared {
+            Some(first) if engine.shares_limits || !with_limits => first.clone_ref(py),
             _ => this,
-        }
-    }
-
-    /// The first of the engines that share the connections of this one, which is the first of those that share its
-    /// limits.
-    fn first_of_connections(this: Py<Self>, py: Python<'_>) -> Py<Self> {
-        match &this.get().shared {
-            Some(first) => first.clone_ref(py),
-            None => this,
         }
     }
 }

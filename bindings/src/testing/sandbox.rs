@@ -51,15 +51,13 @@ pub(crate) fn start_sandbox<'py>(
         let port: u16 = settings
             .number("port", Expected::Count)?
             .unwrap_or_default();
-        let strict = settings.number("strict", Expected::Bool)?;
         let texts = deals.map(|deals| {
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
             texts.collect::<Outcome<Vec<_>>>()
         });
-        let builder = Sandbox::builder()
-            .strict(strict.unwrap_or_default())
-            .listen(([127, 0, 0, 1], port));
+        let builder = Sandbox::builder().listen(([127, 0, 0, 1], port));
         let mut builder = set!(builder,
+            strict: settings.number("strict", Expected::Bool)?,
             deals: texts.transpose()?,
             max_agents: settings.number("max_agents", Expected::Count)?,
             max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
