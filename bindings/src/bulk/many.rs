@@ -252,7 +252,7 @@ impl Many {
         let checked = self.shared.check();
         if checked.is_ok() {
             gil::release(py, || {
-                self.shared.state.wait_a_little_while(Shared::is_quiet);
+                drop(self.shared.state.wait_a_little_while(Shared::is_quiet));
             });
         }
         entry(py, || checked)

@@ -3,9 +3,9 @@
 //! Code that changes it calls [`tell`](Awaited::tell): waking a waiter costs more than handling a deal, so a task may
 //! change the state many times before it does so.
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use pyo3::prelude::*;
@@ -17,65 +17,41 @@ use crate::calls::{
 };
 
 pub(crate) struct Awaited<T> {
-    inner: Mutex<Inner<T>>,
+    state: Mutex<T>,
     changed: Condvar,
+    /// How many threads are waiting. Like the other waiters, they are added while the state is locked, so that none of them
+    /// misses a change.
+    threads: AtomicUsize,
+    /// The waiters on event loops.
+    waiting: Mutex<Vec<(Arc<Inbox>, Py<PyAny>)>>,
     /// The handle of the background thread, which wakes event loops.
     background: Handle,
-}
-
-struct Inner<T> {
-    state: T,
-    /// How many threads are waiting.
-    threads: usize,
-    /// The waiters on event loops.
-    waiting: Vec<(Arc<Inbox>, Py<PyAny>)>,
-}
-
-/// The state, which nobody else sees or changes in the meantime.
-pub(crate) struct Locked<'a, T>(MutexGuard<'a, Inner<T>>);
-
-impl<T> Deref for Locked<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0.state
-    }
-}
-
-impl<T> DerefMut for Locked<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.state
-    }
 }
 
 impl<T> Awaited<T> {
     pub(crate) fn new(state: T, background: Handle) -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                state,
-                threads: 0,
-                waiting: Vec::new(),
-            }),
+            state: Mutex::new(state),
             changed: Condvar::new(),
+            threads: AtomicUsize::new(0),
+            waiting: Mutex::default(),
             background,
         }
     }
 
-    pub(crate) fn lock(&self) -> Locked<'_, T> {
-        Locked(self.inner())
+    /// The state, which nobody else sees or changes in the meantime.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Arc<Inbox>, Py<PyAny>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells all waiters that the state has changed.
     pub(crate) fn tell(&self) {
-        let mut inner = self.inner();
-        let waiting = std::mem::take(&mut inner.waiting);
-        let threads = inner.threads;
-        drop(inner);
-        if threads > 0 {
+        let waiting = std::mem::take(&mut *self.waiting());
+        if self.threads.load(Ordering::SeqCst) > 0 {
             self.changed.notify_all();
         }
         for (inbox, future) in waiting {
@@ -84,15 +60,14 @@ impl<T> Awaited<T> {
     }
 
     /// Waits while the condition holds, but only briefly, so that Python code can check for signals in between.
-    pub(crate) fn wait_a_little_while(&self, mut is_so: impl FnMut(&T) -> bool) -> Locked<'_, T> {
-        let mut inner = self.inner();
-        inner.threads += 1;
+    pub(crate) fn wait_a_little_while(&self, is_so: impl Fn(&T) -> bool) -> MutexGuard<'_, T> {
+        let state = self.lock();
+        self.threads.fetch_add(1, Ordering::SeqCst);
         let waited = self
             .changed
-            .wait_timeout_while(inner, SIGNAL_POLL_INTERVAL, |inner| is_so(&inner.state));
-        (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        inner.threads -= 1;
-        Locked(inner)
+            .wait_timeout_while(state, SIGNAL_POLL_INTERVAL, |state| is_so(state));
+        self.threads.fetch_sub(1, Ordering::SeqCst);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Resolves the future of the mailbox's event loop at the next `tell`, or at once if the condition does not hold.
@@ -103,11 +78,11 @@ impl<T> Awaited<T> {
         is_so: impl FnOnce(&T) -> bool,
     ) {
         let inbox = Arc::clone(&mailbox.inner);
-        let mut inner = self.inner();
-        if is_so(&inner.state) {
-            inner.waiting.push((inbox, future));
+        let state = self.lock();
+        if is_so(&state) {
+            self.waiting().push((inbox, future));
         } else {
-            drop(inner);
+            drop(state);
             inbox.put(&self.background, future);
         }
     }
