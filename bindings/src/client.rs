@@ -201,7 +201,7 @@ impl Engine {
 
     /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
     /// keys or None, what becomes of rows in doubt: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
-    /// for, how many are sent at the same time); a thread opens it meanwhile.
+    /// for, how many are sent at the same time).
     fn create_many<'py>(
         &self,
         py: Python<'py>,

@@ -243,7 +243,6 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
             partial(given_up.cancel, [], 0),
         ],
         "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
-        "Many.opened": [creates.opened],
         "Many.wait": [many.wait],
         "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],

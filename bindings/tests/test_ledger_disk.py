@@ -56,7 +56,7 @@ def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path
     timer.start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        client.agents.create_many(rows(3), ledger=ledger, key="email")
+        next(client.agents.create_many(rows(3), ledger=ledger, key="email"))
     assert time.monotonic() - begun < 1
     # Nor does anything else wait for it.
     assert client.deals.retrieve("d_1")
@@ -109,7 +109,7 @@ if child == 0:
     else:
         os._exit(1)
     try:
-        job()
+        next(job())
     except LedgerError as error:
         assert error.reason == "in_use" and "forked" in str(error)
     else:
@@ -206,7 +206,7 @@ def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end
     many = client.agents.create_many(rows(1), ledger=ledger, key=email)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, many)
-        until(lambda: show(ledger).in_flight == 1)
+        until(lambda: ledger.exists() and show(ledger).in_flight == 1)
         ledger.rename(ledger.with_name("elsewhere"))
         creation = first.result()
     assert creation.outcome == "succeeded" and isinstance(creation.ledger_error, LedgerError)

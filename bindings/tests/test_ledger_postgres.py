@@ -52,7 +52,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
     ]:
         other = Client(base_url=service, service_key="sandbox-key")
         with pytest.raises(LedgerError) as caught:
-            other.agents.create_many(rows(1), ledger=name, key=key)
+            next(other.agents.create_many(rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, future::ready, sync::Arc};
 
-use dealkit::{InFlight, RawResponse, Work, ledger::LedgerError};
+use dealkit::{InFlight, RawResponse, Work};
 use futures_util::future::{AbortHandle, Abortable};
 use tokio::sync::Notify;
 
@@ -41,8 +41,6 @@ pub(super) struct State {
     /// How many of them have not been taken.
     pub(super) in_flight: usize,
     pub(super) items: VecDeque<Come>,
-    /// Whether the ledger could be opened, once that is known, until the caller has been told.
-    pub(super) opened: Option<Result<(), LedgerError>>,
     /// Whether no more results will come.
     pub(super) has_ended: bool,
 }
@@ -57,7 +55,7 @@ pub(super) enum Come {
 impl Shared {
     /// Whether the caller has nothing to do, because nothing has come.
     pub(super) fn is_quiet(state: &State) -> bool {
-        state.items.is_empty() && !state.has_ended && state.opened.is_none()
+        state.items.is_empty() && !state.has_ended
     }
 
     /// A failure in the child of a fork: everything here is its parent's.

@@ -15,7 +15,7 @@ use super::{
     questions,
 };
 use crate::{
-    calls::{call::Options, mailbox::Mailbox, runtime},
+    calls::{call::Options, mailbox::Mailbox},
     models::response::ReadAs,
     python::{
         failure::{Failure, Outcome, Returned, entry},
@@ -82,23 +82,13 @@ impl Many {
                 many = many.wait_in_flight();
             }
         }
-        let opening = ledger.map(|_| many.opening());
         let calls = none_in_flight(many.raw_responses(), ordered, options);
         let take = |input| match input {
             Input::Row(row) => Some(row),
             Input::Id(_) => None,
         };
-        let shared = job::start(calls, take, asked)?;
-        if let Some(opening) = opening {
-            let shared = Arc::clone(&shared);
-            runtime::background()?.spawn(async move {
-                let opened = opening.await;
-                shared.state.lock().opened = Some(opened);
-                shared.state.tell();
-            });
-        }
         Ok(Self {
-            shared,
+            shared: job::start(calls, take, asked)?,
             read_as: Some(dealkit::Agent::SCHEMA),
             are_rows: true,
         })
@@ -232,18 +222,6 @@ impl Many {
             ready.set_slice(0, 0, &taken)?;
             self.shared.state.lock().in_flight -= count;
             Ok(())
-        })
-    }
-
-    /// Whether the ledger is open, if there is one; a failure if it cannot be opened, and nothing can be created. Until then,
-    /// `wait` waits for that.
-    fn opened<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || {
-            self.shared.check()?;
-            match self.shared.state.lock().opened.take() {
-                Some(opened) => Ok(opened.map(|()| true)?),
-                None => Ok(false),
-            }
         })
     }
 

@@ -242,17 +242,6 @@ impl<T: Send> Call<T> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> crate::CreateMany<I, T, Blocking> {
-    /// Opens the ledger now, as [`dealkit::CreateMany::open_ledger`](crate::CreateMany::open_ledger) does, and waits for that.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn open_ledger(self) -> Result<Self, crate::ledger::LedgerError> {
-        let opening = self.opening();
-        // Without a runtime, the first row says what is wrong.
-        self.mode.run(opening).unwrap_or(Ok(()))?;
-        Ok(self)
-    }
-
     /// Asks `resolve` about each row in doubt before it is sent again, as
     /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on separate threads, which it
     /// may block; if the job is cancelled, nobody waits for it.

@@ -231,8 +231,9 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// used to find rows with the same key.
     ///
     /// # Errors
-    /// The ledger is opened when the first row needs it, and any problem with it is that row's error. To find out
-    /// earlier, use [`open_ledger`](CreateMany::open_ledger).
+    /// The ledger is opened, and created if it does not exist, when the first row needs it. If it cannot be opened or
+    /// written, is that of another service, has keys with another name, or is not a ledger at all, that is the row's
+    /// error, and no further rows are taken.
     pub fn ledger<'a>(
         mut self,
         ledger: &crate::ledger::Ledger,
@@ -241,15 +242,6 @@ impl<I, T, M> CreateMany<I, T, M> {
         let service = base_url::normal(&self.work.agents.service.base_url);
         self.work.recorder = Some(Recorder::new(ledger, service, keys.into()));
         self
-    }
-
-    /// Begins to open the [ledger](Self::ledger), on a thread of its own: for bindings.
-    #[doc(hidden)]
-    pub fn opening(&self) -> BoxFuture<'static, Result<(), crate::ledger::LedgerError>> {
-        match &self.work.recorder {
-            Some(recorder) => recorder.opening(),
-            None => done(Ok(())).boxed(),
-        }
     }
 
     /// Sends rows that the [ledger](Self::ledger) has as unknown again, without looking them up. If an earlier run did
@@ -276,18 +268,6 @@ impl<I, T, M> CreateMany<I, T, M> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> CreateMany<I, T> {
-    /// Opens the [ledger](Self::ledger) now, and creates it if it does not exist. This takes a few milliseconds,
-    /// whatever its size, unless another program has locked it. It happens on a separate thread; dropping the future
-    /// cancels it.
-    ///
-    /// # Errors
-    /// If the file cannot be opened or written; if it is the ledger of another service (if the service has a new URL,
-    /// [move](crate::ledger::Ledger::move_to) it); if its keys have another name; or if it is not a ledger at all.
-    pub async fn open_ledger(self) -> Result<Self, crate::ledger::LedgerError> {
-        self.opening().await?;
-        Ok(self)
-    }
-
     /// Calls `resolve` for each row in doubt before it is sent again, to find out whether its agent exists. The API
     /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
     ///

@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt as _,
-    future::{BoxFuture, ready},
-};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -76,14 +73,6 @@ impl Recorder {
             keys,
             seen: HashMap::new(),
             hashes: RandomState::new(),
-        }
-    }
-
-    /// Begins to open the ledger.
-    pub(crate) fn opening(&self) -> BoxFuture<'static, Result<(), LedgerError>> {
-        match &self.writer {
-            Ok(writer) => writer.opened().boxed(),
-            Err(error) => ready(Err(error.clone())).boxed(),
         }
     }
 

@@ -64,8 +64,6 @@ enum Ask {
     /// Whether this can be the agent of the row, which has this index in the job.
     CheckAgent(KeyHash, AgentId, usize, Answer<()>),
     Write(Write, Answer<Option<Recorded>>),
-    /// Says whether the ledger could be opened.
-    Opened(Answer<()>),
     /// Says when everything before this is done.
     Idle(mpsc::Sender<()>),
     Close,
@@ -115,11 +113,6 @@ impl Writer {
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
-    }
-
-    /// Waits until the ledger is open, or could not be opened.
-    pub(crate) fn opened(&self) -> impl Future<Output = Result<(), LedgerError>> + Send + use<> {
-        self.handle.answer_to(Ask::Opened)
     }
 
     /// Waits until everything that was to be noted is on disk. For what else was asked for, it waits only a moment.
@@ -316,7 +309,6 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
                     let _ = answer.send(self.run(|store| people::check_agents(store, &agents)));
                 }
                 Ask::Write(write, answer) => writes.push((write, answer)),
-                Ask::Opened(answer) => drop(answer.send(self.store().map(drop))),
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,
             }

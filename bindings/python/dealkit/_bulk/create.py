@@ -43,7 +43,6 @@ class _Creations(Window[Creation[T]]):
 
     __slots__ = (
         "_asking",
-        "_is_open",
         "_key",
         "_key_name",
         "_left",
@@ -83,8 +82,6 @@ class _Creations(Window[Creation[T]]):
         check_arguments(concurrency, ordered, on_error)
         check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
         self._key, self._key_name = named(key)
-        # Whether the ledger is open, if there is one.
-        self._is_open = path is None
         ledger = None
         if path is not None:
             ledger = path, self._key_name, when_in_doubt, wait_in_flight, min(concurrency, 1 << 30)
@@ -215,15 +212,6 @@ class _Creations(Window[Creation[T]]):
             raise creation.error  # type: ignore[misc]
         return creation
 
-    def _begin(self, many: _native.Many) -> bool:
-        if not self._is_open:
-            try:
-                self._is_open = unwrap(many.opened())
-            except BaseException:
-                self._close()
-                raise
-        return self._is_open
-
     def _ask(self, question: _native.Question) -> None:
         try:
             self._answer(question, self._resolve(self._doubt(question)))  # type: ignore[misc]
@@ -279,17 +267,6 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     """
 
     __slots__ = ()
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        many = self._many
-        try:
-            # In short waits: signals are handled in between.
-            while many is not None and not self._begin(many):
-                unwrap(many.wait())
-        except BaseException:
-            self._close()
-            raise
 
 
 class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):

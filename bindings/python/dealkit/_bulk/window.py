@@ -117,10 +117,6 @@ class Window(Generic[R]):
         """Hands over this thread's next result, or raises its error instead."""
         raise NotImplementedError
 
-    def _begin(self, many: _native.Many) -> bool:
-        """Whether calls can be made by now."""
-        return True
-
     def _ask(self, question: _native.Question) -> None:
         """Asks the program about a row in doubt."""
 
@@ -145,8 +141,6 @@ class Window(Generic[R]):
             # If there already is one, it was interrupted on its way to the caller.
             if many is None or thread in self._handing:
                 return None
-            if not self._begin(many):
-                return many
             self._fill(many)
             while not self._ready or isinstance(self._ready[-1], _native.Question) or getpid() != self._process:
                 if self._ready and isinstance(self._ready[-1], _native.Question):

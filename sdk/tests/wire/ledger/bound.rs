@@ -14,20 +14,14 @@ in_both! {
     addresses_are_the_same_in_any_case_and_other_keys_are_not
 }
 
-/// Opens the ledger for a job of the service with this URL.
-async fn open(ledger: &Ledger, url: &str) -> Result<(), LedgerError> {
-    let many = client(url).agents().create_many([row(0)]);
-    many.ledger(ledger, None).open_ledger().await.map(drop)
-}
-
-#[tokio::test]
-async fn a_ledger_is_bound_to_its_service() {
+#[test]
+fn a_ledger_is_bound_to_its_service() {
     let (_folder, ledger) = new_ledger();
     for same in [
         "https://deals.example.com/tenant",
         "https://deals.example.com/tenant/",
     ] {
-        open(&ledger, same).await.unwrap();
+        open(&client(same), &ledger, None).unwrap();
     }
     for other in [
         "https://deals.example.com",
@@ -35,7 +29,7 @@ async fn a_ledger_is_bound_to_its_service() {
         "https://deals.example.com/other",
         "https://other.example.com/tenant",
     ] {
-        let error = dealkit::Error::from(open(&ledger, other).await.unwrap_err());
+        let error = dealkit::Error::from(open(&client(other), &ledger, None).unwrap_err());
         assert_eq!(
             (error.kind(), error.outcome()),
             (ErrorKind::Ledger, NotSent)
@@ -50,11 +44,16 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
-    let error = open(&ledger, &renamed.url).await.unwrap_err();
+    let at = |peer: &Peer| {
+        let client = client(&peer.url);
+        let ledger = ledger.clone();
+        tokio::task::spawn_blocking(move || open(&client, &ledger, None))
+    };
+    let error = at(&renamed).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
     assert!(error.to_string().contains("dealkit ledger move"), "{error}");
     ledger.move_to(&renamed.url).unwrap();
-    assert!(open(&ledger, &peer.url).await.is_err());
+    assert!(at(&peer).await.unwrap().is_err());
     let (came, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
     assert_eq!(sent, [1]);
     assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
@@ -74,13 +73,13 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
         (None, true),
     ] {
         let job = client.agents().create_many(rows(2)).ledger(&ledger, keys);
-        match job.open_ledger() {
-            Ok(job) => assert!(is_taken && job.into_iter().count() == 2),
-            Err(error) => {
-                assert!(
-                    !is_taken && error.kind() == LedgerErrorKind::OtherKeys,
-                    "{error}"
-                );
+        let came: Vec<_> = job.into_iter().collect();
+        assert_eq!(came.len(), 2);
+        for creation in came {
+            assert_eq!(creation.result.is_ok(), is_taken);
+            if let Err(error) = creation.result {
+                let error = error.ledger_error().unwrap();
+                assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
                 let text = error.to_string();
                 assert!(text.contains(&format!("{:?}", keys.unwrap())), "{text}");
                 let is_named = text.contains(r#""external_id""#);

@@ -3,20 +3,16 @@ use std::fs;
 use dealkit::{
     ErrorKind,
     Outcome::{NotSent, Succeeded},
-    blocking,
 };
 use rusqlite::Connection;
 
 use super::*;
 
-#[tokio::test]
-async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
+#[test]
+fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     let (folder, ledger) = new_ledger();
     let client = client("https://deals.example.com");
-    let open = async |ledger: &Ledger| {
-        let job = client.agents().create_many([row(0)]);
-        job.ledger(ledger, None).open_ledger().await.map(drop)
-    };
+    let open = |ledger: &Ledger| open(&client, ledger, None);
     let other = folder.path().join("other.db");
     let database = Connection::open(&other).unwrap();
     database
@@ -31,7 +27,7 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         vec![0; 5000],
     ] {
         fs::write(ledger.path().unwrap(), &content).unwrap();
-        assert_eq!(kind(open(&ledger).await), LedgerErrorKind::NotALedger);
+        assert_eq!(kind(open(&ledger)), LedgerErrorKind::NotALedger);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::NotALedger);
         assert_eq!(fs::read(ledger.path().unwrap()).unwrap(), content);
     }
@@ -44,7 +40,7 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
         (at("link"), LedgerErrorKind::Io),
         (at("none/agents.ledger"), LedgerErrorKind::Io),
     ] {
-        assert_eq!(kind(open(&ledger).await), expected, "{ledger}");
+        assert_eq!(kind(open(&ledger)), expected, "{ledger}");
     }
     let missing = at("none/agents.ledger");
     assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
@@ -53,7 +49,7 @@ async fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     assert!(error.to_string().contains("name the ledger of a job"));
     // The password may be anywhere in a URL that nobody reads.
     let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
-    let error = open(&url).await.unwrap_err();
+    let error = open(&url).unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
     assert!(error.to_string().contains("Ledger::postgres"));
     assert!(!format!("{error} {error:?} {url} {url:?}").contains("sesame"));
@@ -73,9 +69,7 @@ fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
     for name in traces.iter().chain(&others) {
         fs::write(folder.path().join(name), "").unwrap();
     }
-    let client = blocking::Client::new(client("http://127.0.0.1:9")).unwrap();
-    let job = client.agents().create_many([row(0)]).ledger(&ledger, None);
-    drop(job.open_ledger().unwrap());
+    open(&client("http://127.0.0.1:9"), &ledger, None).unwrap();
     let left = fs::read_dir(&folder).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "agents.ledger" && name != "agents.ledger-journal");

@@ -104,7 +104,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     let service = Service::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
-    drop(job().open_ledger().unwrap());
+    open(&service.client(), &ledger, None).unwrap();
     let mut held = cluster.hold(&url, "LOCK TABLE creates");
     let creations = job().into_iter();
     let handle = creations.cancel_handle();

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
 use dealkit::{
-    CreateRow, Creation, Outcome,
+    Client, CreateRow, Creation, Outcome, blocking,
     ledger::{Ledger, LedgerError, LedgerErrorKind},
 };
 use tempfile::TempDir;
@@ -122,6 +122,22 @@ async fn run(
     }
     sent.sort_unstable();
     (came, sent)
+}
+
+/// Opens the ledger as a job with these keys does, for a row that is not sent.
+fn open(client: &Client, ledger: &Ledger, keys: Option<&str>) -> Result<(), LedgerError> {
+    let client = blocking::Client::new(client.clone()).unwrap();
+    let job = client.agents().create_many([broken_row(0)]);
+    let [creation] = job
+        .ledger(ledger, keys)
+        .into_iter()
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    match creation.result.unwrap_err().ledger_error() {
+        Some(error) => Err(error.clone()),
+        None => Ok(()),
+    }
 }
 
 /// Of each row the outcome, and whether the ledger has told it.
