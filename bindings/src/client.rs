@@ -29,11 +29,9 @@ use crate::{
 /// lives on the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Engine {
-    /// Every setting.
     builder: ClientBuilder,
     /// The engine whose connections are used, if the configuration allows it.
     shared: Option<Py<Engine>>,
-    /// Whether its limits are used too.
     shares_limits: bool,
     client: PerProcess<dealkit::Client>,
 }
@@ -47,7 +45,6 @@ impl Drop for Engine {
     }
 }
 
-/// A builder with every setting.
 fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
     let client_cert = settings.paths("client_cert")?;
     let retries = settings.number("max_retries", Expected::Count)?;
@@ -132,7 +129,6 @@ impl Engine {
         entry(py, || Ok(self.made()?.timeout().as_secs_f64()))
     }
 
-    /// How many times a request is retried.
     #[getter]
     fn max_retries<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(self.made()?.max_retries()))
@@ -156,7 +152,6 @@ impl Engine {
         Waiting::begin(py, sent, call.read_as, raw)
     }
 
-    /// Begins a call on the background thread.
     fn start<'py>(
         &self,
         py: Python<'py>,
@@ -217,7 +212,6 @@ impl Engine {
 }
 
 impl Engine {
-    /// The client of this process.
     fn made(&self) -> Outcome<dealkit::Client> {
         self.client.get_or_make(|| {
             let mut builder = self.builder.clone();

@@ -40,7 +40,6 @@ pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
     })
 }
 
-/// A capsule with a schema.
 fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Outcome<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(&**schema).map_err(failed)?;
     Ok(PyCapsule::new_with_value(py, schema, c"arrow_schema")?)

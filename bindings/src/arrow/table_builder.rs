@@ -114,7 +114,6 @@ impl TableBuilder {
         })
     }
 
-    /// The next whole batch, as a table, if there is one.
     fn batch<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || {
             let mut rows = self.lock();

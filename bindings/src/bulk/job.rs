@@ -24,7 +24,6 @@ use crate::{
 pub(super) struct Shared {
     /// Notified when there is something for the caller: see [`is_quiet`](Self::is_quiet).
     pub(super) state: Awaited<State>,
-    /// Notified when there is something for the task.
     pub(super) changed: Notify,
     pub(super) job: dealkit::Job,
     /// Ends the task. The child of a fork must not end its parent's.
@@ -36,16 +35,13 @@ pub(super) struct State {
     pub(super) inputs: Inputs,
     /// Whether the calls in flight are being given up: nothing more may be pushed.
     pub(super) is_given_up: bool,
-    /// How many inputs were pushed in total.
     pub(super) pushed: usize,
     /// How many of them have not been taken.
     pub(super) in_flight: usize,
     pub(super) items: VecDeque<Come>,
-    /// Whether no more results will come.
     pub(super) has_ended: bool,
 }
 
-/// What comes for the caller.
 pub(super) enum Come {
     Item(Box<Item>),
     /// A row in doubt about which the caller is asked.

@@ -24,7 +24,6 @@ fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
     entry(py, || done)
 }
 
-/// The items of a list.
 fn all<'py, T>(list: &Bound<'py, PyList>) -> Outcome<Vec<T>>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
@@ -109,7 +108,6 @@ pub(crate) fn ledger_path(py: Python<'_>, name: String) -> Returned<'_> {
     })
 }
 
-/// The paths of the ledgers in a folder.
 #[pyfunction]
 pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> Returned<'_> {
     let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);
@@ -127,7 +125,6 @@ pub(crate) fn move_ledger(py: Python<'_>, name: String, base_url: String) -> Ret
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.move_to(&base_url))
 }
 
-/// Makes the tables of a database.
 #[pyfunction]
 pub(crate) fn init_ledger(py: Python<'_>, name: String) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.init())

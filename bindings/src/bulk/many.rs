@@ -39,7 +39,6 @@ pub(crate) struct Many {
 pub(crate) type LedgerOptions = (String, Option<String>, String, bool, usize);
 
 impl Many {
-    /// Begins to retrieve deals, with none in flight.
     pub(crate) fn retrieve(
         client: &dealkit::Client,
         ordered: bool,
@@ -58,7 +57,6 @@ impl Many {
         })
     }
 
-    /// Begins to create agents, with none in flight.
     pub(crate) fn create(
         client: &dealkit::Client,
         ordered: bool,
@@ -182,13 +180,11 @@ impl Many {
         })
     }
 
-    /// How many were pushed in total.
     #[getter]
     fn pushed(&self) -> usize {
         self.shared.state.lock().pushed
     }
 
-    /// How many were pushed and not taken.
     #[getter]
     fn in_flight(&self) -> usize {
         self.shared.state.lock().in_flight

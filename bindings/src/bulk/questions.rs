@@ -13,7 +13,6 @@ use crate::python::failure::{Failure, Returned, entry};
 /// What the caller answers; an error if its function has failed.
 type Answer = Result<Resolution, &'static str>;
 
-/// A row that waits for an answer.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Question {
     row: RowInDoubt,
@@ -23,7 +22,6 @@ pub(crate) struct Question {
 /// Where the rows come from.
 pub(super) type Asked = mpsc::UnboundedReceiver<Question>;
 
-/// The function that a job asks, and where its questions come out.
 pub(super) fn ask() -> (
     impl Fn(RowInDoubt) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
     Asked,

@@ -22,7 +22,6 @@ pub(crate) struct Awaited<T> {
     /// How many threads are waiting. Like the other waiters, they are added while the state is locked, so that none of them
     /// misses a change.
     threads: AtomicUsize,
-    /// The waiters on event loops.
     waiting: Mutex<Vec<(Arc<Inbox>, Py<PyAny>)>>,
     /// The handle of the background thread, which wakes event loops.
     background: Handle,
@@ -48,7 +47,6 @@ impl<T> Awaited<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all waiters that the state has changed.
     pub(crate) fn tell(&self) {
         let waiting = std::mem::take(&mut *self.waiting());
         if self.threads.load(Ordering::SeqCst) > 0 {

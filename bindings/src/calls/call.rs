@@ -27,7 +27,6 @@ use crate::{
     },
 };
 
-/// Makes a call on a client.
 type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync>;
 
 /// A call, which can be made with an Engine as often as needed.
@@ -35,9 +34,7 @@ type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + 
 pub(crate) struct Call {
     make: Make,
     pub(crate) read_as: ReadAs,
-    /// The identifier that is requested, if the call has one.
     id: Option<String>,
-    /// The body, if the call creates an agent.
     pub(crate) body: Option<Bytes>,
     once: Option<Once>,
 }
@@ -69,7 +66,6 @@ impl Call {
         }
     }
 
-    /// The call that creates an agent from this body.
     fn creating(body: Bytes) -> Self {
         let sent = body.clone();
         let call = Self::new(Some(dealkit::Agent::SCHEMA), move |client| {
@@ -81,7 +77,6 @@ impl Call {
         }
     }
 
-    /// Makes the call on a client, and reports on it.
     pub(crate) fn send(
         &self,
         client: &dealkit::Client,
@@ -95,7 +90,6 @@ impl Call {
         Box::pin(sent.map(|result| Reply::Response(result.map_err(Arc::new))))
     }
 
-    /// The call on a client.
     pub(crate) fn on(
         &self,
         client: &dealkit::Client,
@@ -129,7 +123,6 @@ pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>>
     ))
 }
 
-/// The options of a call, by name.
 #[pyfunction]
 pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> {
     entry(settings.py(), || {
@@ -147,7 +140,6 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> 
     })
 }
 
-/// The call that retrieves a deal.
 #[pyfunction]
 pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> Returned<'py> {
     let py = id.py();

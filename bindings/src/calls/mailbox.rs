@@ -22,7 +22,6 @@ use crate::python::{
 const PATIENCE: Duration = Duration::from_millis(100);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The mailbox of one event loop.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Mailbox {
     pub(crate) inner: Arc<Inbox>,
@@ -41,7 +40,6 @@ struct State {
     futures: VecDeque<Py<PyAny>>,
     /// Whether the loop is working on the mailbox, or will be: it need not be woken for the next future.
     is_awake: bool,
-    /// How many futures have been resolved in total.
     delivered: u64,
     /// Whether a task makes sure that a delivery ends.
     is_watched: bool,
@@ -91,7 +89,6 @@ impl Mailbox {
 }
 
 impl Inbox {
-    /// Has a future resolved.
     pub(crate) fn put(self: &Arc<Self>, runtime: &Handle, future: Py<PyAny>) {
         let mut state = self.lock();
         state.futures.push_back(future);

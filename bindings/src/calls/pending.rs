@@ -16,7 +16,6 @@ use crate::{
     python::failure::{Failure, Outcome, Returned, entry},
 };
 
-/// A call on the background thread.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Pending {
     ended: Arc<Awaited<Ended>>,
@@ -34,7 +33,6 @@ struct Ended {
 }
 
 impl Pending {
-    /// Begins a call on the background thread.
     pub(crate) fn start(sent: Sent, read_as: ReadAs, raw: bool) -> Outcome<Self> {
         let (sent, call) = abortable(sent);
         let background = runtime::background()?;
@@ -71,7 +69,6 @@ impl Pending {
             .resolve_while(mailbox.get(), future, is_in_flight);
     }
 
-    /// The result of the call, once it has ended.
     fn take<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let result = self.ended.lock().result.take();
         entry(py, || match result {
@@ -82,7 +79,6 @@ impl Pending {
         })
     }
 
-    /// Aborts the call, if it is still in flight.
     fn abort(&self) {
         self.call.with(AbortHandle::abort);
     }

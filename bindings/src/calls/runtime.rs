@@ -71,12 +71,10 @@ impl<T> PerProcess<T> {
         self.lock().as_ref().map(|(_, value)| work(value))
     }
 
-    /// Takes the value of this process out, if it has one.
     pub(crate) fn take(&self) -> Option<T> {
         self.lock().take().map(|(_, value)| value)
     }
 
-    /// Puts a value in.
     pub(crate) fn put(&self, value: T) {
         *self.lock() = Some((process::id(), value));
     }
@@ -125,7 +123,6 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
-/// The background thread.
 struct Background {
     handle: Handle,
     stop: oneshot::Sender<()>,

@@ -53,7 +53,6 @@ pub(crate) fn install() {
 pub(crate) struct Watch(Arc<Records>);
 
 struct Records {
-    /// The headers that propagate the trace.
     trace: HeaderMap,
     traced: Mutex<Vec<Traced>>,
 }
@@ -152,7 +151,6 @@ impl Observer {
 struct Bridge;
 
 impl Bridge {
-    /// Python's number for a level.
     fn level(metadata: &Metadata<'_>) -> u8 {
         match *metadata.level() {
             Level::ERROR => 40,

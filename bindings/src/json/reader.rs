@@ -124,7 +124,6 @@ impl<'py> Reader<'_, 'py> {
         Ok(self.lexer.skipped(start, field)?.map(Json::from_raw))
     }
 
-    /// A string.
     #[inline(never)]
     pub(crate) fn text(&mut self) -> Read {
         let text = self.lexer.string()?;
@@ -151,21 +150,18 @@ impl<'py> Reader<'_, 'py> {
         }
     }
 
-    /// True or false.
     #[inline(never)]
     pub(crate) fn boolean(&mut self) -> Read {
         let is_true = self.lexer.boolean()?;
         Ok(PyBool::new(self.py, is_true).to_owned().into_any().unbind())
     }
 
-    /// An integer of 64 bits.
     #[inline(never)]
     pub(crate) fn integer(&mut self) -> Read {
         let integer = self.lexer.integer()?;
         Ok(builtin::small_int(self.py, integer).into_any().unbind())
     }
 
-    /// An exact decimal number.
     #[inline(never)]
     pub(crate) fn decimal(&mut self) -> Read {
         let number = self.lexer.number()?;
@@ -179,7 +175,6 @@ impl<'py> Reader<'_, 'py> {
         self.made(decimal)
     }
 
-    /// A day.
     #[inline(never)]
     pub(crate) fn date(&mut self) -> Read {
         let date = self.lexer.date()?;

@@ -54,7 +54,6 @@ impl RawJson {
     }
 }
 
-/// Keeps JSON as text.
 pub(crate) fn raw(py: Python<'_>, json: Json) -> PyResult<Bound<'_, PyAny>> {
     Ok(untracked(Bound::new(py, RawJson(json))?).into_any())
 }
@@ -64,7 +63,6 @@ pub(crate) fn raw_text<'a>(raw: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     Ok(raw.cast::<RawJson>()?.get().0.as_str())
 }
 
-/// A value as Python objects.
 pub(crate) fn value<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, PyAny>> {
     text_value(py, json.as_str())
 }
@@ -79,7 +77,6 @@ pub(crate) fn text_value<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py
     builder.value()
 }
 
-/// Fields as a dict of Python objects.
 pub(crate) fn fields<'py>(
     py: Python<'py>,
     fields: &BTreeMap<String, Json>,

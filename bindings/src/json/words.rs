@@ -14,7 +14,6 @@ const LONGEST: usize = 15;
 pub(crate) struct Words(Kept<Key, PyString>);
 
 impl Words {
-    /// The str for a text.
     #[inline]
     pub(crate) fn get(&mut self, py: Python<'_>, text: &str) -> Py<PyString> {
         let make = || Ok::<_, Infallible>(ascii::string(py, text).unbind());

@@ -54,7 +54,6 @@ const PROFILE: &str = "profile";
 /// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
 const EXTRA: &str = "extra";
 
-/// A body that is being written.
 #[derive(Default)]
 struct Written {
     writer: Writer,

@@ -11,7 +11,6 @@ use crate::{
     python::failure::{Failure, Outcome, into_python},
 };
 
-/// The result of a call.
 pub(crate) struct Item {
     pub(crate) index: usize,
     /// The identifier that was requested, or the key of the row.

@@ -24,7 +24,6 @@ pub(crate) struct Model;
 
 #[pymethods]
 impl Model {
-    /// Reads a model from a document, bytes or str.
     #[classmethod]
     fn _read<'py>(
         of: &Bound<'py, PyType>,

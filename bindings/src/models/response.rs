@@ -17,7 +17,6 @@ use crate::{
 /// What the body of a response is: a model, or any JSON.
 pub(crate) type ReadAs = Option<&'static schema::Model>;
 
-/// The result of a call.
 pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
 
 /// The result of a call, for Python: the value, or the whole response.
@@ -102,7 +101,6 @@ impl RawResponse {
         PyBytes::new(py, self.response.body())
     }
 
-    /// The headers, as pairs.
     fn _headers<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || Ok(header_pairs(self.response.headers())))
     }
@@ -112,7 +110,6 @@ impl RawResponse {
         entry(py, || read(py, &self.response, self.read_as, &|| true))
     }
 
-    /// The body as any JSON.
     fn _json<'py>(&self, py: Python<'py>) -> Returned<'py> {
         entry(py, || read(py, &self.response, None, &|| true))
     }

@@ -55,7 +55,6 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// The model that a class is of.
     pub(crate) fn of(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
         let mut all = CLASSES.get().copied().unwrap_or_default().iter();
         all.find(|one| one.is(class))

@@ -20,7 +20,6 @@ const DEEPEST: usize = 128;
 /// few lists that contain each other many times exceed any memory.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// Writes a model of this class.
 pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) -> PyResult<()> {
     let py = this.py();
     let (values, extra) = (class.parts)(this)?;
@@ -134,7 +133,6 @@ pub(crate) fn internal() -> PyErr {
     )
 }
 
-/// Writes a string.
 fn text(text: &str, out: &mut String) {
     if !is_plain(text) {
         // A string always has a JSON text.
@@ -165,7 +163,6 @@ pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>>
 /// Where in a request a value stands: a pointer is made from it only if something is wrong.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'p> {
-    /// The request as a whole.
     Whole,
     Field(&'p Place<'p>, &'p str),
     Item(&'p Place<'p>, usize),
@@ -190,7 +187,6 @@ pub(crate) struct Writer {
     out: String,
     /// How many values are around the one that is being written.
     depth: usize,
-    /// How many values were written.
     values: usize,
     /// Whether the limits of what may be written are exceeded.
     is_full: bool,
@@ -311,7 +307,6 @@ impl Writer {
         self.bracket(']');
     }
 
-    /// Writes any value.
     pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
         self.container(place, |writer| writer.value_here(value, place));
     }

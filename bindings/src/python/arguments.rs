@@ -36,7 +36,6 @@ impl Expected {
     }
 }
 
-/// A str.
 pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome<String> {
     let text = value.cast::<PyString>().map_err(|_| {
         let found = type_name(value);
@@ -122,7 +121,6 @@ impl<'py> Settings<'_, 'py> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
-    /// A setting that is a text.
     pub(crate) fn text(&self, name: &str) -> Outcome<Option<String>> {
         self.get(name)?
             .map(|value| self::text(name, &value))
@@ -138,7 +136,6 @@ impl<'py> Settings<'_, 'py> {
         paths.iter().map(|path| text(name, &path)).collect()
     }
 
-    /// A setting that is a list of names and values.
     pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {
         match self.get(name)? {
             Some(value) => pairs(name, value.cast::<PyList>().map_err(PyErr::from)?),
@@ -152,7 +149,6 @@ impl<'py> Settings<'_, 'py> {
         given.as_ref().map(unreadable).transpose()
     }
 
-    /// A setting that is a number of seconds.
     pub(crate) fn duration(&self, name: &str) -> Outcome<Option<Duration>> {
         self.number(name, Expected::Seconds)?
             .map(|seconds| duration(name, seconds))
@@ -170,14 +166,12 @@ impl<'py> Settings<'_, 'py> {
         })
     }
 
-    /// A setting that is an object of this class.
     pub(crate) fn object<T: PyClass>(&self, name: &str) -> Outcome<Option<Bound<'py, T>>> {
         Ok(self
             .get(name)?
             .and_then(|value| value.cast_into::<T>().ok()))
     }
 
-    /// A setting that is a number or a bool.
     pub(crate) fn number<T>(&self, name: &str, expected: Expected) -> Outcome<Option<T>>
     where
         T: for<'a> FromPyObject<'a, 'py>,

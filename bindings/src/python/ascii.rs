@@ -10,7 +10,6 @@
 
 use pyo3::{ffi, prelude::*, types::PyString};
 
-/// A text as str.
 #[inline]
 pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
     // Python keeps one str for each single character, and one that is empty.

@@ -57,7 +57,6 @@ pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
         .map_or_else(|_| "another type".to_owned(), |name| name.to_string())
 }
 
-/// A role as a member of the Python enum.
 pub(crate) fn role(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAny>> {
     imported(py)?
         .roles
@@ -99,12 +98,10 @@ pub(crate) fn str_text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
     value.cast::<PyString>().ok()?.to_str().ok()
 }
 
-/// The text of a Decimal.
 pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())
 }
 
-/// The int for a 64-bit integer.
 pub(crate) fn small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
     let Ok(int) = integer.into_pyobject(py);
     int
@@ -141,12 +138,10 @@ pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     unless_value_error(value.py(), digits.and_then(|digits| digits.extract()))
 }
 
-/// A day as a date.
 pub(crate) fn date(py: Python<'_>, day: NaiveDate) -> PyResult<Bound<'_, PyDate>> {
     PyDate::new(py, day.year(), day.month() as u8, day.day() as u8)
 }
 
-/// The day of a date.
 pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(
         date.get_year(),

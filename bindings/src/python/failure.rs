@@ -16,12 +16,10 @@ use pyo3::{
 
 use crate::{json::value as json, python::gil};
 
-/// The result of an entry point of the module.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 /// Why an entry point of the module has failed.
 pub(crate) enum Failure {
-    /// An error of the core.
     Error(Arc<Error>),
     /// A ledger in which something could not be noted, outside any call.
     Note(LedgerError),
@@ -109,7 +107,6 @@ impl NativeFailure {
 }
 
 impl NativeFailure {
-    /// The error of the core, if it is one.
     pub(crate) fn error(&self) -> Option<Arc<Error>> {
         match &self.0 {
             Failure::Error(error) => Some(Arc::clone(error)),
@@ -176,7 +173,6 @@ fn details(error: &Error) -> Option<String> {
     (!details.is_empty()).then(|| details.join(": "))
 }
 
-/// The name of a setting in Python.
 fn name(setting: Setting) -> &'static str {
     match setting {
         Setting::RootCertificates | Setting::OnlyRootCertificates => "ca_file",

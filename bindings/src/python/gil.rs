@@ -145,7 +145,6 @@ pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH_STACK, NEW_STACK, work)
 }
 
-/// Records that the interpreter is ending.
 pub(crate) fn end() {
     // Set once: even after a fork while the interpreter ends, the thread is the same.
     let _ = ENDED_BY.set(thread::current().id());

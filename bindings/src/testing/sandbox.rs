@@ -21,18 +21,15 @@ use crate::{
     },
 };
 
-/// The names of the readings of the specification.
 pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, Reading::all().iter().map(|reading| reading.name()))
 }
 
-/// A running server.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct NativeSandbox {
     sandbox: Mutex<Option<Sandbox>>,
     url: String,
     service_key: String,
-    /// The file of the certificate to trust.
     ca_file: Option<String>,
     process: u32,
 }
@@ -106,19 +103,16 @@ pub(crate) fn start_sandbox<'py>(
 
 #[pymethods]
 impl NativeSandbox {
-    /// The base URL for a client.
     #[getter]
     fn url(&self) -> &str {
         &self.url
     }
 
-    /// The key that requests must carry.
     #[getter]
     fn service_key(&self) -> &str {
         &self.service_key
     }
 
-    /// The file of the certificate to trust.
     #[getter]
     fn ca_file(&self) -> Option<&str> {
         self.ca_file.as_deref()
@@ -149,7 +143,6 @@ impl NativeSandbox {
         })
     }
 
-    /// Stops the server at once.
     fn close(&self, py: Python<'_>) {
         if self.process == process::id() {
             gil::release(py, || self.stop());

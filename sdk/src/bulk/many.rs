@@ -37,7 +37,6 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
     type Value;
     /// What is known of an input in the end: a [`Retrieved`](crate::Retrieved) or a [`Creation`](crate::Creation).
     type Item: Send + 'static;
-    /// A call in flight.
     #[doc(hidden)]
     type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
 
@@ -98,7 +97,6 @@ impl Job {
         }))
     }
 
-    /// Has no further input be taken.
     pub(crate) fn stop(&self) {
         self.0.has_stopped.store(true, Ordering::Release);
     }
@@ -158,7 +156,6 @@ impl<I, W, M> Bulk<I, W, M> {
         many.concurrency(concurrency)
     }
 
-    /// The same, with other work.
     pub(crate) fn map<V>(self, other: impl FnOnce(W) -> V) -> Bulk<I, V, M> {
         Bulk {
             inputs: self.inputs,
@@ -229,11 +226,9 @@ impl<I, W: Work> Bulk<I, W> {
 
 opaque!(Bulk<I, W, M>);
 
-/// The inputs that are yet to be taken.
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
     left: Option<I>,
-    /// How many may be held at a time.
     held: usize,
     job: Job,
 }
@@ -256,7 +251,6 @@ impl<I: Iterator> Inputs<I> {
 }
 
 impl<I> Inputs<I> {
-    /// Takes no more inputs from now on.
     pub(crate) fn end(&mut self) {
         self.left = None;
     }

@@ -27,7 +27,6 @@ pub struct Once<T = Agent, M = Async> {
     entry: Entry,
 }
 
-/// What is asked of the ledger.
 struct Entry {
     ledger: Ledger,
     key: String,

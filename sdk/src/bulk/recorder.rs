@@ -53,11 +53,9 @@ impl Rules {
 /// How long a row that another job is sending waits until it is looked up again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The ledger of a job.
 pub(crate) struct Recorder {
     /// Opens the ledger when it is needed, or says why there is no thread for that.
     writer: Result<Writer, LedgerError>,
-    /// What the keys are called.
     keys: Option<String>,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal.
@@ -106,7 +104,6 @@ impl Recorder {
     }
 }
 
-/// A row that is being looked up.
 pub(crate) struct Recording {
     handle: Handle,
     found: BoxFuture<'static, Result<Found, LedgerError>>,
@@ -270,7 +267,6 @@ impl Claim {
         Ok(refused)
     }
 
-    /// Claims the row once it is its turn.
     fn before_sending(self: &Arc<Self>) -> BeforeSending {
         let this = Arc::clone(self);
         Arc::new(move || {
@@ -401,7 +397,6 @@ fn noted(outcome: Outcome) -> Option<Record> {
     Some(Record::new(state))
 }
 
-/// What is noted of a result.
 fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Option<Record> {
     // A ledger keeps no identifier that nobody would copy.
     let of_agent = |id: Option<String>| {

@@ -18,7 +18,6 @@ use crate::{
     value::opaque,
 };
 
-/// How many deals are fetched at the same time by default.
 const CONCURRENCY: usize = 16;
 
 /// Retrieves many deals: a value to configure and turn into a [stream](Bulk::stream).

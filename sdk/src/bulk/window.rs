@@ -41,7 +41,6 @@ impl<F: Future + Unpin> Window<F> {
         }
     }
 
-    /// The index of the next call to be pushed.
     pub(crate) fn next_index(&self) -> usize {
         self.pushed
     }
@@ -98,7 +97,6 @@ impl<F: Future + Unpin> Stream for Window<F> {
     }
 }
 
-/// A call and its index among those pushed.
 struct Numbered<F> {
     index: usize,
     call: F,

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use crate::value::words::{Piece, Words, words};
+use crate::value::{
+    named,
+    words::{Piece, Words, words},
+};
 
 /// Why a ledger cannot be used or changed.
 ///
@@ -23,7 +26,6 @@ struct Facts {
 /// In place of the URL of a database that may have a password anywhere.
 pub(super) const HIDDEN_URL: &str = "postgresql://…";
 
-/// Where a ledger is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     File(PathBuf),
@@ -31,30 +33,31 @@ pub(super) enum Place {
     Database(Arc<str>),
 }
 
-/// What kind of failure a [`LedgerError`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LedgerErrorKind {
-    /// Another program has kept it locked for half a minute, or this process was forked from one that had a ledger open.
-    InUse,
-    /// It is the ledger of another service.
-    OtherService,
-    /// Its keys have another name than those of the job.
-    OtherKeys,
-    /// The file is not a ledger.
-    NotALedger,
-    /// It was created by a newer version of dealkit.
-    NewerFormat,
-    /// Something other than dealkit has changed it, or the disk has.
-    Broken,
-    /// The file was moved, deleted or replaced while it was open.
-    Moved,
-    /// An entry cannot be right. If it is one of many, [`LedgerError::index`] says which.
-    Refused,
-    /// The operating system denies opening, reading or writing the file, or the database denies its user access.
-    Io,
-    /// The database cannot be reached, or was out of reach for too long.
-    Unreachable,
+named! {
+    /// What kind of failure a [`LedgerError`] is.
+    #[non_exhaustive]
+    LedgerErrorKind {
+        /// Another program has kept it locked for half a minute, or this process was forked from one that had a ledger open.
+        InUse = "in_use",
+        /// It is the ledger of another service.
+        OtherService = "other_service",
+        /// Its keys have another name than those of the job.
+        OtherKeys = "other_keys",
+        /// The file is not a ledger.
+        NotALedger = "not_a_ledger",
+        /// It was created by a newer version of dealkit.
+        NewerFormat = "newer_format",
+        /// Something other than dealkit has changed it, or the disk has.
+        Broken = "broken",
+        /// The file was moved, deleted or replaced while it was open.
+        Moved = "moved",
+        /// An entry cannot be right. If it is one of many, [`LedgerError::index`] says which.
+        Refused = "refused",
+        /// The operating system denies opening, reading or writing the file, or the database denies its user access.
+        Io = "io",
+        /// The database cannot be reached, or was out of reach for too long.
+        Unreachable = "unreachable",
+    }
 }
 
 #[derive(Debug)]
@@ -75,13 +78,11 @@ pub(super) enum Cause {
     Moved(&'static str),
     /// What is wrong with the base URL to be recorded.
     BaseUrl(Words),
-    /// What is wrong with the URL of a database.
     DatabaseUrl(&'static str),
     /// Why there is no connection, or no answer.
     Unreachable(String),
     /// Why the user may not do it.
     Denied(String),
-    /// The entry at this index.
     Refused(usize, Refusal),
     Io(io::Error),
 }
@@ -162,25 +163,6 @@ impl LedgerError {
         let place = self.0.place.to_string();
         let is_database = matches!(self.0.place, Place::Database(_));
         words!("ledger {}: {}", place, self.0.cause.words(is_database))
-    }
-}
-
-impl LedgerErrorKind {
-    /// `in_use`, `other_service`, `other_keys`, `not_a_ledger`, `newer_format`, `broken`, `moved`, `refused`, `io` or
-    /// `unreachable`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InUse => "in_use",
-            Self::OtherService => "other_service",
-            Self::OtherKeys => "other_keys",
-            Self::NotALedger => "not_a_ledger",
-            Self::NewerFormat => "newer_format",
-            Self::Broken => "broken",
-            Self::Moved => "moved",
-            Self::Refused => "refused",
-            Self::Io => "io",
-            Self::Unreachable => "unreachable",
-        }
     }
 }
 

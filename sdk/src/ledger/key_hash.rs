@@ -20,7 +20,6 @@ pub(crate) fn compared<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Hashes keys.
 #[derive(Clone)]
 pub(super) struct Hasher(Hmac<Sha256>);
 

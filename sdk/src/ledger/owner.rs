@@ -22,12 +22,10 @@ pub(super) struct Owner {
     pub(super) number: i64,
     path: PathBuf,
     process: u32,
-    /// Holds the lock.
     _file: File,
 }
 
 impl Owner {
-    /// Registers a new job of the ledger with this path.
     pub(super) fn new(ledger: &Path) -> io::Result<Self> {
         remove_traces(ledger);
         loop {
@@ -88,7 +86,6 @@ pub(super) fn is_alive(ledger: &Path, number: i64) -> bool {
     !has_ended
 }
 
-/// Removes the files of jobs that were killed.
 fn remove_traces(ledger: &Path) {
     let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else {
         return;

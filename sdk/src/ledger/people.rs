@@ -167,7 +167,6 @@ pub(super) fn check_agents(
     Ok(())
 }
 
-/// Counts the rows.
 pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Cause> {
     let header = store.header();
     let mut summary = Summary {

@@ -25,7 +25,6 @@ pub(crate) struct Record {
     pub(crate) noted_at: i64,
 }
 
-/// A job that has claimed a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(super) number: i64,
@@ -91,7 +90,6 @@ impl State {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// The word for it in a ledger.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Sending => "sending",

@@ -55,7 +55,6 @@ pub(super) trait Store: Send {
     fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause>;
 }
 
-/// Rows, by their keys.
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
 
 /// Changes the rows of the keys that were named.
@@ -114,7 +113,6 @@ pub(super) struct Header {
     pub(super) keys: Option<String>,
 }
 
-/// Something that a job writes.
 pub(super) enum Write {
     /// A row is about to be sent or, if it is in doubt, perhaps to be asked about.
     Claim { key: KeyHash, when: WhenInDoubt },

@@ -234,7 +234,6 @@ impl Ledger {
         })
     }
 
-    /// Does something with a ledger that exists.
     fn with<T: Send>(
         &self,
         writes: bool,
@@ -269,7 +268,6 @@ impl Ledger {
         }
     }
 
-    /// Opens it, if it is there.
     fn open(&self, writes: bool) -> Result<Option<Box<dyn Store>>, Cause> {
         Ok(match &self.0 {
             Kind::Sqlite(path) => Sqlite::open(path, writes)?.map(|store| Box::new(store) as _),

@@ -163,7 +163,6 @@ impl Drop for Writer {
 }
 
 impl Handle {
-    /// Looks up what the ledger has on a key.
     pub(crate) fn look_up(
         &self,
         key: String,
@@ -270,7 +269,6 @@ impl Handle {
     }
 }
 
-/// The work of the thread.
 struct Work<O> {
     opens: O,
     place: Place,
@@ -341,7 +339,6 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
         Ok(&mut **self.store.insert(store))
     }
 
-    /// Does something with the ledger.
     fn run<T>(
         &mut self,
         work: impl FnOnce(&mut (dyn Store + 'static)) -> Result<T, Cause>,

@@ -393,18 +393,13 @@ impl AgentProfile {
 
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
-        let mut wrong = Vec::new();
-        for (name, value) in &self.fields {
-            let mut documented = names::PROFILE.iter().enumerate();
-            if let Some((place, &(_, kind))) = documented.find(|(_, (known, _))| known == name)
+        for &(name, kind) in names::PROFILE {
+            if let Some(value) = self.fields.get(name)
                 && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
             {
-                wrong.push((place, Violation::new(pointer(at, name), code, detail)));
+                out.push(Violation::new(pointer(at, name), code, detail));
             }
         }
-        // In the order of the specification.
-        wrong.sort_by_key(|(place, _)| *place);
-        out.extend(wrong.into_iter().map(|(_, violation)| violation));
         let given = self.fields.keys().map(|name| &**name);
         check_names(given, names::PROFILE_NAMES, at, unknown, out);
     }

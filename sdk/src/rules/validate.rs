@@ -233,7 +233,6 @@ pub(crate) fn pointer(at: &str, name: &str) -> String {
     format!("{at}/{}", pointer_token(name))
 }
 
-/// Checks the type of a field.
 pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), Broken> {
     let expected = kind.name();
     match found {

@@ -26,7 +26,6 @@ const SCHEMA: &str = "dealkit";
 /// A database, as its URL names it.
 #[derive(Clone)]
 pub(in crate::ledger) struct Database {
-    /// Has the password.
     url: Arc<str>,
     config: Config,
     pub(super) schema: String,

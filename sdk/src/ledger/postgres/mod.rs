@@ -41,7 +41,6 @@ const RENEWED_EVERY: Duration = Duration::from_secs(10);
 /// a while later, in which what it has sent arrives.
 const MAY_SEND: Duration = Duration::from_secs(40);
 
-/// An open ledger.
 pub(super) struct Postgres {
     session: Session,
     /// Whether notes wait for a database that is being restarted.

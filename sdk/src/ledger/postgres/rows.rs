@@ -18,7 +18,6 @@ use super::{
     session::{bytes, execute, get, query},
 };
 
-/// The columns of a [`Record`].
 const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
 
 const CHECK: &str = "SELECT salt,
@@ -203,7 +202,6 @@ async fn alive(client: &Client) -> Result<HashSet<i64>, Cause> {
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
-/// Reads the columns of [`RECORD`].
 fn record(row: &Columns, alive: &HashSet<i64>) -> Result<Record, Cause> {
     let state = State::of_word(get(row, 0)?);
     let status: Option<i32> = get(row, 2)?;

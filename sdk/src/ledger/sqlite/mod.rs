@@ -41,7 +41,6 @@ const VANISHED: &str = "moved, deleted or replaced";
 /// How long to wait for others, in milliseconds.
 const PATIENCE: i32 = 30_000;
 
-/// An open ledger.
 pub(super) struct Sqlite {
     connection: Connection,
     file: PathBuf,

@@ -33,7 +33,6 @@ CREATE UNIQUE INDEX creates_of_key ON creates (key, entry);
 CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
 ";
 
-/// The columns of a [`Record`].
 const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
 
 /// The part in which a row is checked, so that a job reads only what is near its own keys: the rows whose keys begin with the
@@ -168,7 +167,6 @@ impl Stored<'_> {
         Ok(())
     }
 
-    /// Reads the columns of [`RECORD`].
     fn record(&self, row: &rusqlite::Row<'_>) -> Result<Record, rusqlite::Error> {
         let job = |number| Job {
             number,
