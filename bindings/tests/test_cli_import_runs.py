@@ -277,8 +277,9 @@ def test_ctrl_c_and_on(times: int, imports: Import) -> None:
     sandbox.fail_next(delay=3600 if times == 2 else 1, times=None, after=AT_ONCE, method="POST")
     options = ["--concurrency", "4", "--report", "report.csv"]
     process = imports.start(*options)
-    until(lambda: len(sandbox.agents) >= AT_ONCE, 60)
     until_in_flight(sandbox)
+    # What the service has created may still be on its way.
+    until(lambda: show(imports.folder / imports.ledger()).succeeded >= AT_ONCE, 60)
     process.send_signal(signal.SIGINT)
     until_told(process, "stopping: nothing more is sent; waiting for the requests in flight")
     if times == 2:
