@@ -115,20 +115,20 @@ impl Problem {
     }
 }
 
-/// The fields of an object whose values are still JSON.
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a str>;
+/// The members of an object, whose values are still JSON.
+type Members<'a> = BTreeMap<Cow<'a, str>, &'a str>;
 
-fn read(json: &[u8]) -> Option<Fields<'_>> {
+fn read(json: &[u8]) -> Option<Members<'_>> {
     Some(object("", json).ok()?.into_iter().collect())
 }
 
 /// Takes a field out, if it has this type.
-fn take<'a, T: Deserialize<'a>>(fields: &mut Fields<'a>, name: &str) -> Option<T> {
+fn take<'a, T: Deserialize<'a>>(fields: &mut Members<'a>, name: &str) -> Option<T> {
     serde_json::from_str(fields.remove(name)?).ok()
 }
 
 /// Takes a string out, and keeps its beginning.
-fn text(fields: &mut Fields<'_>, name: &str) -> Option<String> {
+fn text(fields: &mut Members<'_>, name: &str) -> Option<String> {
     let mut text: String = take(fields, name)?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {

@@ -91,11 +91,11 @@ impl<'a> Fields<'a> {
             )),
             None => return None,
         };
-        let mut note = |(code, detail)| {
+        let note = |(code, detail)| {
             let violation = Violation::new(pointer("", name), code, detail);
             self.violations.push(violation);
         };
-        checked.map_err(&mut note).ok()
+        checked.map_err(note).ok()
     }
 
     /// A text that is required; empty if it is missing or wrong, which is a violation.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from dealkit._models.classes import MODELS
+from dealkit import _native
 from dealkit.enums import Role
 
 __all__ = ["Field", "fields"]
@@ -27,8 +27,8 @@ TYPES = {
 
 # What the names in these types refer to.
 _NAMES = {
+    **vars(_native),
     **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
-    **{model.__name__: model for model in MODELS},
 }
 
 
