@@ -16,12 +16,15 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(30);
 /// it late, uses only part of the next second, and takes that for the rate.
 const LONGER: f64 = 1.3;
 
-/// How long after a refusal another one tells nothing new of the rate: a limit may count by the second of the clock, and
-/// refuse all until that is over.
+/// How long after a refusal another one tells little that is new of the rate: a limit may count by the second of the clock,
+/// and refuse all until that is over.
 const SAME_REFUSAL: Duration = Duration::from_secs(1);
 
-/// The unit of first rates, in calls per second.
+/// The first rate, in calls per second; with `Retry-After` the unit of first rates.
 const FIRST_RATE: f64 = 50.0;
+
+/// The shortest time over which accepted calls are averaged.
+const SHORTEST_AVERAGE: Duration = Duration::from_millis(500);
 
 /// The lowest rate, in calls per second.
 const LOWEST_RATE: f64 = 1.0;
@@ -32,8 +35,10 @@ const LOWEST_RATE: f64 = 1.0;
 /// wait as long as it asks, and go on evenly spaced at a lower rate, which grows until the next refusal. As in TCP, it is
 /// lowered by a fraction, but grows relatively faster where it is low, so that the clients of one service become alike.
 ///
-/// That takes them minutes, as few of their calls may be refused. So it helps if they begin alike: the first rate is
-/// rounded, and grows by a fraction of itself until the second refusal.
+/// That takes them minutes, as few of their calls may be refused. So it helps if they begin alike. They are all refused when
+/// the first of them has grown too fast, and then begin with the same low rate, which grows faster and faster until the next
+/// refusal: a client alone is soon at the limit. Where each refusal costs a pause, that would be too long a way: there, the
+/// first rate is what was accepted, rounded.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Calls that the service has accepted since `since`.
@@ -55,6 +60,8 @@ pub(crate) struct Pace {
 struct Found {
     /// In calls per second.
     rate: f64,
+    /// Since when it is known.
+    since: Duration,
     /// Since when it has grown.
     at: Duration,
     is_first: bool,
@@ -73,15 +80,13 @@ struct Said {
 impl Pace {
     /// Records that the service has accepted a call that went out at `departed`.
     pub(crate) fn accepted(&mut self, now: Duration, departed: Duration) {
-        let passed = now.saturating_sub(self.since).as_secs_f64();
-        if self.found.is_none() && passed > 2.0 {
-            // Before the first refusal, only about the last second counts.
-            self.accepted /= passed;
-            self.since = now.saturating_sub(Duration::from_secs(1));
+        let passed = now.saturating_sub(self.since);
+        if passed > 2 * SHORTEST_AVERAGE && self.found.is_none_or(|found| found.cost.is_zero()) {
+            // Where refusals cost little, there are so many that only about the last second counts.
+            self.accepted *= SHORTEST_AVERAGE.div_duration_f64(passed);
+            self.since = now.saturating_sub(SHORTEST_AVERAGE);
         }
-        if now >= self.since {
-            self.accepted += 1.0;
-        }
+        self.accepted += 1.0;
         if departed >= self.heard {
             self.pause = Duration::ZERO;
         }
@@ -129,41 +134,42 @@ impl Pace {
 
     /// Finds a rate, or a lower one, after a refusal.
     fn learn(&mut self, now: Duration, pause: Duration, departed: Duration) {
+        let costs_little = pause.is_zero();
+        let shortest = SHORTEST_AVERAGE * if costs_little { 1 } else { 2 };
+        let passed = now.saturating_sub(self.since).max(shortest);
+        let average = self.accepted / passed.as_secs_f64();
+        let tried = |found: &Found| found.rate(departed, self.resumes);
         // A rate that has grown so far was not the limit of late.
-        let is_valid = |found: &Found| found.rate(departed, self.resumes) < 8.0 * found.rate;
-        self.found = self.found.filter(is_valid);
-        let passed = now.saturating_sub(self.since).as_secs_f64();
-        let rate = if let Some(found) = self.found {
-            if passed < SAME_REFUSAL.as_secs_f64() {
+        let is_valid = |found: &Found| found.is_first || tried(found) < 8.0 * found.rate;
+        let found = self.found.filter(is_valid);
+        let rate = match found {
+            None if costs_little => FIRST_RATE,
+            None => FIRST_RATE * (average / FIRST_RATE).max(1.0).log2().floor().exp2(),
+            Some(found) if now.saturating_sub(found.since) < SAME_REFUSAL => {
+                let less = (0.97 * tried(&found)).max(LOWEST_RATE);
+                // If another client has only just begun, all begin again.
+                let rate = if found.is_first { FIRST_RATE } else { less };
+                let at = now;
+                self.found = Some(Found { rate, at, ..found });
                 return;
             }
-            let (tried, average) = (found.rate(departed, self.resumes), self.accepted / passed);
-            // With pauses, each refusal costs much: few must be enough.
-            let is_far = !pause.is_zero() && (found.is_first || passed < 3.0);
-            let less = tried * if is_far { 0.8 } else { 0.94 };
-            if pause.is_zero() {
-                average.clamp(0.5 * tried, less)
-            } else {
-                average.clamp(less, tried)
+            // If that is too much, the next refusal comes soon, and tells more.
+            Some(found) if costs_little => (1.08 * average).min(0.94 * tried(&found)),
+            Some(found) => {
+                // With pauses, each refusal costs much: few must be enough.
+                let is_far = found.is_first || now.saturating_sub(found.since) < 3 * SAME_REFUSAL;
+                let tried = tried(&found);
+                average.clamp(tried * if is_far { 0.8 } else { 0.94 }, tried)
             }
-        } else {
-            let accepted = self.accepted / passed.max(1.0);
-            let doublings = (accepted / FIRST_RATE).max(1.0).log2().floor();
-            FIRST_RATE * doublings.exp2()
         };
-        let is_first = self.found.is_none();
         self.found = Some(Found {
             rate: rate.max(LOWEST_RATE),
+            since: now,
             at: now,
-            is_first,
+            is_first: found.is_none(),
             cost: pause,
         });
-        self.accepted = 0.0;
-        // By how much too much was sent until the first refusal is unknown: what is left of that second does not count.
-        self.since = now;
-        if is_first && pause.is_zero() {
-            self.since += SAME_REFUSAL;
-        }
+        (self.accepted, self.since) = (0.0, now);
     }
 
     /// Whether the service has accepted nothing since it refused a call again: then few are sent, to see when that
@@ -192,7 +198,9 @@ impl Found {
     fn rate(&self, at: Duration, resumed: Duration) -> f64 {
         let grown = at.saturating_sub(self.at.max(resumed)).as_secs_f64();
         if self.is_first {
-            return self.rate * (0.15 * grown).exp();
+            let faster = 0.44 * (1.0 + (grown / 2.1).powi(2));
+            let growth = if self.cost.is_zero() { faster } else { 0.15 };
+            return self.rate * (growth * grown).exp();
         }
         let grown = grown / (1.0 + 4.0 * self.cost.as_secs_f64());
         // Slowly at first, and faster and faster, to find out when the limit is gone.
