@@ -26,6 +26,9 @@ const FIRST_RATE: f64 = 50.0;
 /// The shortest time over which accepted calls are averaged.
 const SHORTEST_AVERAGE: Duration = Duration::from_millis(500);
 
+/// What a refusal leaves of the rate that was refused.
+const LESS: f64 = 0.94;
+
 /// The lowest rate, in calls per second.
 const LOWEST_RATE: f64 = 1.0;
 
@@ -139,14 +142,15 @@ impl Pace {
         let passed = now.saturating_sub(self.since).max(shortest);
         let average = self.accepted / passed.as_secs_f64();
         let tried = |found: &Found| found.rate(departed, self.resumes);
-        // A rate that has grown so far was not the limit of late.
-        let is_valid = |found: &Found| found.is_first || tried(found) < 8.0 * found.rate;
+        // A rate that has grown so far, or for so long, was not the limit of late.
+        let is_new = |found: &Found| found.is_first && now < found.at + LONGEST_PAUSE;
+        let is_valid = |found: &Found| is_new(found) || tried(found) < 8.0 * found.rate;
         let found = self.found.filter(is_valid);
         let rate = match found {
             None if costs_little => FIRST_RATE,
             None => FIRST_RATE * (average / FIRST_RATE).max(1.0).log2().floor().exp2(),
             Some(found) if now.saturating_sub(found.since) < SAME_REFUSAL => {
-                let less = (0.97 * tried(&found)).max(LOWEST_RATE);
+                let less = (LESS * tried(&found)).max(LOWEST_RATE);
                 // If another client has only just begun, all begin again.
                 let rate = if found.is_first { FIRST_RATE } else { less };
                 let at = now;
@@ -154,12 +158,12 @@ impl Pace {
                 return;
             }
             // If that is too much, the next refusal comes soon, and tells more.
-            Some(found) if costs_little => (1.08 * average).min(0.94 * tried(&found)),
+            Some(found) if costs_little => (1.05 * average).min(LESS * tried(&found)),
             Some(found) => {
                 // With pauses, each refusal costs much: few must be enough.
                 let is_far = found.is_first || now.saturating_sub(found.since) < 3 * SAME_REFUSAL;
                 let tried = tried(&found);
-                average.clamp(tried * if is_far { 0.8 } else { 0.94 }, tried)
+                average.clamp(tried * if is_far { 0.8 } else { LESS }, tried)
             }
         };
         self.found = Some(Found {
