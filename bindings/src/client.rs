@@ -185,28 +185,37 @@ impl Engine {
         &self,
         py: Python<'py>,
         ordered: bool,
+        concurrency: usize,
         options: Option<&Bound<'py, Options>>,
     ) -> Returned<'py> {
         entry(py, || {
             let options = options.map(|options| options.get());
             // The future of a job is large until it is on the heap.
-            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, options))
+            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, concurrency, options))
         })
     }
 
     /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
     /// keys or None, what becomes of rows in doubt: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
-    /// for, how many are sent at the same time).
+    /// for).
     fn create_many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
+        concurrency: usize,
         options: Option<&Bound<'py, Options>>,
         ledger: Option<LedgerOptions>,
     ) -> Returned<'py> {
         let options = options.map(|options| options.get());
-        let begun =
-            gil::with_stack(|| Many::create(&self.made()?, ordered, options, ledger.as_ref()));
+        let begun = gil::with_stack(|| {
+            Many::create(
+                &self.made()?,
+                ordered,
+                concurrency,
+                options,
+                ledger.as_ref(),
+            )
+        });
         entry(py, || begun)
     }
 }

@@ -203,9 +203,9 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
     watch = native.watch([])
-    many = engine.many(True, None)
+    many = engine.many(True, 8, None)
     # These receive nothing and send nothing.
-    creates, given_up = engine.create_many(True, None, None), engine.create_many(False, None, None)
+    creates, given_up = engine.create_many(True, 8, None, None), engine.create_many(False, 8, None, None)
     create = native.create_agent(FIELDS, None, True, False)
     full, first = _mailbox(client)
     question = _question(sandbox, engine, create)
@@ -222,31 +222,31 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Engine.start": [partial(engine.start, call, None, False, watch)],
         "Engine.many": [
-            partial(engine.many, True, None),
-            partial(engine.many, False, native.call_options({"timeout": 5})),
+            partial(engine.many, True, 8, None),
+            partial(engine.many, False, 8, native.call_options({"timeout": 5})),
         ],
         "Engine.create_many": [
-            partial(engine.create_many, True, native.call_options({"timeout": 5}), None),
-            partial(engine.create_many, True, None, ("/none/agents.ledger", "email", "ask", True, 8)),
+            partial(engine.create_many, True, 8, native.call_options({"timeout": 5}), None),
+            partial(engine.create_many, True, 8, None, ("/none/agents.ledger", "email", "ask", True)),
         ],
         "Engine.describe": [partial(engine.describe, call)],
         "Watch.take": [watch.take],
         "Many.push": [
             partial(many.push, [("d_1", watch), ("d_1", None)], 0),
-            partial(engine.many(True, None).push, [(5, None)], 0),
+            partial(engine.many(True, 8, None).push, [(5, None)], 0),
             partial(creates.push, [((create, "key"), watch), ((None, None), None)], 0),
             partial(creates.push, [("d_1", None)], 0),
             partial(many.push, [], 999),
         ],
         "Many.cancel": [
-            partial(engine.create_many(True, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
+            partial(engine.create_many(True, 8, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
             partial(given_up.cancel, [], 0),
         ],
         "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
         "Many.wait": [many.wait],
         "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
-        "Many.close": [engine.many(True, None).close],
+        "Many.close": [engine.many(True, 8, None).close],
         "Question.row": [question.row],
         "Question.answer": [partial(question.answer, "agent"), partial(question.answer, "agent", "a_1")],
         "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
@@ -285,7 +285,7 @@ def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
 
 def _failure(engine: Any) -> Any:
     """The failure of a call."""
-    many = engine.many(True, None)
+    many = engine.many(True, 8, None)
     many.push([("nothing", None)], 0)
     taken: list[Any] = []
     while not taken:
@@ -312,7 +312,7 @@ def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
     taken: list[Any] = []
     with TemporaryDirectory() as folder:
         for _ in range(2):
-            many = engine.create_many(True, None, (f"{folder}/agents.ledger", None, "ask", False, 1))
+            many = engine.create_many(True, 1, None, (f"{folder}/agents.ledger", None, "ask", False))
             many.push([((create, "key"), None)], 0)
             taken.clear()
             while not taken:

@@ -385,7 +385,7 @@ impl Service {
     /// A header for the sandbox, which means nothing where the interface was turned off.
     fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
         let header = head.headers.get(name);
-        header.filter(|_| !self.0.access.is_off())
+        header.filter(|_| !matches!(self.0.access, Access::Off))
     }
 
     fn readings(&self, own: &[Reading], head: &Parts) -> Result<Vec<Reading>, Refusal> {

@@ -26,26 +26,31 @@ use crate::{
 /// How many bytes of bodies are read in one go, or one body if it has more: signals are not checked in the meantime.
 const READ_AT_ONCE: usize = 256 * 1024;
 
-/// Calls in flight. The caller pushes the inputs, and sees to it that no more of them are in flight than it wants.
+/// Calls in flight. The caller pushes the inputs, and sees to it that no more of them are in flight than are to be held.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Many {
     shared: Arc<Shared>,
     read_as: ReadAs,
     are_rows: bool,
+    /// How many inputs are to be in flight at a time.
+    #[pyo3(get)]
+    held: usize,
 }
 
-/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), whether rows in
-/// flight elsewhere are waited for, and how many rows are sent at the same time, however many are pushed.
-pub(crate) type LedgerOptions = (String, Option<String>, String, bool, usize);
+/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
+/// in flight elsewhere are waited for.
+pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
 
 impl Many {
     pub(crate) fn retrieve(
         client: &dealkit::Client,
         ordered: bool,
+        concurrency: usize,
         options: Option<&Options>,
     ) -> Outcome<Self> {
         let many = client.deals().retrieve_many(iter::empty::<String>());
-        let calls = none_in_flight(many.raw_responses(), ordered, options);
+        let many = many.raw_responses().concurrency(concurrency);
+        let (held, calls) = none_in_flight(many, ordered, options);
         let take = |input| match input {
             Input::Id(id) => Some(id),
             Input::Row(_) => None,
@@ -54,20 +59,21 @@ impl Many {
             shared: job::start(calls, take, None)?,
             read_as: Some(dealkit::Deal::SCHEMA),
             are_rows: false,
+            held,
         })
     }
 
     pub(crate) fn create(
         client: &dealkit::Client,
         ordered: bool,
+        concurrency: usize,
         options: Option<&Options>,
         ledger: Option<&LedgerOptions>,
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
-        if let Some((name, keys, in_doubt, waits_in_flight, concurrency)) = ledger {
+        if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
             many = many.ledger(&name.parse()?, keys.as_deref());
-            many = many.concurrency(*concurrency);
             match in_doubt.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {
@@ -80,7 +86,8 @@ impl Many {
                 many = many.wait_in_flight();
             }
         }
-        let calls = none_in_flight(many.raw_responses(), ordered, options);
+        let many = many.raw_responses().concurrency(concurrency);
+        let (held, calls) = none_in_flight(many, ordered, options);
         let take = |input| match input {
             Input::Row(row) => Some(row),
             Input::Id(_) => None,
@@ -89,6 +96,7 @@ impl Many {
             shared: job::start(calls, take, asked)?,
             read_as: Some(dealkit::Agent::SCHEMA),
             are_rows: true,
+            held,
         })
     }
 
@@ -143,19 +151,19 @@ impl Many {
     }
 }
 
-/// The queue of many calls, in the order in which they are pushed or as they are completed.
+/// How many inputs are held, and the queue of their calls, in the order in which they are pushed or as they are completed.
 fn none_in_flight<I, W: Work>(
     mut many: Bulk<I, W>,
     ordered: bool,
     options: Option<&Options>,
-) -> InFlight<W> {
+) -> (usize, InFlight<W>) {
     if !ordered {
         many = many.unordered();
     }
     if let Some(Options(options)) = options {
         many = many.options(options.clone());
     }
-    many.into_parts().1
+    (many.held(), many.into_parts().1)
 }
 
 #[pymethods]

@@ -200,9 +200,15 @@ impl<I, W: Work, M> Bulk<I, W, M> {
         (self.inputs, in_flight)
     }
 
+    /// How many inputs are to be pushed at a time, from when they are pushed until their result is handed over.
+    #[doc(hidden)]
+    pub fn held(&self) -> usize {
+        self.work.held(self.concurrency.get())
+    }
+
     /// The inputs, taken only while there is room for them, and the queue to push them to.
     pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<W>) {
-        let held = self.work.held(self.concurrency.get());
+        let held = self.held();
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
             left: Some(inputs),

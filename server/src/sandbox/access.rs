@@ -39,11 +39,6 @@ pub(crate) enum OpenTo {
 }
 
 impl Access {
-    /// Whether the interface was turned off, and with it the headers of the sandbox.
-    pub(crate) fn is_off(&self) -> bool {
-        matches!(self, Self::Off)
-    }
-
     /// Whether a request of /v1 may make something go wrong. Where the token is the service key, the request has it
     /// already.
     pub(crate) fn check_fault(&self, head: &Parts) -> Result<(), Refusal> {

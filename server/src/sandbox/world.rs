@@ -145,8 +145,7 @@ impl Worlds {
             *world.used.lock() = Instant::now();
             return Ok(Arc::clone(world));
         }
-        let key = self.keys.find(key).ok_or(NoWorld::UnknownKey)?;
-        self.begin(key)
+        self.begin(self.keys.find(key))
     }
 
     /// The world that a call of the interface names by its key: in the query, or else in the header of requests to /v1, which
@@ -165,10 +164,11 @@ impl Worlds {
 
     /// A world whose key nobody has used.
     pub(crate) fn begin_own(&self) -> Result<Arc<World>, NoWorld> {
-        self.begin(self.keys.made_up().ok_or(NoWorld::UnknownKey)?)
+        self.begin(self.keys.made_up())
     }
 
-    fn begin(&self, key: ServiceKey) -> Result<Arc<World>, NoWorld> {
+    fn begin(&self, key: Option<ServiceKey>) -> Result<Arc<World>, NoWorld> {
+        let key = key.ok_or(NoWorld::UnknownKey)?;
         let mut others = self.others.write();
         // A test that was killed has left its world behind.
         others

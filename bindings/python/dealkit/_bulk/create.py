@@ -5,6 +5,7 @@ from __future__ import annotations
 from _thread import get_ident
 from collections.abc import Mapping, Sized
 from os import getpid
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
@@ -84,12 +85,10 @@ class _Creations(Window[Creation[T]]):
         self._key, self._key_name = named(key)
         ledger = None
         if path is not None:
-            ledger = path, self._key_name, when_in_doubt, wait_in_flight, min(concurrency, 1 << 30)
-        many = unwrap(service.open().create_many(ordered, native_options(options), ledger))
+            ledger = path, self._key_name, when_in_doubt, wait_in_flight
+        many = unwrap(service.open().create_many(ordered, min(concurrency, maxsize), native_options(options), ledger))
         call: Any = agent_row({}, False)
-        # With a ledger, rows are looked up and recorded while others are in flight.
-        held = concurrency if path is None else 2 * concurrency
-        super().__init__(source, many, service.describe(call), held, on_error, raw)
+        super().__init__(source, many, service.describe(call), on_error, raw)
         self._validate = validate
         # Why the ledger lacks the result of some row.
         self._unrecorded: DealkitError | None = None

@@ -29,12 +29,11 @@ class Retrieval(Window[Table]):
         ids: Iterator[str],
         many: _native.Many,
         description: Any,
-        concurrency: int,
         on_error: str,
         progress: Display | None,
         builder: _native.TableBuilder,
     ) -> None:
-        super().__init__(ids, many, description, concurrency, on_error, raw=True)
+        super().__init__(ids, many, description, on_error, raw=True)
         self._progress = progress
         self._builder = builder
         self.in_batches: bool | None = None

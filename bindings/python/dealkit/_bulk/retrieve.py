@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Sized
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dealkit import _native
@@ -55,9 +56,9 @@ class _Deals(Window[T], Generic[T, A]):
         except TypeError:
             raise TypeError(f"ids must be an iterable of str, not {type(ids).__name__}") from None
         engine = service.open()
-        many = unwrap(engine.many(ordered, native_options(options)))
+        many = unwrap(engine.many(ordered, min(concurrency, maxsize), native_options(options)))
         description = engine.describe(unwrap(_native.retrieve_deal("id")))
-        super().__init__(source, many, description, concurrency, on_error, raw)
+        super().__init__(source, many, description, on_error, raw)
         self._progress = begin(progress, len(ids) if isinstance(ids, Sized) else None, "deal")
 
     def _result(self, index: int, id: str | None, value: Any, record: object) -> T:
@@ -116,7 +117,7 @@ class _Deals(Window[T], Generic[T, A]):
             self._many = self._source = None
             progress, self._progress = self._progress, None
         on_error = "return" if self._returns_errors else "raise"
-        return self._of_table(ids, many, self._description, self._held, on_error, progress, builder)
+        return self._of_table(ids, many, self._description, on_error, progress, builder)
 
     def _close(self) -> None:
         super()._close()

@@ -51,7 +51,6 @@ class Window(Generic[R]):
         "_description",
         "_first",
         "_handing",
-        "_held",
         "_is_raw",
         "_is_taking",
         "_lock",
@@ -73,7 +72,6 @@ class Window(Generic[R]):
         source: Iterator[Any],
         many: _native.Many,
         description: Any,
-        held: int,
         on_error: str,
         raw: bool,
     ) -> None:
@@ -81,9 +79,7 @@ class Window(Generic[R]):
         self._many = many
         # Several threads may take results. The same thread may come here again, from the caller's iterator of inputs.
         self._lock = RLock()
-        # How many inputs are held at a time, from when they are pushed until their result is handed over.
-        self._held = held
-        self._at_a_time = min(max(held // 8, 1), _AT_A_TIME)
+        self._at_a_time = min(max(many.held // 8, 1), _AT_A_TIME)
         # The inputs that were taken from the iterator and are not in flight yet, and the index of the first.
         self._taken: list[Any] = []
         self._first = 0
@@ -172,7 +168,7 @@ class Window(Generic[R]):
                 self._push(many)
             if many.has_stopped:
                 self._source = None
-            room = self._held - many.in_flight - len(self._ready)
+            room = many.held - many.in_flight - len(self._ready)
             if self._source is None or room < self._at_a_time:
                 return
             self._take(self._source)

@@ -176,19 +176,14 @@ impl Pace {
         (self.accepted, self.since) = (0.0, now);
     }
 
-    /// Whether the service has accepted nothing since it refused a call again: then few are sent, to see when that
-    /// changes.
-    fn is_shut(&self) -> bool {
-        self.pause > SHORTEST_PAUSE
-    }
-
     pub(crate) fn resumes(&self) -> Duration {
         self.resumes
     }
 
     /// The interval between two calls, if one goes out at `at`.
     pub(crate) fn interval(&self, at: Duration) -> Duration {
-        if self.is_shut() {
+        // If the service has accepted nothing since it refused a call again, few are sent, to see when that changes.
+        if self.pause > SHORTEST_PAUSE {
             return self.pause;
         }
         let found = self.found.map(|found| found.rate(at, self.resumes));
