@@ -195,7 +195,7 @@ impl SandboxBuilder {
             },
         };
         let beginning = Beginning {
-            seed: self.seeds()?.into_deals(),
+            seed: Arc::new(self.seeds()?.0),
             settings: Settings {
                 readings: self.readings.clone(),
                 strict: self.strict,

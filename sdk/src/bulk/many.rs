@@ -339,7 +339,7 @@ impl<W: Work> InFlight<W> {
     ) where
         F: Future<Output = Result<W::Value, Error>> + Send + 'static,
     {
-        let index = self.window.next_index();
+        let index = self.window.pushed;
         let (options, job) = (&self.options, &self.job);
         let running = self.work.begin(index, input.into(), options, job, send);
         self.window.push(running);

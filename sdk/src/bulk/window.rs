@@ -15,7 +15,8 @@ pub(crate) type Indexed<T> = Vec<(usize, T)>;
 /// The calls in flight: a stream of their results, which ends whenever nothing is in flight and resumes after the
 /// next `push`.
 pub(crate) struct Window<F: Future> {
-    pushed: usize,
+    /// How many were pushed so far: the index of the next.
+    pub(crate) pushed: usize,
     in_flight: FuturesUnordered<Numbered<F>>,
     /// `None` if results are handed over as they arrive.
     order: Option<Order<F::Output>>,
@@ -39,10 +40,6 @@ impl<F: Future + Unpin> Window<F> {
                 early: BTreeMap::new(),
             }),
         }
-    }
-
-    pub(crate) fn next_index(&self) -> usize {
-        self.pushed
     }
 
     pub(crate) fn push(&mut self, call: F) {

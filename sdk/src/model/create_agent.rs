@@ -393,8 +393,13 @@ impl AgentProfile {
 
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
-        for &(name, kind) in names::PROFILE {
-            if let Some(value) = self.fields.get(name)
+        // In the order of the specification, but without a look-up for each of its names.
+        let place = |name: &str| names::PROFILE_NAMES.iter().position(|known| *known == name);
+        let mut given: Vec<_> = self.fields.iter().collect();
+        given.sort_by_key(|(name, _)| place(name));
+        for (name, value) in given {
+            let documented = names::PROFILE.iter().find(|(known, _)| known == name);
+            if let Some(&(_, kind)) = documented
                 && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
             {
                 out.push(Violation::new(pointer(at, name), code, detail));

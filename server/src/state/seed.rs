@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     fmt, fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -13,10 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     json,
-    state::{
-        generate,
-        store::{SeedDeals, StoredDeal},
-    },
+    state::{generate, store::StoredDeal},
 };
 
 /// How many deals can be generated: this many take five gigabytes.
@@ -138,7 +134,7 @@ fn not_json(place: &str, error: &json::JsonError) -> SeedError {
 
 /// Checked deals, by their distinct ids.
 #[derive(Debug, Default)]
-pub(crate) struct Seeds(HashMap<Box<str>, Bytes>);
+pub(crate) struct Seeds(pub(crate) HashMap<Box<str>, Bytes>);
 
 impl Seeds {
     /// Deals of an array; what their places in errors begin with.
@@ -192,10 +188,6 @@ impl Seeds {
             self.keep((generate::id(index).into(), deal), place)?;
         }
         Ok(())
-    }
-
-    pub(crate) fn into_deals(self) -> SeedDeals {
-        Arc::new(self.0)
     }
 
     fn add(&mut self, deal: SeedDeal, place: String) -> Result<(), SeedError> {
