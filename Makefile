@@ -441,13 +441,13 @@ bench-server: $(BENCH)/peers
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Compares decoding and creating with the ratios in bindings/benches/ratios.json, by instructions that valgrind counts; it fails on a
-## loss of more than 5 %. `bench-ratios` rewrites the file.
+## Compares decoding, creating and calls with the ratios in bindings/benches/ratios.json, by instructions that valgrind counts; it
+## fails on a loss of more than 5 %. `bench-ratios` rewrites the file.
 # The settings of the profile `bench`, repeated here because under that name the wheel's builder would get a test harness.
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
 bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 bench-quick bench-ratios: $(BENCH)/peers
-	cargo build --profile bench --package dealkit-benches --bin decode --bin create
+	$(BUILD_BENCHES)
 	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
 	$(BENCH)/bin/python $(BENCHES)/quick.py $(OPTIMISED) $(if $(filter bench-ratios,$@),--update)
 

@@ -1,8 +1,8 @@
 """Runs a few minutes of the benchmarks and compares them with ratios.json: a loss of more than 5 % fails.
 
-The comparison covers the work of one thread, decoding and validating. What is compared is the ratio of dealkit's
-instructions to those of a peer, counted by valgrind, which is nearly the same on every machine and in every run; the
-ratio of their CPU time, which is not, is shown beside it.
+The comparison covers decoding, validating, and whole calls on loopback, except for what the system does in them. What is
+compared is the ratio of dealkit's instructions to those of a peer, counted by valgrind, which is nearly the same on every
+machine and in every run; the ratio of their CPU time, which is not, is shown beside it.
 
 Usage: python quick.py FOLDER_OF_THE_PROGRAMS [--update]
 """
@@ -42,18 +42,26 @@ COMPARED = [
     Compared("decode", "rust decode typical", PLAIN),
     Compared("decode", "rust decode large", PLAIN),
     Compared("create", "rust create", "serde_json, no validation"),
+    Compared("calls", "rust retrieve HTTP/1.1, 1 in flight", "reqwest + serde_json"),
+    Compared("calls", "rust create HTTP/1.1, 1 in flight", "reqwest + serde_json"),
+    Compared("calls", "rust create HTTP/1.1, 64 in flight", "reqwest + serde_json"),
     Compared("decode.py", "python decode typical", "msgspec"),
     Compared("decode.py", "python decode typical, every field", "msgspec"),
     Compared("decode.py", "python decode new decimals", "msgspec"),
     Compared("decode.py", "python decode large", "msgspec"),
     Compared("create.py", "python create", "msgspec"),
+    Compared("calls.py", "python retrieve HTTP/1.1", "pyreqwest + msgspec"),
+    Compared("calls.py", "python retrieve_many HTTP/1.1, 64 in flight", "aiohttp + msgspec"),
 ]
 
 
 def command(programs: Path, compared: Compared) -> list[str]:
+    only = ["--only", compared.table]
+    if compared.program == "calls.py":
+        only.insert(0, str(programs / "service"))
     if compared.program.endswith(".py"):
-        return [sys.executable, str(HERE / compared.program), "--only", compared.table]
-    return [str(programs / compared.program), "--only", compared.table]
+        return [sys.executable, str(HERE / compared.program), *only]
+    return [str(programs / compared.program), *only]
 
 
 def by_time(programs: Path, compared: Compared) -> float:

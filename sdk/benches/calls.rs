@@ -9,22 +9,22 @@ use dealkit_benches::{
     Arguments, Bench, Table, Turn,
     calls::{Clients, turn, turn_of},
     memory,
-    service::Service,
+    service::ServiceProcess,
 };
 use tokio::runtime::Runtime;
 
-/// CPU time of the thread that runs the client's runtime; the service runs on another.
+/// CPU time of the thread that runs the client's runtime.
 const UNIT: &str = "µs CPU a call";
 const IN_FLIGHT: usize = 64;
 
 fn main() {
     let mut bench = Bench::new(Arguments::parse());
-    let service = Service::start();
+    let service = ServiceProcess::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let clients = Clients::new(&format!("http://{}", service.address));
+    let clients = Clients::new(&service.url);
     let table = |what: &str, in_flight: usize| {
         let name = format!("rust {what} HTTP/1.1, {in_flight} in flight");
         Table::new(&name, format!("Rust: {what}, {in_flight} in flight"), UNIT)

@@ -4,8 +4,7 @@ use std::fs;
 
 /// The peak resident memory while the work was done, in MiB.
 ///
-/// `None` where the system does not report it, which is everywhere but on Linux. It includes the service of the
-/// benchmark.
+/// `None` where the system does not report it, which is everywhere but on Linux.
 pub fn peak_mib(work: impl FnOnce()) -> Option<f64> {
     // 5 resets the peak to what is resident now.
     fs::write("/proc/self/clear_refs", "5").ok()?;

@@ -1,6 +1,12 @@
-//! A service on a thread of its own that gives everybody the same responses: bare hyper with fixed bodies.
+//! A service that gives everybody the same responses: bare hyper with fixed bodies.
 
-use std::{convert::Infallible, net::SocketAddr};
+use std::{
+    convert::Infallible,
+    env,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -27,12 +33,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service, on one thread.
-    pub fn start() -> Self {
-        Self::start_on(1)
-    }
-
-    /// The same, with the connections spread over `threads` threads in turn.
+    /// Starts the service, with the connections spread over `threads` threads in turn.
     pub fn start_on(threads: usize) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -40,6 +41,35 @@ impl Service {
         let others = (1..threads).map(|_| runtime_of_a_thread()).collect();
         std::thread::spawn(move || current_thread().block_on(serve(listener, others)));
         Self { address }
+    }
+}
+
+/// The service as a process of its own, whose instructions do not count as the client's. It ends with this value or this
+/// process.
+#[derive(Debug)]
+pub struct ServiceProcess {
+    /// Its URL.
+    pub url: String,
+    /// Its standard input is open as long as this is.
+    _process: Child,
+}
+
+impl ServiceProcess {
+    /// Starts the program `service`, which is built into the same folder as this one.
+    pub fn start() -> Self {
+        let program = env::current_exe().unwrap().with_file_name("service");
+        let mut process = Command::new(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        lines.read_line(&mut url).unwrap();
+        Self {
+            url: url.trim_end().to_owned(),
+            _process: process,
+        }
     }
 }
 
