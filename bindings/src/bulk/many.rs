@@ -49,8 +49,7 @@ impl Many {
         options: Option<&Options>,
     ) -> Outcome<Self> {
         let many = client.deals().retrieve_many(iter::empty::<String>());
-        let many = many.raw_responses().concurrency(concurrency);
-        let (held, calls) = none_in_flight(many, ordered, options);
+        let (held, calls) = none_in_flight(many.raw_responses(), ordered, concurrency, options);
         let take = |input| match input {
             Input::Id(id) => Some(id),
             Input::Row(_) => None,
@@ -86,8 +85,7 @@ impl Many {
                 many = many.wait_in_flight();
             }
         }
-        let many = many.raw_responses().concurrency(concurrency);
-        let (held, calls) = none_in_flight(many, ordered, options);
+        let (held, calls) = none_in_flight(many.raw_responses(), ordered, concurrency, options);
         let take = |input| match input {
             Input::Row(row) => Some(row),
             Input::Id(_) => None,
@@ -155,8 +153,10 @@ impl Many {
 fn none_in_flight<I, W: Work>(
     mut many: Bulk<I, W>,
     ordered: bool,
+    concurrency: usize,
     options: Option<&Options>,
 ) -> (usize, InFlight<W>) {
+    many = many.concurrency(concurrency);
     if !ordered {
         many = many.unordered();
     }
