@@ -23,6 +23,9 @@ const SAME_REFUSAL: Duration = Duration::from_secs(1);
 /// The first rate, in calls per second; with `Retry-After` the unit of first rates.
 const FIRST_RATE: f64 = 50.0;
 
+/// How long a first rate may grow without a refusal until it is forgotten.
+const FIRST_RATE_LASTS: Duration = Duration::from_secs(60);
+
 /// The shortest time over which accepted calls are averaged.
 const SHORTEST_AVERAGE: Duration = Duration::from_millis(500);
 
@@ -143,7 +146,8 @@ impl Pace {
         let average = self.accepted / passed.as_secs_f64();
         let tried = |found: &Found| found.rate(departed, self.resumes);
         // A rate that has grown so far, or for so long, was not the limit of late.
-        let is_new = |found: &Found| found.is_first && now < found.at + LONGEST_PAUSE;
+        let is_new =
+            |found: &Found| found.is_first && now.saturating_sub(found.at) < FIRST_RATE_LASTS;
         let is_valid = |found: &Found| is_new(found) || tried(found) < 8.0 * found.rate;
         let found = self.found.filter(is_valid);
         let rate = match found {
