@@ -227,7 +227,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
     /// `sdk/contract/ledger.md` in the repository.
     ///
-    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 24 bytes of memory,
+    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 30 bytes of memory,
     /// used to find rows with the same key.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What a job with a ledger does with a row: whether it is sent, and what is recorded of it.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
     panic::AssertUnwindSafe,
     sync::{
@@ -58,8 +58,9 @@ pub(crate) struct Recorder {
     writer: Result<Writer, LedgerError>,
     keys: Option<String>,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
-    /// among a million happens once in forty million jobs, cost a refusal.
-    seen: HashMap<u64, usize>,
+    /// among a million happens once in forty million jobs, cost a refusal. A tree takes 30 bytes a row, and unlike a hash table
+    /// never twice that while it grows.
+    seen: BTreeMap<u64, usize>,
     hashes: RandomState,
 }
 
@@ -69,7 +70,7 @@ impl Recorder {
         Self {
             writer: ledger.start(true, service, keys.clone()),
             keys,
-            seen: HashMap::new(),
+            seen: BTreeMap::new(),
             hashes: RandomState::new(),
         }
     }
