@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     error::Cause,
-    key_hash::{Hasher, KeyHash, compared, ignore_case},
+    key_hash::{self, KeyHash, compared, ignore_case},
     state::{Record, Recorded, Row, WhenInDoubt},
 };
 use crate::http::base_url;
@@ -108,7 +108,6 @@ pub(super) fn changed<'a>(
 #[derive(Clone)]
 pub(super) struct Header {
     pub(super) salt: [u8; 32],
-    hasher: Hasher,
     pub(super) service: String,
     pub(super) keys: Option<String>,
 }
@@ -127,7 +126,6 @@ impl Header {
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         Ok(Self {
             salt,
-            hasher: Hasher::new(&salt),
             service: service.to_owned(),
             keys: keys.map(str::to_owned),
         })
@@ -140,24 +138,23 @@ impl Header {
         service: String,
         keys: Option<String>,
     ) -> Result<Self, Cause> {
-        let hasher = Hasher::new(&salt);
-        if hasher.check() != check {
-            return Err(Cause::Broken("its salt was changed".to_owned()));
-        }
-        Ok(Self {
+        let this = Self {
             salt,
-            hasher,
             service,
             keys,
-        })
+        };
+        if this.check() != check {
+            return Err(Cause::Broken("its salt was changed".to_owned()));
+        }
+        Ok(this)
     }
 
     pub(super) fn check(&self) -> [u8; 16] {
-        self.hasher.check()
+        key_hash::hash(&self.salt, "").0
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        self.hasher.hash(&compared(self.keys.as_deref(), key))
+        key_hash::hash(&self.salt, &compared(self.keys.as_deref(), key))
     }
 }
 
