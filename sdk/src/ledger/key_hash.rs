@@ -19,8 +19,8 @@ pub(crate) fn compared<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// The hash that replaces a key: the BLAKE2b of the ledger's salt and the key. What hashes the empty key, which no row has,
-/// shows whether a salt is the one with which the ledger began.
+/// The BLAKE2b of a ledger's salt and a key. That of the empty key, which no row has, shows whether the salt is the one with
+/// which the ledger began.
 pub(super) fn hash(salt: &[u8; 32], key: &str) -> KeyHash {
     let hash = Blake2b128::new_with_prefix(salt).chain_update(key);
     KeyHash(hash.finalize().into())
