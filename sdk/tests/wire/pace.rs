@@ -216,23 +216,29 @@ async fn clients_find_the_rate_and_share_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_begin_apart_share_what_says_nothing() {
-    for (counts, clients, apart) in [
-        (Counts::Bucket(500.0), 2, 500),
-        (Counts::Bucket(500.0), 8, 100),
-        (Counts::Window(500.0), 2, 500),
-        (Counts::Window(500.0), 8, 100),
+async fn clients_that_begin_apart_share_the_rate() {
+    let (bucket, window) = (Counts::Bucket(500.0), Counts::Window(500.0));
+    for (counts, says_when, clients, apart, good, fair) in [
+        (bucket, false, 2, 500, 93, 45),
+        (bucket, false, 8, 100, 93, 45),
+        (window, false, 2, 500, 93, 45),
+        (window, false, 8, 100, 93, 45),
+        (bucket, true, 2, 500, 95, 90),
+        (bucket, true, 8, 100, 95, 40),
+        (window, true, 2, 500, 65, 90),
+        (window, true, 8, 100, 65, 50),
     ] {
         let limit = Limit {
             counts,
             rate: 500.0,
-            says_when: false,
+            says_when,
             says_how_many: false,
         };
         let outcome = limit.serve(clients, apart, 5.0, 20.0).await;
-        assert!(outcome.good >= 93, "{clients} clients: {outcome:?}");
-        assert!(outcome.fair >= 45, "{clients} clients: {outcome:?}");
-        assert!(outcome.refused <= 1, "{clients} clients: {outcome:?}");
+        let what = format!("{clients} clients, {limit:?}: {outcome:?}");
+        assert!(outcome.good >= good, "{what}");
+        assert!(outcome.refused <= 1, "{what}");
+        assert!(outcome.fair >= fair, "{what}");
     }
 }
 

@@ -20,7 +20,7 @@ const LONGER: f64 = 1.3;
 /// and refuse all until that is over.
 const SAME_REFUSAL: Duration = Duration::from_secs(1);
 
-/// The first rate, in calls per second; with `Retry-After` the unit of first rates.
+/// The first rate, in calls per second.
 const FIRST_RATE: f64 = 50.0;
 
 /// How long a first rate may grow without a refusal until it is forgotten.
@@ -43,8 +43,8 @@ const LOWEST_RATE: f64 = 1.0;
 ///
 /// That takes them minutes, as few of their calls may be refused. So it helps if they begin alike. They are all refused when
 /// the first of them has grown too fast, and then begin with the same low rate, which grows faster and faster until the next
-/// refusal: a client alone is soon at the limit. Where each refusal costs a pause, that would be too long a way: there, the
-/// first rate is what was accepted, rounded.
+/// refusal: a client alone is soon at the limit. Where each refusal costs a pause, it grows less fast, so as not to go far
+/// beyond the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Calls that the service has accepted since `since`.
@@ -151,8 +151,7 @@ impl Pace {
         let is_valid = |found: &Found| is_new(found) || tried(found) < 8.0 * found.rate;
         let found = self.found.filter(is_valid);
         let rate = match found {
-            None if costs_little => FIRST_RATE,
-            None => FIRST_RATE * (average / FIRST_RATE).max(1.0).log2().floor().exp2(),
+            None => FIRST_RATE,
             Some(found) if now.saturating_sub(found.since) < SAME_REFUSAL => {
                 let less = (LESS * tried(&found)).max(LOWEST_RATE);
                 // If another client has only just begun, all begin again.
@@ -167,7 +166,7 @@ impl Pace {
                 // With pauses, each refusal costs much: few must be enough.
                 let is_far = found.is_first || now.saturating_sub(found.since) < 3 * SAME_REFUSAL;
                 let tried = tried(&found);
-                average.clamp(tried * if is_far { 0.8 } else { LESS }, tried)
+                average.clamp(tried * if is_far { 0.7 } else { LESS }, tried)
             }
         };
         self.found = Some(Found {
@@ -202,7 +201,7 @@ impl Found {
         let grown = at.saturating_sub(self.at.max(resumed)).as_secs_f64();
         if self.is_first {
             let faster = 0.44 * (1.0 + (grown / 2.1).powi(2));
-            let growth = if self.cost.is_zero() { faster } else { 0.15 };
+            let growth = if self.cost.is_zero() { faster } else { 0.6 };
             return self.rate * (growth * grown).exp();
         }
         let grown = grown / (1.0 + 4.0 * self.cost.as_secs_f64());
