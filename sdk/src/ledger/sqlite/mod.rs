@@ -20,7 +20,7 @@ use rusqlite::{
 
 use self::{
     file::{Counted, Identity, create, find, identity, place_of_new, sync_folder},
-    rows::{ALL, INDEX, Stored, Sums},
+    rows::{ALL, Stored, Sums},
 };
 use super::{
     error::Cause,
@@ -236,9 +236,6 @@ impl Store for Sqlite {
     fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
         let sql = "SELECT key FROM creates AS it WHERE agent_id = ?
             AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
-        if !ids.is_empty() {
-            self.connection.execute_batch(INDEX)?;
-        }
         let mut of_agent = self.connection.prepare_cached(sql)?;
         let mut found = Vec::new();
         for id in ids {

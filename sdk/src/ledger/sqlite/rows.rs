@@ -30,11 +30,8 @@ CREATE TABLE creates (
     noted_at INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX creates_of_key ON creates (key, entry);
+CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
 ";
-
-/// Made when an agent is first looked up: few ledgers need it, and each row would cost a third more page writes.
-pub(super) const INDEX: &str =
-    "CREATE INDEX IF NOT EXISTS creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL";
 
 const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
 
