@@ -262,8 +262,12 @@ fn what_a_job_notes_of_a_row_that_is_not_its_own_any_more_sets_nobody_free() {
 fn a_hash_is_what_the_specification_says() {
     // Made with Python: hashlib.blake2b(bytes(range(32)) + b"ada@example.com", digest_size=16)
     let salt = std::array::from_fn(|n| n as u8);
-    let hash = hash(&salt, "ada@example.com").0;
-    assert_eq!(hex(&hash), "c97431b51534f9ce9f1d46c7780316b8");
+    let of_key = hash(&salt, "ada@example.com").0;
+    assert_eq!(hex(&of_key), "c97431b51534f9ce9f1d46c7780316b8");
+    // The check of a salt: hashlib.blake2b(bytes(range(32)), digest_size=16)
+    let check = hash(&salt, "").0;
+    assert_eq!(hex(&check), "f39a2cad58411cd49f577e5086b8031f");
+    assert_ne!(check, hash(&[0; 32], "").0);
 }
 
 fn hex(bytes: &[u8]) -> String {
