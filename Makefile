@@ -57,16 +57,20 @@ demo: needs-build $(VENV)/package
 test: needs-build test-rust test-contract test-python
 	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
+# Ends a test program that hangs.
+TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
+
 test-rust: $(VENV)/bin/python
-	cargo test --workspace --all-features
+	cargo test $(TEST_RUNNER) --workspace --all-features
 # As in a program that has a cryptography of its own, and where another crate makes serde_json keep numbers as text.
-	cargo test --package dealkit --no-default-features --features client,serde_json/arbitrary_precision --test offline --test provider
+	cargo test $(TEST_RUNNER) --package dealkit --no-default-features --features client,serde_json/arbitrary_precision \
+		--test offline --test provider
 
 # Third-party validators and a third-party fuzzer for OpenAPI documents.
 test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(TOOLS)/bin/openapi-spec-validator sdk/contract/openapi.json
 	$(BUILD)
-	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES)
+	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES) --seed 1
 
 # Three processes for every two processors, because many tests wait. Tests that look at the memory, threads or descriptors of a
 # process run in one of their own.
