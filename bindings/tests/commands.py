@@ -23,14 +23,20 @@ from processes import STRICT, waited_for
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 
-# Ctrl-C behaves as in a shell, even if this process was started with it ignored.
-COMMAND = """
-import signal, sys
+# Signals have the same effect as in a shell, even if this process was started with some of them ignored.
+RESET = """
+import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+"""
+RUN = """
+import sys
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 sys.exit(main())
 """
+COMMAND = RESET + RUN
 
 
 class Done(NamedTuple):
@@ -58,7 +64,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """Starts the command, after what else its process is to do, and captures its output."""
     return subprocess.Popen(
-        [sys.executable, *STRICT, "-c", f"{before}\n{COMMAND}", *map(str, arguments)],
+        [sys.executable, *STRICT, "-c", f"{RESET}\n{before}\n{RUN}", *map(str, arguments)],
         env=environment(url, key, env),
         cwd=cwd,
         stdin=subprocess.PIPE,
@@ -149,8 +155,9 @@ class Import:
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]
 
-    def on_a_terminal(self, *options: str) -> Terminal:
-        return Terminal("agents", "import", "agents.csv", *options, url=self.sandbox.url, cwd=self.folder)
+    def on_a_terminal(self, *options: str, before: str = "") -> Terminal:
+        arguments = ["agents", "import", "agents.csv", *options]
+        return Terminal(*arguments, url=self.sandbox.url, cwd=self.folder, before=before)
 
     def ledger(self, of: Sandbox | None = None) -> str:
         """The name of the ledger that imports into a service have by default."""
@@ -194,13 +201,15 @@ class Terminal:
         key: str = "sandbox-key",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        before: str = "",
     ) -> None:
         self._master, slave = pty.openpty()
         # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else, and it is told
         # when the terminal is closed.
         controlling = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+        script = f"{controlling}\n{RESET}\n{before}\n{RUN}"
         self._process = subprocess.Popen(
-            [sys.executable, *STRICT, "-c", controlling + COMMAND, *map(str, arguments)],
+            [sys.executable, *STRICT, "-c", script, *map(str, arguments)],
             env=environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
             cwd=cwd,
             stdin=slave,

@@ -24,9 +24,14 @@ from dealkit._core.failure import unwrap
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
-# Ctrl-C may be ignored here, as in processes that a shell runs in the background, and child processes inherit that:
-# those of the tests must be interruptible.
+# Child processes inherit ignored signals: a shell ignores SIGINT and SIGQUIT for background jobs, and nohup ignores SIGHUP. The
+# children of tests must react to all of them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # A handler, which children do not inherit, lets a test run under nohup outlive its terminal.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 

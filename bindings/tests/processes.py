@@ -126,13 +126,13 @@ class Peer(socketserver.ThreadingTCPServer):
         if not isinstance(sys.exception(), OSError):
             raise
 
-    def wait_for_requests(self, count: int, seconds: float = 20) -> None:
+    def wait_for_requests(self, count: int, seconds: float = 60) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
             came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert came, f"{len(self.requests)} requests came, not {count}"
 
-    def wait_for_ends(self, count: int, seconds: float = 5) -> None:
+    def wait_for_ends(self, count: int, seconds: float = 60) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
             came = self.changed.wait_for(lambda: self.ended >= count, seconds)
@@ -189,8 +189,8 @@ def interrupt(process: subprocess.Popen[str]) -> float:
     return now
 
 
-def until(condition: Callable[[], object], seconds: float = 5) -> None:
-    """Waits until a condition holds."""
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits until a condition holds. The limit only ends a test that hangs."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
