@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from processes import STRICT, waited_for
+from processes import HANGS, STRICT, waited_for
 
 from dealkit._cli import main
 from dealkit.testing import Sandbox
@@ -86,7 +86,7 @@ def until_told(process: subprocess.Popen[str], text: str) -> str:
     return told
 
 
-def end(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> Done:
+def end(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> Done:
     """Waits for a command to end. No expected failure shows a traceback."""
     shown, told = waited_for(process, given, seconds)
     assert "Traceback" not in told and "Warning" not in told, told
@@ -229,13 +229,13 @@ class Terminal:
         """Presses Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = 60) -> None:
+    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = HANGS) -> None:
         """Waits until something is on the screen."""
         deadline = time.monotonic() + seconds
         while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
             assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
 
-    def end(self, seconds: float = 60) -> int:
+    def end(self, seconds: float = HANGS) -> int:
         """Waits for the command to end, and returns its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(deadline - time.monotonic()):
@@ -244,7 +244,7 @@ class Terminal:
         assert "Traceback" not in self.screen, self.screen
         return code
 
-    def hang_up(self, seconds: float = 60) -> int:
+    def hang_up(self, seconds: float = HANGS) -> int:
         """Closes the terminal, as somebody closes its window, and returns the command's exit code."""
         os.close(self._master)
         return self._process.wait(seconds)
