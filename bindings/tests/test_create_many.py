@@ -8,6 +8,7 @@ import itertools
 import json
 import pickle
 import random
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
