@@ -15,6 +15,7 @@ import sysconfig
 import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -237,6 +238,25 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
     asyncio.run(main())
 
 
+def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None:
+    any_sandbox.fail_next(hold=True, path="/v1/deals/{id}", times=2)
+    with of(any_sandbox) as client, ThreadPoolExecutor(2) as threads:
+        calls = [threads.submit(client.deals.retrieve, "d_1") for _ in range(2)]
+        held = any_sandbox.wait_for(held=True, count=2, timeout=60)
+        assert [(request.held, request.status, request.fault) for request in held] == [
+            (True, None, '{"hold":true}')
+        ] * 2
+        # Other requests go on, and count as responses, which held ones do not.
+        client.agents.create(**ADA)
+        assert [request.method for request in any_sandbox.wait_for(timeout=0)] == ["POST"]
+        assert any_sandbox.release() == 2
+        assert [call.result().id for call in calls] == ["d_1"] * 2
+    assert any_sandbox.release() == 0
+    assert [request.held for request in any_sandbox.requests] == [False] * 3
+    with pytest.raises(TimeoutError):
+        any_sandbox.wait_for(held=True, timeout=0)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
 def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
     class Stop(Exception):
@@ -257,7 +277,7 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        ({}, ValueError, "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        ({}, ValueError, "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset"),
         ({"status": "503"}, ValueError, "status: invalid type: string"),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),

@@ -283,7 +283,47 @@ impl Service {
         wanted: impl Fn(&RecordedRequest) -> bool,
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
         let journal = &self.world().journal;
+        let wanted = |request: &RecordedRequest| request.is_done && wanted(request);
         journal.wait_for(count, within, wanted).await
+    }
+
+    /// Waits until at least `count` requests are held by [`Fault::hold`] at the same time, and returns them. On any Tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// When there are fewer after that time.
+    pub async fn wait_for_held(
+        &self,
+        count: usize,
+        within: Duration,
+    ) -> Result<Vec<RecordedRequest>, NotSeen> {
+        let journal = &self.world().journal;
+        let held = |request: &RecordedRequest| request.is_held;
+        journal.wait_for(count, within, held).await
+    }
+
+    /// Releases every request that is held by [`Fault::hold`], and returns their number: each gets its response. Later requests
+    /// are held for as long as such a fault is pending.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dealkit::Client;
+    /// use dealkit_server::{Fault, Sandbox};
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// sandbox.fail_next(Fault::hold())?;
+    /// let call = tokio::spawn(async move { client.deals().retrieve("d_1").await });
+    ///
+    /// sandbox.wait_for_held(1, Duration::from_secs(30)).await?;
+    /// assert!(!call.is_finished()); // as long as it takes
+    /// assert_eq!(sandbox.release(), 1);
+    /// assert_eq!(call.await??.id, "d_1");
+    /// # Ok(()) }
+    /// ```
+    pub fn release(&self) -> usize {
+        self.world().release()
     }
 
     /// Calls the interface under `/__sandbox/` without a socket: for bindings to other languages, whose programs then work in
@@ -325,8 +365,8 @@ impl Service {
         self.world().journal.clear();
     }
 
-    /// Drops every agent, every deal but those that the server started with, every fault and all recorded requests, and accepts
-    /// the key that it started with. Ids begin at `a_1` again.
+    /// Drops every agent, every deal but those that the server started with, every fault, all recorded requests and all held ones
+    /// (which get no response), and accepts the key that it started with. Ids begin at `a_1` again.
     pub fn reset(&self) {
         self.world().reset();
     }

@@ -13,25 +13,23 @@ use std::{
 use dealkit_server::Sandbox;
 use rustix::process::Signal;
 use support::{
-    AGENT, Listens, Received, assert_closed, connect, create, create_agent, get_deal, post_head,
+    AGENT, HANG, Listens, Received, assert_closed, connect, create, create_agent, get_deal,
+    post_head,
     process::{Running, command_with_descriptors},
-    read_response, send, served,
+    read_response, send, served, until_refused,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Longer than any test takes, so a timeout of this length never expires.
-const NEVER: Duration = Duration::from_secs(120);
-
-/// How late an event may be on a busy machine.
-const LATE: Duration = Duration::from_secs(5);
+const NEVER: Duration = Duration::from_secs(3_600);
 
 /// Nothing arrives on `stream` for a while: its caller is not being served.
 fn assert_silent(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(SHORT)).unwrap();
     let error = stream.read(&mut [0]).expect_err("served beyond the limit");
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-    stream.set_read_timeout(Some(NEVER)).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
 }
 
 /// A connection that is kept open after a response.
@@ -66,10 +64,7 @@ fn silent_connections_end() {
         stream.write_all(beginning.as_bytes()).unwrap();
         assert_closed(&mut stream);
         let took = began.elapsed();
-        assert!(
-            (SHORT..SHORT + LATE).contains(&took),
-            "{beginning:?}: {took:?}"
-        );
+        assert!(took >= SHORT, "{beginning:?}: {took:?}");
     }
     served(&sandbox);
 }
@@ -83,8 +78,8 @@ fn dripping_a_head_does_not_extend_its_timeout() {
         .iter()
         .flat_map(|pieces| after.map(|start| (*pieces, start)))
     {
-        let mut stream = start(sandbox.address());
         let began = Instant::now();
+        let mut stream = start(sandbox.address());
         stream.set_read_timeout(Some(SHORT / 10)).unwrap();
         if pieces != "\r\n" {
             stream
@@ -97,9 +92,9 @@ fn dripping_a_head_does_not_extend_its_timeout() {
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
             let _ = stream.write_all(pieces.as_bytes());
-            assert!(began.elapsed() < SHORT + LATE, "{pieces:?}");
+            assert!(began.elapsed() < HANG, "{pieces:?}");
         }
-        assert!(began.elapsed() > SHORT / 2, "{pieces:?}");
+        assert!(began.elapsed() >= SHORT, "{pieces:?}");
     }
 }
 
@@ -118,10 +113,10 @@ fn dripping_a_body_does_not_extend_its_timeout() {
         stream.set_read_timeout(Some(SHORT / 10)).unwrap();
         while stream.peek(&mut [0]).is_err() {
             stream.write_all(piece.as_bytes()).unwrap();
-            assert!(began.elapsed() < SHORT + LATE, "{piece:?}");
+            assert!(began.elapsed() < HANG, "{piece:?}");
         }
         assert!(began.elapsed() >= SHORT);
-        stream.set_read_timeout(Some(NEVER)).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
         let response = read_response(&mut stream, false);
         assert_eq!(
             (response.status, response.header("connection")),
@@ -153,10 +148,7 @@ fn readers_that_never_read_end() {
             .write_all(get_deal("big").repeat(10).as_bytes())
             .unwrap();
     }
-    let began = Instant::now();
-    let inside: Vec<_> = (0..4).map(|_| kept(&sandbox)).collect();
-    assert!(began.elapsed() < SHORT + LATE);
-    drop(inside);
+    drop((0..4).map(|_| kept(&sandbox)).collect::<Vec<_>>());
     // The responses that they find, should they ever look, end before their announced length.
     for mut stream in stuck {
         let mut length = 0;
@@ -229,7 +221,7 @@ fn running_out_of_descriptors() {
             "--max-connections",
             "1000",
             "--head-timeout",
-            "60",
+            "3600",
         ],
     ));
     let mut streams: Vec<_> = (0..100).map(|_| connect(&server)).collect();
@@ -264,17 +256,25 @@ fn running_out_of_descriptors() {
 /// All bodies together are bounded: one that does not fit is refused, and fits once there is room.
 #[test]
 fn all_bodies_together_are_bounded() {
-    let server = Running::quiet(&["--max-buffered-bytes", "20000", "--body-timeout", "60"]);
-    let space = |length: usize| vec![b' '; length];
-    let head = |length| post_head(&format!("content-length: {length}\r\n"));
-    let mut slow = connect(&server);
-    slow.write_all(head(15_002).as_bytes()).unwrap();
-    slow.write_all(&space(15_000)).unwrap();
-    // By then, whatever arrived before these on either thread of the server has been read.
-    for _ in 0..4 {
-        served(&server);
-    }
-    let large = [head(10_000).into_bytes(), space(10_000)].concat();
+    let server = Running::quiet(&["--max-buffered-bytes", "20000"]);
+    let with_body = |headers: &str, body: &str| {
+        let length = body.len();
+        post_head(&format!("content-length: {length}\r\n{headers}")) + body
+    };
+    let large = with_body("", &" ".repeat(10_000));
+    // A held request keeps its body.
+    let hold = "x-sandbox-fault: {\"hold\": true}\r\n";
+    let held = with_body(hold, &(" ".repeat(15_000) + "{}"));
+    let mut held_caller = connect(&server);
+    held_caller
+        .write_all(with_local_host(&held).as_bytes())
+        .unwrap();
+    let is_held = "GET /__sandbox/requests?held=true&wait=120 HTTP/1.1\r\nhost: h\r\n\r\n";
+    assert_eq!(
+        send(&server, with_local_host(is_held)).json()["timed_out"],
+        false
+    );
+
     let refused = send(&server, &large);
     assert_eq!(refused.status, 503);
     refused.check_invariants("503", false);
@@ -284,18 +284,27 @@ fn all_bodies_together_are_bounded() {
     );
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("--max-buffered-bytes"), "{detail}");
-    // Small bodies still fit, and so does everything once the slow one is complete.
+    // Small bodies still fit, and so does the large one once the held one is done.
     assert_eq!(create(&server, AGENT).status, 201);
-    slow.write_all(b"{}").unwrap();
-    assert_eq!(read_response(&mut slow, false).status, 422);
+    let release = "POST /__sandbox/release HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(
+        send(&server, with_local_host(release)).body,
+        r#"{"released":1}"#
+    );
+    assert_eq!(read_response(&mut held_caller, false).status, 422);
     assert_eq!(send(&server, &large).status, 400);
+}
+
+/// The request with a `Host` that the sandbox's interface accepts.
+fn with_local_host(request: &str) -> String {
+    request.replacen("host: h\r\n", "host: localhost\r\n", 1)
 }
 
 /// A body in the smallest possible pieces costs time in proportion, and no more memory than its bytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_body_in_one_byte_chunks() {
-    let server = Running::quiet(&["--body-timeout", "60"]);
+    let server = Running::quiet(&["--body-timeout", "3600"]);
     let before = server.memory("VmHWM");
     let chunks = "1\r\n \r\n".repeat(100_000);
     let last = format!("{:x}\r\n{AGENT}\r\n0\r\n\r\n", AGENT.len());
@@ -313,8 +322,8 @@ fn a_body_in_one_byte_chunks() {
 #[test]
 fn requests_that_were_there_before_the_signal_are_answered() {
     // However long the test takes on a busy machine, nothing ends before the signal or what follows it.
-    let timeouts = ["--head-timeout", "60", "--body-timeout", "60"];
-    let mut server = Running::quiet(&[&timeouts[..], &["--shutdown-timeout", "60"]].concat());
+    let timeouts = ["--head-timeout", "3600", "--body-timeout", "3600"];
+    let mut server = Running::quiet(&[&timeouts[..], &["--shutdown-timeout", "3600"]].concat());
     let mut kept: Vec<_> = (0..20).map(|_| kept(&server)).collect();
     // Half of a head, and half of a body; the rest follows after the signal.
     let mut half_head = connect(&server);
@@ -345,7 +354,7 @@ fn requests_that_were_there_before_the_signal_are_answered() {
         );
     };
     // No new caller gets in while those inside are waited for.
-    while TcpStream::connect(server.address).is_ok() {}
+    until_refused(server.address);
     half_head
         .write_all(&get_deal("d_1").as_bytes()[40..])
         .unwrap();
@@ -354,37 +363,45 @@ fn requests_that_were_there_before_the_signal_are_answered() {
     last(&read_response(&mut half_body, false), 201);
     assert_closed(&mut half_head);
     assert_closed(&mut half_body);
-    assert_eq!(server.wait(NEVER).code(), Some(0));
+    assert_eq!(server.wait(HANG).code(), Some(0));
 }
 
 #[test]
 fn a_stuck_request_does_not_hold_the_end_beyond_the_shutdown_timeout() {
-    let drain = Duration::from_secs(1);
-    let mut server = Running::quiet(&["--shutdown-timeout", "1", "--body-timeout", "60"]);
-    let mut idle = kept(&server);
+    let mut server = Running::quiet(&["--shutdown-timeout", "1", "--body-timeout", "3600"]);
     let stuck = busy(&server);
     let began = Instant::now();
     server.signal(Signal::TERM);
-    // Idle connections end at once.
-    assert_closed(&mut idle);
-    assert!(began.elapsed() < drain);
-    while TcpStream::connect(server.address).is_ok() {}
-    assert!(began.elapsed() < drain);
-    assert_eq!(server.wait(drain + LATE).code(), Some(0));
-    assert!(began.elapsed() >= drain);
+    assert_eq!(server.wait(HANG).code(), Some(0));
+    assert!(began.elapsed() >= Duration::from_secs(1));
     drop(stuck);
+}
+
+/// Idle connections end and new ones are refused as soon as the server is asked to stop, while it waits for a request.
+#[test]
+fn idle_connections_do_not_wait_for_the_shutdown_timeout() {
+    let timeouts = ["--head-timeout", "3600", "--body-timeout", "3600"];
+    let mut server = Running::quiet(&[&timeouts[..], &["--shutdown-timeout", "3600"]].concat());
+    let mut idle = kept(&server);
+    let mut stuck = busy(&server);
+    server.signal(Signal::TERM);
+    assert_closed(&mut idle);
+    until_refused(server.address);
+    assert!(server.child.try_wait().unwrap().is_none(), "it waits");
+    assert_eq!(finish(&mut stuck).status, 422);
+    assert_eq!(server.wait(HANG).code(), Some(0));
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
     for second in [Signal::TERM, Signal::INT] {
-        let mut server = Running::quiet(&["--shutdown-timeout", "60", "--body-timeout", "60"]);
+        let mut server = Running::quiet(&["--shutdown-timeout", "3600", "--body-timeout", "3600"]);
         let stuck = busy(&server);
         server.signal(Signal::INT);
-        while TcpStream::connect(server.address).is_ok() {}
+        until_refused(server.address);
         assert!(server.child.try_wait().unwrap().is_none(), "it waits");
         server.signal(second);
-        assert_eq!(server.wait(LATE).code(), Some(0));
+        assert_eq!(server.wait(HANG).code(), Some(0));
         drop(stuck);
     }
 }

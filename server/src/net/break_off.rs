@@ -40,8 +40,15 @@ pub(crate) enum Fate {
 impl Fate {
     /// Makes the fault happen to a request that has arrived as a whole, and records what its caller gets to see.
     pub(crate) async fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
-        if !fault.delay.is_zero() {
+        if fault.hold || !fault.delay.is_zero() {
             seen.announce();
+        }
+        if fault.hold && seen.held().await.is_err() {
+            // A reset of the sandbox has dropped the request.
+            seen.lost(None);
+            return Self::Lost(BreakOff::RESET);
+        }
+        if !fault.delay.is_zero() {
             sleep(fault.delay).await;
         }
         let service = seen.service;
@@ -111,6 +118,12 @@ impl BreakOff {
     pub(crate) const END: Self = Self {
         bytes: Bytes::new(),
         how: How::Eof,
+    };
+
+    /// The reset of a connection on which nothing is sent.
+    const RESET: Self = Self {
+        bytes: Bytes::new(),
+        how: How::Reset,
     };
 
     /// A connection of HTTP/1.1 that ends after so many bytes of a body, of which the head says how long it is.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     contract::request_id,
@@ -54,6 +54,14 @@ impl<'s> Reporter<'s> {
         }
     }
 
+    /// Holds the request, which must have been announced, until it is released; an error if it is dropped instead.
+    pub(crate) fn held(&self) -> oneshot::Receiver<()> {
+        let world = &self.caller.world;
+        world
+            .held
+            .add(self.number.unwrap_or_default(), &world.journal)
+    }
+
     /// Records that this is the response, and completes it.
     pub(crate) fn responded(&mut self, response: &Response<Bytes>) {
         let id = response.headers().get(&request_id::HEADER);
@@ -76,6 +84,7 @@ impl<'s> Reporter<'s> {
         self.log.record(&self.head, status, &request_id, duration);
         let finish = |request: &mut RecordedRequest| {
             request.is_done = true;
+            request.is_held = false;
             request.status = status;
             request.request_id = request_id;
             request.duration = duration;

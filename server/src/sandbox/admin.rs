@@ -81,6 +81,10 @@ routes! {
         done()
     };
     DELETE "/__sandbox/faults/{id}" Callers remove_fault;
+    POST "/__sandbox/release" Callers |call, _| {
+        let body = json!({"released": call.world.release()}).to_string();
+        Ok(response(StatusCode::OK, wire::JSON, body))
+    };
     GET "/__sandbox/agents" Callers agents;
     GET "/__sandbox/deals" Callers deals;
     GET "/__sandbox/deals/{id}" Callers deal;
@@ -396,6 +400,7 @@ struct Query {
     method: Option<String>,
     path: Option<String>,
     status: Option<u16>,
+    held: bool,
     wait: Option<Duration>,
     /// How many requests are waited for.
     count: usize,
@@ -424,10 +429,11 @@ impl Query {
                 "method" => parsed.method = Some(value.into_owned()),
                 "path" => parsed.path = Some(value.into_owned()),
                 "status" => parsed.status = Some(number(&name, &value, 100..=999)?),
+                "held" => parsed.held = is_true(&name, &value)?,
                 "count" => parsed.count = number(&name, &value, 1..=MAX_PAGE)?,
                 _ => {
                     return Err(invalid_query(
-                        "The parameters are world, limit, after, wait, method, path, status and count.",
+                        "The parameters are world, limit, after, wait, method, path, status, held and count.",
                     ));
                 }
             }
@@ -435,13 +441,16 @@ impl Query {
         Ok(parsed)
     }
 
-    /// The requests that it selects; when it waits for them, those that were dealt with.
+    /// The requests that it selects: the held ones, or all; when it waits for them, those that were dealt with.
     fn requests(&self, journal: &Journal) -> Vec<RecordedRequest> {
         journal.filtered(|request| {
             let status = request.status.map(|status| status.as_u16());
             let method = request.method.as_str();
             request.number > self.number_after
-                && (request.is_done || self.wait.is_none())
+                && match self.held {
+                    true => request.is_held,
+                    false => request.is_done || self.wait.is_none(),
+                }
                 && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
                 && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
                 && self.status.is_none_or(|only| status == Some(only))
@@ -458,6 +467,12 @@ fn number<T: FromStr + PartialOrd + Display>(
     let number = value.parse().ok().filter(|number| range.contains(number));
     let (least, most) = (range.start(), range.end());
     number.ok_or_else(|| invalid_query(format!("{name}: expected a number from {least} to {most}")))
+}
+
+/// Whether a parameter is `true`; `false` is the only other value.
+fn is_true(name: &str, value: &str) -> Result<bool, Refusal> {
+    let value = value.parse();
+    value.map_err(|_| invalid_query(format!("{name}: expected true or false")))
 }
 
 fn invalid_query(detail: impl Into<String>) -> Refusal {

@@ -40,6 +40,8 @@ pub struct InvalidFault(pub(super) String);
 #[serde(default, deny_unknown_fields)]
 #[must_use = "a fault does nothing until a sandbox plays it"]
 pub struct Fault {
+    #[serde(skip_serializing_if = "Not::not")]
+    hold: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     delay: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +150,11 @@ impl Fault {
         Self::default().delayed(delay)
     }
 
+    /// The real response, once [`Service::release`](crate::Service::release) is called, which has an example.
+    pub fn hold() -> Self {
+        Self::default().held()
+    }
+
     /// A response that breaks off.
     ///
     /// ```
@@ -200,6 +207,12 @@ impl Fault {
     /// All of it happens this much later: at most an hour.
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay.as_secs_f64());
+        self
+    }
+
+    /// All of it happens once [`Service::release`](crate::Service::release) is called; a delay begins then.
+    pub fn held(mut self) -> Self {
+        self.hold = true;
         self
     }
 
@@ -318,15 +331,16 @@ impl Fault {
         let mut effects = effects.into_iter().flatten();
         let effect = effects.next();
         expected(
-            effect.is_some() || self.delay.is_some(),
-            "the fault has no effect: expected status, delay, cut, garbage or act_then_reset",
+            effect.is_some() || self.delay.is_some() || self.hold,
+            "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset",
         )?;
         expected(
             effects.next().is_none(),
             "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each with or \
-             without a delay",
+             without hold and delay",
         )?;
         Ok(Play {
+            hold: self.hold,
             delay,
             effect,
             // Numbers and texts always serialize.
@@ -379,6 +393,7 @@ impl Fault {
     /// What happens, without a body, and to whichever request.
     fn what(&self) -> Self {
         Self {
+            hold: self.hold,
             delay: self.delay,
             status: self.status,
             retry_after: self.retry_after.clone(),
@@ -394,8 +409,10 @@ impl Fault {
 /// What happens to one request: a fault that makes sense.
 #[derive(Debug)]
 pub(crate) struct Play {
+    /// Whether the request waits until it is released.
+    pub(crate) hold: bool,
     pub(crate) delay: Duration,
-    /// `None` for nothing but a delay.
+    /// `None` for nothing but a wait.
     pub(crate) effect: Option<Effect>,
     /// What the journal says: the header that makes it happen.
     pub(crate) shown: String,

@@ -75,6 +75,9 @@ pub struct RecordedRequest {
     pub request_id: String,
     /// The fault that happened to it, as the header `x-sandbox-fault` says it, without a body.
     pub fault: Option<String>,
+    /// Whether it waits for [`Service::release`](crate::Service::release).
+    #[serde(rename = "held")]
+    pub is_held: bool,
     /// Whether nothing more will become of it.
     #[serde(rename = "done")]
     pub(crate) is_done: bool,
@@ -144,6 +147,7 @@ impl RecordedRequest {
             duration: Duration::ZERO,
             request_id: String::new(),
             fault: None,
+            is_held: false,
             is_done: false,
         }
     }
@@ -259,15 +263,14 @@ impl Journal {
         }
     }
 
-    /// The requests that were dealt with (their responses were sent, or their connections broken off) and that are wanted,
-    /// once there are so many.
+    /// The wanted requests, once there are so many.
     pub(crate) async fn wait_for(
         &self,
         count: usize,
         within: Duration,
         wanted: impl Fn(&RecordedRequest) -> bool,
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        let found = || self.filtered(|request| request.is_done && wanted(request));
+        let found = || self.filtered(&wanted);
         let enough = self.wait(|| Some(found()).filter(|found| found.len() >= count));
         let waited = timeout(within, enough).await;
         waited.map_err(|_| NotSeen {

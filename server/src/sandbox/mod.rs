@@ -6,6 +6,7 @@ pub(crate) mod admin;
 mod docs;
 pub(crate) mod fault;
 pub(crate) mod faults;
+pub(crate) mod held;
 pub(crate) mod journal;
 pub(crate) mod rate_limit;
 pub(crate) mod reading;

@@ -11,7 +11,9 @@ use crate::{
         auth::{InvalidServiceKey, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
-    sandbox::{faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
+    sandbox::{
+        faults::Faults, held::HeldRequests, journal::Journal, rate_limit::Bucket, reading::Reading,
+    },
     state::{
         room::Room,
         store::{SeedDeals, Store},
@@ -29,6 +31,7 @@ pub(crate) struct World {
     accepted: Mutex<Vec<ServiceKey>>,
     pub(crate) store: Store,
     pub(crate) faults: Faults,
+    pub(crate) held: HeldRequests,
     pub(crate) journal: Journal,
     pub(crate) bucket: Option<Bucket>,
     settings: Mutex<Settings>,
@@ -77,6 +80,7 @@ impl World {
             key,
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
             faults: Faults::new(&beginning.for_faults),
+            held: HeldRequests::default(),
             journal: Journal::new(&beginning.for_requests),
             bucket: beginning.rate_limit.map(Bucket::new),
             settings: Mutex::new(beginning.settings.clone()),
@@ -105,10 +109,16 @@ impl World {
             .any(|accepted| accepted.matches(key))
     }
 
+    /// Releases all held requests, and returns their number.
+    pub(crate) fn release(&self) -> usize {
+        self.held.release(&self.journal)
+    }
+
     /// Returns agents, deals, faults, journal and accepted keys to how the world began.
     pub(crate) fn reset(&self) {
         self.store.reset();
         self.faults.clear();
+        self.held.clear();
         self.journal.clear();
         if let Some(bucket) = &self.bucket {
             bucket.fill();
@@ -181,9 +191,13 @@ impl Worlds {
         Ok(Arc::clone(world))
     }
 
-    /// Ends a world; false for the first one. Requests that are being answered in it are answered.
+    /// Ends a world; false for the first one. Requests that are being answered in it are answered; held ones are dropped.
     pub(crate) fn end(&self, world: &World) -> bool {
-        self.others.write().remove(world.key.reveal()).is_some()
+        let ended = self.others.write().remove(world.key.reveal());
+        if let Some(world) = &ended {
+            world.held.clear();
+        }
+        ended.is_some()
     }
 }
 

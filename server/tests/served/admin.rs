@@ -114,7 +114,7 @@ fn the_journal_is_read_filtered_and_cleared() {
     for (query, detail) in [
         (
             "colour=red",
-            "The parameters are world, limit, after, wait, method, path, status and count.",
+            "The parameters are world, limit, after, wait, method, path, status, held and count.",
         ),
         ("status=ok", "status: expected a number from 100 to 999"),
         ("limit=0", "limit: expected a number from 1 to 1000"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 fn what_makes_no_sense_is_refused_with_what_is_allowed() {
     for (json, expected) in [
         ("5", "invalid type: integer `5`, expected struct Fault"),
-        ("{}", "the fault has no effect: expected status, delay, cut, garbage or act_then_reset"),
+        ("{}", "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset"),
         (r#"{"garbage": false}"#, "the fault has no effect: expected"),
         (r#"{"status": 503, "garbage": true}"#, "the fault has more than one effect: expected one of"),
         (r#"{"status": 101}"#, "status: expected a status from 200 to 599"),
@@ -35,7 +35,7 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"garbage": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
         (r#"{"garbage": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
         (r#"{"garbage": true, "path": "v1"}"#, "path: expected one of /v1/agents, /v1/deals/{id}"),
-        (r#"{"garbage": true, "reason": ""}"#, "reason: unknown field `reason`, expected one of `delay`, `status`, `retry_after`,"),
+        (r#"{"garbage": true, "reason": ""}"#, "reason: unknown field `reason`, expected one of `hold`, `delay`, `status`, `retry_after`,"),
     ] {
         let error = Fault::from_json(json).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{json}: {error}");

@@ -7,13 +7,14 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, Line, connect, create, create_agent, deal, get_deal, http2::Http2, line, read_response,
-    send,
+    AGENT, HANG, KEY, Line, connect, create, create_agent, deal, get_deal, http2::Http2, line,
+    read_response, send, until,
 };
 use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
+use tokio::time::sleep;
 
-/// How long a test waits to be sure that nothing arrives: long enough for a handshake of TLS on a busy machine.
-const SILENCE: Duration = Duration::from_millis(500);
+/// How long a test waits to see that nothing more arrives.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,30 +25,45 @@ enum End {
     Silence,
 }
 
-/// Everything that arrives, and how it ends.
-fn listen(stream: &mut (impl Line + ?Sized)) -> (Vec<u8>, End) {
+/// Reads everything that arrives until the connection ends, or until `is_all` holds of it and nothing more arrives for a while.
+fn listen(stream: &mut (impl Line + ?Sized), is_all: impl Fn(&str) -> bool) -> (String, End) {
     let mut bytes = Vec::new();
-    stream.tcp().set_read_timeout(Some(SILENCE)).unwrap();
     let mut buffer = [0; 65_536];
-    loop {
+    let end = loop {
+        let limit = match is_all(&String::from_utf8_lossy(&bytes)) {
+            true => SILENCE,
+            false => HANG,
+        };
+        stream.tcp().set_read_timeout(Some(limit)).unwrap();
         match stream.read(&mut buffer) {
-            Ok(0) => return (bytes, End::Eof),
+            Ok(0) => break End::Eof,
             Ok(read) => bytes.extend_from_slice(&buffer[..read]),
             Err(error) => match error.kind() {
-                ErrorKind::ConnectionReset => return (bytes, End::Reset),
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => return (bytes, End::Silence),
+                ErrorKind::ConnectionReset => break End::Reset,
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => break End::Silence,
                 ErrorKind::Interrupted => {}
                 _ => panic!("{error}"),
             },
         }
-    }
+    };
+    (String::from_utf8_lossy(&bytes).into_owned(), end)
 }
 
-fn exchange(sandbox: &Sandbox, request: &str) -> (String, End) {
+fn exchange(sandbox: &Sandbox, request: &str, is_all: impl Fn(&str) -> bool) -> (String, End) {
     let mut stream = line(sandbox);
     stream.write_all(request.as_bytes()).unwrap();
-    let (bytes, end) = listen(&mut *stream);
-    (String::from_utf8_lossy(&bytes).into_owned(), end)
+    listen(&mut *stream, is_all)
+}
+
+/// Whether a response has so many bytes of a body.
+fn has_body(response: &str, length: usize) -> bool {
+    let body = response.split_once("\r\n\r\n").map(|(_, body)| body);
+    body.is_some_and(|body| body.len() >= length)
+}
+
+/// Waits until a request is in the journal.
+fn wait_for_request(sandbox: &Sandbox) {
+    until("a request is recorded", || !sandbox.requests().is_empty());
 }
 
 fn with_fault(request: &str, fault: &str) -> String {
@@ -70,6 +86,8 @@ fn builder() -> SandboxBuilder {
 fn both() -> [Sandbox; 2] {
     [start(), builder().tls(Tls::self_signed()).start().unwrap()]
 }
+
+const DELAYED: &str = r#"{"delay":0.01}"#;
 
 const CUT_IN_HEAD: &str = r#"{"cut":"in-head","how":"eof"}"#;
 
@@ -160,8 +178,7 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
 fn a_cut_is_where_and_how_it_says() {
     for sandbox in both() {
         let whole = {
-            let (text, _) = exchange(&sandbox, &get_deal("d"));
-            assert!(text.ends_with(DEAL), "{text}");
+            let (text, _) = exchange(&sandbox, &get_deal("d"), |text| text.ends_with(DEAL));
             text.split_once("\r\n\r\n").unwrap().1.to_owned()
         };
         for (how, expected) in [
@@ -171,7 +188,14 @@ fn a_cut_is_where_and_how_it_says() {
         ] {
             let cut = |cut: Cut| {
                 sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
-                let (text, end) = exchange(&sandbox, &get_deal("d"));
+                let is_all = |text: &str| match cut {
+                    _ if how != How::Stall => false,
+                    Cut::BeforeHead => true,
+                    Cut::InHead => text.ends_with("\r\ncont"),
+                    Cut::AfterBytes(bytes) => has_body(text, DEAL.len().min(bytes as usize)),
+                    _ => unreachable!(),
+                };
+                let (text, end) = exchange(&sandbox, &get_deal("d"), is_all);
                 assert_eq!(end, expected, "{cut:?} {how:?}: {text}");
                 text
             };
@@ -206,14 +230,17 @@ fn a_cut_says_whether_the_agent_is_created() {
             (r#"{"act_then_reset":true}"#, 1, None),
             (CUT_IN_HEAD, 1, None),
             (r#"{"cut":"after-bytes:5"}"#, 1, Some(201)),
-            (r#"{"delay":0.01}"#, 1, Some(201)),
+            (DELAYED, 1, Some(201)),
         ] {
             sandbox.reset();
-            let (text, end) = exchange(&sandbox, &with_fault(&create_agent(AGENT), fault));
+            let request = with_fault(&create_agent(AGENT), fault);
+            let is_delayed = fault == DELAYED;
+            let (text, end) =
+                exchange(&sandbox, &request, |text| is_delayed && text.ends_with('}'));
             assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
             let expected = match fault {
                 r#"{"garbage":true}"# | CUT_IN_HEAD => End::Eof,
-                r#"{"delay":0.01}"# => End::Silence,
+                DELAYED => End::Silence,
                 _ => End::Reset,
             };
             assert_eq!(end, expected, "{fault}");
@@ -250,20 +277,15 @@ fn a_large_body_is_cut_to_the_byte() {
         let mut stream = connect(&sandbox);
         stream.write_all(get_deal("large").as_bytes()).unwrap();
         let (mut response, mut buffer) = (String::new(), [0; 65_536]);
-        let body = |response: &str| {
-            response
-                .split_once("\r\n\r\n")
-                .map(|(_, body)| body.to_owned())
-        };
-        while body(&response).is_none_or(|body| body.len() < CUT) {
+        while !has_body(&response, CUT) {
             let read = stream.read(&mut buffer).unwrap();
             assert_ne!(read, 0, "{how:?}");
             response += str::from_utf8(&buffer[..read]).unwrap();
         }
-        let (more, _) = listen(&mut stream);
-        let body = body(&response).unwrap();
+        let (more, _) = listen(&mut stream, |_| how == How::Stall);
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(more.is_empty() && body.len() == CUT, "{how:?}");
-        assert!(text.starts_with(&body));
+        assert!(text.starts_with(body));
     }
 }
 
@@ -406,6 +428,7 @@ fn waiting_ends_when_the_caller_has_gone() {
     for fault in [
         r#"{"delay": 3600}"#,
         r#"{"delay": 3600, "status": 503}"#,
+        r#"{"hold": true}"#,
         r#"{"cut": "in-head", "how": "stall"}"#,
     ] {
         let request = with_fault(&get_deal("d_1"), fault);
@@ -421,19 +444,18 @@ fn waiting_ends_when_the_caller_has_gone() {
         waiting.set_read_timeout(Some(SILENCE)).unwrap();
         assert!(waiting.read(&mut [0]).is_err(), "{fault}: was let in");
         drop(callers);
-        waiting
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        waiting.set_read_timeout(Some(HANG)).unwrap();
         assert_eq!(read_response(&mut waiting, false).status, 200, "{fault}");
     }
 }
 
-/// Stalled and delayed connections end with the server.
+/// Stalled, delayed and held connections end with the server.
 #[test]
 fn a_silence_does_not_hold_up_the_end() {
     for fault in [
         Fault::cut(Cut::BeforeHead).how(How::Stall),
-        Fault::delay(Duration::from_secs(60)),
+        Fault::delay(Duration::from_secs(3_600)),
+        Fault::hold(),
     ] {
         let sandbox = Sandbox::builder()
             .shutdown_timeout(SILENCE)
@@ -442,10 +464,10 @@ fn a_silence_does_not_hold_up_the_end() {
         sandbox.fail_next(fault.clone()).unwrap();
         let mut stream = connect(&sandbox);
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
-        assert_eq!(listen(&mut stream), (vec![], End::Silence));
+        wait_for_request(&sandbox);
         let began = Instant::now();
         sandbox.shutdown();
-        assert!(began.elapsed() < Duration::from_secs(5), "{fault:?}");
+        assert!(began.elapsed() < HANG, "{fault:?}");
     }
 }
 
@@ -453,21 +475,119 @@ fn a_silence_does_not_hold_up_the_end() {
 #[test]
 fn a_request_that_waits_for_its_response_is_recorded() {
     let sandbox = start();
-    sandbox.fail_next(Fault::delay(SILENCE * 3)).unwrap();
+    sandbox.fail_next(Fault::hold().delayed(SILENCE)).unwrap();
     let mut stream = connect(&sandbox);
     let request = get_deal("d").replace("\r\n\r\n", "\r\nx-request-id: mine\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
-    assert_eq!(listen(&mut stream), (vec![], End::Silence));
+    wait_until_held(&sandbox, 1);
     let [seen] = sandbox.requests().try_into().unwrap();
     assert_eq!((seen.status, seen.request_id.as_str()), (None, "mine"));
-    assert_eq!(seen.fault.as_deref(), Some(r#"{"delay":1.5}"#));
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    assert_eq!(seen.fault.as_deref(), Some(r#"{"hold":true,"delay":0.1}"#));
+    assert_eq!(sandbox.release(), 1);
     read_response(&mut stream, false);
     let [seen] = sandbox.requests().try_into().unwrap();
     assert_eq!(seen.status.unwrap().as_u16(), 200);
-    assert!(seen.duration >= SILENCE * 3);
+    assert!(seen.duration >= SILENCE && !seen.is_held);
+}
+
+// ---- held requests -----------------------------------------------------------------------------------------
+
+fn wait_until_held(sandbox: &Sandbox, count: usize) {
+    let held = || {
+        sandbox
+            .requests()
+            .iter()
+            .filter(|seen| seen.is_held)
+            .count()
+    };
+    until("requests are held", || held() >= count);
+}
+
+/// Sends a request that creates an agent.
+fn send_create(sandbox: &Sandbox) -> TcpStream {
+    let mut stream = connect(sandbox);
+    stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn held_requests_get_their_responses_when_they_are_released() {
+    let sandbox = start();
+    sandbox
+        .fail_next(Fault::hold().method("POST").times(2))
+        .unwrap();
+    sandbox
+        .fail_next(Fault::status(418).held().method("POST"))
+        .unwrap();
+    let mut callers: Vec<_> = (1..=3)
+        .map(|count| {
+            let caller = send_create(&sandbox);
+            wait_until_held(&sandbox, count);
+            caller
+        })
+        .collect();
+    // Other requests are not held, and held ones are not acted on yet.
+    assert_eq!(deal(&sandbox, "d").status, 200);
+    assert!(sandbox.agents().is_empty());
+    assert_eq!(sandbox.release(), 3);
+    assert!(sandbox.requests().iter().all(|seen| !seen.is_held));
+    for (caller, status) in callers.iter_mut().zip([201, 201, 418]) {
+        assert_eq!(read_response(caller, false).status, status);
+    }
+    assert_eq!((sandbox.agents().len(), sandbox.release()), (2, 0));
+}
+
+/// A request whose caller has gone is not among the released ones, and one that a reset drops gets no response.
+#[test]
+fn held_requests_end_without_their_callers_and_with_a_reset() {
+    let sandbox = start();
+    sandbox.fail_next(Fault::hold().forever()).unwrap();
+    let gone = send_create(&sandbox);
+    wait_until_held(&sandbox, 1);
+    drop(gone);
+    until("the request has ended", || !sandbox.requests()[0].is_held);
+    assert_eq!(sandbox.release(), 0);
+    let mut dropped = send_create(&sandbox);
+    wait_until_held(&sandbox, 1);
+    sandbox.reset();
+    assert_eq!(listen(&mut dropped, |_| false), (String::new(), End::Reset));
+    assert!(sandbox.agents().is_empty());
+    assert_eq!(create(&sandbox, AGENT).status, 201);
+}
+
+/// Each world has its own held requests. Over HTTP, they are waited for and released as in a program.
+#[test]
+fn the_interface_waits_for_held_requests_and_releases_them() {
+    let sandbox = builder().worlds("test-*").start().unwrap();
+    let call = |request: &str| {
+        let host = "host: localhost\r\ncontent-length: 0\r\n\r\n";
+        let response = send(&sandbox, format!("{request} HTTP/1.1\r\n{host}"));
+        assert_eq!(response.status, 200, "{request}");
+        response.value()
+    };
+    let held = with_fault(&get_deal("d"), r#"{"hold":true}"#);
+    let mut callers = ["test-1", "test-2"].map(|key| {
+        let mut caller = connect(&sandbox);
+        caller.write_all(held.replace(KEY, key).as_bytes()).unwrap();
+        caller
+    });
+    for key in ["test-1", "test-2"] {
+        let list = call(&format!(
+            "GET /__sandbox/requests?held=true&wait=120&world={key}"
+        ));
+        assert_eq!(
+            (&list["timed_out"], &list["requests"][0]["held"]),
+            (&false.into(), &true.into())
+        );
+    }
+    for (key, caller) in ["test-1", "test-2"].iter().zip(&mut callers) {
+        let released = format!("POST /__sandbox/release?world={key}");
+        assert_eq!(call(&released)["released"], 1);
+        assert_eq!(read_response(caller, false).body, DEAL);
+        assert_eq!(call(&released)["released"], 0);
+    }
+    let request = "GET /__sandbox/requests?held=1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    assert_eq!(send(&sandbox, request).status, 400);
 }
 
 // ---- HTTP/2 ------------------------------------------------------------------------------------------------
@@ -527,9 +647,16 @@ async fn over_http2_a_stall_is_of_the_stream() {
     let sandbox = start();
     let mut caller = Http2::connect(&sandbox).await;
     for cut in [Cut::BeforeHead, Cut::AfterBytes(9)] {
+        sandbox.clear_requests();
         sandbox.fail_next(Fault::cut(cut).how(How::Stall)).unwrap();
-        let stalled = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
-        assert!(stalled.is_err(), "{stalled:?}");
+        let is_recorded = async {
+            sandbox.wait_for(1, HANG, |_| true).await.unwrap();
+            sleep(SILENCE).await;
+        };
+        tokio::select! {
+            came = caller.send("GET", "/v1/deals/d", "") => panic!("{came:?}"),
+            () = is_recorded => {}
+        }
         assert_eq!(
             caller.send("GET", "/v1/deals/d", "").await.body,
             DEAL.as_bytes()
@@ -542,17 +669,23 @@ async fn over_http2_a_stall_is_of_the_stream() {
 async fn over_http2_waiting_ends_when_the_caller_gives_up() {
     let sandbox = start();
     let mut caller = Http2::connect(&sandbox).await;
-    sandbox
-        .fail_next(Fault::delay(Duration::from_secs(3_600)))
-        .unwrap();
-    let waiting = tokio::time::timeout(SILENCE, caller.send("GET", "/v1/deals/d", "")).await;
-    assert!(waiting.is_err(), "{waiting:?}");
-    let began = Instant::now();
-    while sandbox.requests()[0].duration < SILENCE / 2 {
-        assert!(began.elapsed() < Duration::from_secs(10), "it still waits");
-        assert_eq!(
-            caller.send("GET", "/v1/deals/d", "").await.status,
-            Some(200)
-        );
+    sandbox.fail_next(Fault::hold()).unwrap();
+    tokio::select! {
+        came = caller.send("GET", "/v1/deals/d", "") => panic!("{came:?}"),
+        held = sandbox.wait_for_held(1, HANG) => assert_eq!(held.unwrap()[0].status, None),
     }
+    let [seen] = sandbox
+        .wait_for(1, HANG, |_| true)
+        .await
+        .unwrap()
+        .try_into()
+        .unwrap();
+    assert_eq!(
+        (seen.status, seen.is_held, sandbox.release()),
+        (None, false, 0)
+    );
+    assert_eq!(
+        caller.send("GET", "/v1/deals/d", "").await.status,
+        Some(200)
+    );
 }

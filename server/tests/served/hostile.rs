@@ -5,7 +5,7 @@
 use std::{
     io::{Read, Write},
     net::Shutdown,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::support::{
@@ -625,7 +625,6 @@ fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
 fn requests_that_end_early() {
     let sandbox = sandbox();
     let whole = create_agent(AGENT);
-    let began = Instant::now();
     for cut in 0..whole.len() {
         let mut stream = connect(&sandbox);
         stream.write_all(&whole.as_bytes()[..cut]).unwrap();
@@ -638,7 +637,6 @@ fn requests_that_end_early() {
             String::from_utf8_lossy(&response)
         );
     }
-    assert!(began.elapsed() < Duration::from_secs(20));
     assert!(sandbox.agents().is_empty());
     assert_served(&sandbox, "requests that ended early");
 }

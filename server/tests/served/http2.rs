@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use crate::support::{
-    AGENT, connect,
+    AGENT, HANG, connect,
     http2::{Came, Http2, request},
     process::Running,
     served,
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use dealkit_server::Sandbox;
 use h2::{Reason, client::Builder};
 use http::HeaderValue;
+use tokio::time::timeout;
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -143,7 +144,7 @@ async fn an_idle_connection_is_told_before_it_ends() {
     let mut pings = connection.ping_pong().unwrap();
     let pings = tokio::spawn(async move { while pings.ping(h2::Ping::opaque()).await.is_ok() {} });
     // An end without GOAWAY would be an error.
-    let ended = tokio::time::timeout(Duration::from_secs(20), connection).await;
+    let ended = timeout(HANG, connection).await;
     ended.expect("it stays open").unwrap();
     pings.await.unwrap();
     drop(sender);
@@ -171,9 +172,12 @@ async fn a_refused_body_ends_its_stream_and_not_the_connection() {
         // Far more than a window: it can be sent only if somebody reads it.
         body.send_data(Bytes::from(vec![b' '; 2_998_000]), true)
             .unwrap();
-        while body.capacity() > 0 {
-            tokio::task::yield_now().await;
-        }
+        let is_read = async {
+            while body.capacity() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(HANG, is_read).await.expect("the body is read");
         let came = caller.send("GET", "/v1/deals/d_1", "").await;
         assert_eq!(came.status, Some(200));
     }

@@ -8,7 +8,7 @@ use std::{
 use crate::support::{
     deal, get_deal,
     process::{Running, command},
-    send,
+    send, unused_address,
 };
 use tempfile::NamedTempFile;
 
@@ -145,6 +145,7 @@ fn health_asks_the_server_of_the_same_environment() {
     // Where a server listens on every address, loopback is one of them.
     assert_eq!(health(&format!("0.0.0.0:{port}")), up);
     drop(server);
+    let (_unused, unused) = unused_address();
     let encrypted = Running::quiet(&["--tls", "self-signed"]);
     assert_eq!(health(&encrypted.address.to_string()), up);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -157,10 +158,7 @@ fn health_asks_the_server_of_the_same_environment() {
     });
     for (listen, expected) in [
         (somebody_else, "error: what answers at 127.0.0.1:"),
-        (
-            format!("127.0.0.1:{port}"),
-            "error: no answer at 127.0.0.1:",
-        ),
+        (unused.to_string(), "error: no answer at 127.0.0.1:"),
     ] {
         let (code, told) = health(&listen);
         assert!(

@@ -12,13 +12,15 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream},
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use dealkit_server::{Sandbox, SandboxBuilder, Service, Tls};
 use http::{HeaderMap, Request, Response};
 use serde_json::{Map, Value, json};
+use tokio::net::TcpSocket;
 use tokio_rustls::rustls::{
     ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
@@ -285,12 +287,38 @@ impl Listens for &process::Running {
     }
 }
 
+/// The longest wait for an event. It only ends a test that hangs.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// Waits until the condition holds; `event` is what the test waits for.
+pub fn until(event: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < HANG, "waited in vain until {event}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until connections to the address are refused.
+pub fn until_refused(address: SocketAddr) {
+    until("connections are refused", || {
+        TcpStream::connect(address).is_err()
+    });
+}
+
+/// An address that refuses connections for as long as the socket is kept.
+pub fn unused_address() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
 /// A connection that fails instead of hanging.
 pub fn connect(server: impl Listens) -> TcpStream {
     let stream = TcpStream::connect(server.at()).unwrap();
-    let patience = Some(Duration::from_secs(20));
-    stream.set_read_timeout(patience).unwrap();
-    stream.set_write_timeout(patience).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    stream.set_write_timeout(Some(HANG)).unwrap();
     stream
 }
 

@@ -44,6 +44,8 @@ class RecordedRequest:
     """The id of the request, which the response carried in ``x-request-id``."""
     fault: str | None
     """The fault that was applied to it, as JSON, without a body: ``{"status":503,"retry_after":1}``."""
+    held: bool
+    """Whether it waits for ``Sandbox.release``."""
 
 
 def recorded(entry: dict[str, Any]) -> RecordedRequest:

@@ -287,8 +287,9 @@ class Sandbox:
         method: str | None = None,
         path: str | None = None,
         status: int | None = None,
+        held: bool = False,
         count: int = 1,
-        timeout: float = 5.0,
+        timeout: float = 30.0,
     ) -> list[RecordedRequest]:
         """Waits until the sandbox has responded to this many requests, and returns them: for tests of background work.
         Earlier requests count too.
@@ -307,13 +308,14 @@ class Sandbox:
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
             status: Only requests that got this status.
+            held: Wait for requests that are held at the same time (``fail_next(hold=True)``), in place of responses.
             count: How many requests, at most 1,000. Those whose connection a fault broke count.
             timeout: The seconds to wait.
 
         Raises:
             TimeoutError: There were fewer.
         """
-        wanted = {"method": method, "path": path, "status": status, "count": count}
+        wanted = {"method": method, "path": path, "status": status, "held": "true" if held else None, "count": count}
         deadline = monotonic() + timeout
         # Python handles signals between two calls of native code, and while it waits for a response of another process.
         longest = 0.05 if isinstance(self._server, _native.NativeSandbox) else 10.0
@@ -337,6 +339,7 @@ class Sandbox:
         status: int | None = None,
         retry_after: float | str | None = None,
         body: str | Mapping[str, object] | Sequence[object] | None = None,
+        hold: bool = False,
         delay: float | None = None,
         cut: str | None = None,
         how: Literal["reset", "eof", "stall"] | None = None,
@@ -354,6 +357,7 @@ class Sandbox:
         >>> with Sandbox() as sandbox:
         ...     sandbox.fail_next(status=503, times=2, retry_after=1)
         ...     sandbox.fail_next(delay=0.5, path="/v1/deals/{id}")
+        ...     sandbox.fail_next(hold=True, status=503, path="/v1/deals/{id}")
         ...     sandbox.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(act_then_reset=True, method="POST", after=3)
 
@@ -365,6 +369,7 @@ class Sandbox:
             retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
             body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
                 details.
+            hold: Hold the response until ``release`` is called; alone or with one of the others.
             delay: Delay the response by this many seconds, at most 3600; alone or with one of the others.
             cut: Where to break off the response: ``"before-head"`` (the request is not acted on), ``"in-head"`` (after
                 the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
@@ -389,6 +394,27 @@ class Sandbox:
         absent = {name: ... if name == "times" else None for name in given}
         fault = {name: value for name, value in given.items() if value is not absent[name]}
         self._ask("POST", "faults", unwrap(_native.json_text("the fault", plain(fault))))
+
+    def release(self) -> int:
+        """Releases every request that ``fail_next(hold=True)`` holds, and returns their number: each gets its response.
+
+        Later requests are held for as long as such a fault is pending. A held request that is never released ends when
+        its client disconnects, the sandbox is reset, or the sandbox is closed.
+
+        >>> from threading import Thread
+        >>> with Sandbox() as sandbox, sandbox.client() as client:
+        ...     sandbox.fail_next(hold=True)
+        ...     call = Thread(target=client.deals.retrieve, args=["d_1"])
+        ...     call.start()
+        ...     [request] = sandbox.wait_for(held=True)
+        ...     print(request.method, request.status, call.is_alive())  # as long as it takes
+        ...     print(sandbox.release())
+        ...     call.join()
+        GET None True
+        1
+        """
+        released: int = self._ask("POST", "release")["released"]
+        return released
 
     @property
     def faults(self) -> list[PendingFault]:
@@ -416,7 +442,8 @@ class Sandbox:
         self._ask("PUT", f"deals/{quote(id, safe='', errors='replace')}", text)
 
     def reset(self) -> None:
-        """Restores the initial state: no agents, faults or recorded requests, the initial deals and key.
+        """Restores the initial state: no agents, faults or recorded requests, the initial deals and key. Held requests
+        get no response.
 
         Ids start at ``a_1`` again.
         """

@@ -4,8 +4,8 @@ import { button, element, plain } from "./element.js";
 import { parse } from "./json.js";
 import { call } from "./sandbox.js";
 
-const [form, list, heading, preset, operation, times, status] = [
-  "add-fault", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
+const [form, release, list, heading, preset, operation, times, status] = [
+  "add-fault", "release", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
 ].map((id) => document.getElementById(id));
 
 /** The list as it was read last. */
@@ -16,6 +16,15 @@ form.addEventListener("submit", (event) => {
   const [method, path] = operation.value ? operation.value.split(" ") : [];
   const fault = { ...JSON.parse(preset.value), method, path, times: times.value ? Number(times.value) : null };
   change("faults", { method: "POST", body: JSON.stringify(fault) }, "Added.");
+});
+
+release.addEventListener("click", async () => {
+  try {
+    const { released } = parse(await call("release", { method: "POST" }));
+    status.textContent = `Released ${JSON.stringify(released)}.`;
+  } catch (error) {
+    status.textContent = error.message;
+  }
 });
 
 /** Reads the list. */
