@@ -18,19 +18,25 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from processes import STRICT, waited_for
+from processes import HANGS, STRICT, waited_for
 
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 
-# Ctrl-C behaves as in a shell, even if this process was started with it ignored.
-COMMAND = """
-import signal, sys
+# Signals have the same effect as in a shell, even if this process was started with some of them ignored.
+RESET = """
+import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+"""
+RUN = """
+import sys
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 sys.exit(main())
 """
+COMMAND = RESET + RUN
 
 
 class Done(NamedTuple):
@@ -58,7 +64,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """Starts the command, after what else its process is to do, and captures its output."""
     return subprocess.Popen(
-        [sys.executable, *STRICT, "-c", f"{before}\n{COMMAND}", *map(str, arguments)],
+        [sys.executable, *STRICT, "-c", f"{RESET}\n{before}\n{RUN}", *map(str, arguments)],
         env=environment(url, key, env),
         cwd=cwd,
         stdin=subprocess.PIPE,
@@ -80,7 +86,7 @@ def until_told(process: subprocess.Popen[str], text: str) -> str:
     return told
 
 
-def end(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> Done:
+def end(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> Done:
     """Waits for a command to end. No expected failure shows a traceback."""
     shown, told = waited_for(process, given, seconds)
     assert "Traceback" not in told and "Warning" not in told, told
@@ -149,8 +155,9 @@ class Import:
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]
 
-    def on_a_terminal(self, *options: str) -> Terminal:
-        return Terminal("agents", "import", "agents.csv", *options, url=self.sandbox.url, cwd=self.folder)
+    def on_a_terminal(self, *options: str, before: str = "") -> Terminal:
+        arguments = ["agents", "import", "agents.csv", *options]
+        return Terminal(*arguments, url=self.sandbox.url, cwd=self.folder, before=before)
 
     def ledger(self, of: Sandbox | None = None) -> str:
         """The name of the ledger that imports into a service have by default."""
@@ -194,13 +201,15 @@ class Terminal:
         key: str = "sandbox-key",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        before: str = "",
     ) -> None:
         self._master, slave = pty.openpty()
         # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else, and it is told
         # when the terminal is closed.
         controlling = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+        script = f"{controlling}\n{RESET}\n{before}\n{RUN}"
         self._process = subprocess.Popen(
-            [sys.executable, *STRICT, "-c", controlling + COMMAND, *map(str, arguments)],
+            [sys.executable, *STRICT, "-c", script, *map(str, arguments)],
             env=environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
             cwd=cwd,
             stdin=slave,
@@ -220,13 +229,13 @@ class Terminal:
         """Presses Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = 60) -> None:
+    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = HANGS) -> None:
         """Waits until something is on the screen."""
         deadline = time.monotonic() + seconds
         while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
             assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
 
-    def end(self, seconds: float = 60) -> int:
+    def end(self, seconds: float = HANGS) -> int:
         """Waits for the command to end, and returns its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(deadline - time.monotonic()):
@@ -235,7 +244,7 @@ class Terminal:
         assert "Traceback" not in self.screen, self.screen
         return code
 
-    def hang_up(self, seconds: float = 60) -> int:
+    def hang_up(self, seconds: float = HANGS) -> int:
         """Closes the terminal, as somebody closes its window, and returns the command's exit code."""
         os.close(self._master)
         return self._process.wait(seconds)

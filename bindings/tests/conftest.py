@@ -5,28 +5,60 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import gc
 import itertools
 import json
+import os
+import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import trustme
 from commands import Import
-from processes import Peer
+from processes import Peer, reserved_port
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._core.failure import unwrap
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
-# Ctrl-C may be ignored here, as in processes that a shell runs in the background, and child processes inherit that:
-# those of the tests must be interruptible.
+# Child processes inherit ignored signals: a shell ignores SIGINT and SIGQUIT for background jobs, and nohup ignores SIGHUP. The
+# children of tests must react to all of them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # A handler, which children do not inherit, lets a test run under nohup outlive its terminal.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+# `make soak` sets these counts, which tests that depend on chance take from the environment.
+COUNTS = {
+    "DEALKIT_DOCUMENTS",
+    "DEALKIT_EXIT_TRIES",
+    "DEALKIT_LEDGER_KILLS",
+    "DEALKIT_MUTATIONS",
+    "DEALKIT_SIGNAL_TRIES",
+}
+# With one of the counts set, tests are random; otherwise, each run does the same. DEALKIT_SEED repeats the random choices of a run,
+# and pytest's --hypothesis-seed the documents.
+IS_RANDOM = not COUNTS.isdisjoint(os.environ)
+SEED = int(os.environ.get("DEALKIT_SEED", random.randrange(1 << 32) if IS_RANDOM else 1))
+
+hypothesis.settings.register_profile(
+    "dealkit",
+    deadline=None,
+    derandomize=not IS_RANDOM,
+    print_blob=True,
+    # A document takes longer to make than Hypothesis expects of an example.
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.large_base_example],
+)
+hypothesis.settings.load_profile("dealkit")
 
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 
@@ -240,6 +272,20 @@ def after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
     return respond
 
 
+async def time_out(awaitable: Awaitable[Any], when: Callable[[], object]) -> None:
+    """Awaits with a timeout that expires once ``when``, which waits for an event, returns."""
+
+    async def expire() -> None:
+        await asyncio.to_thread(when)
+        timeout.reschedule(0)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(None) as timeout:
+            expiring = asyncio.create_task(expire())
+            await awaitable
+    await expiring
+
+
 class Authority:
     """A certificate authority, whose files are in a folder of its own."""
 
@@ -262,6 +308,38 @@ class Authority:
         file = self._folder / f"{len([*self._folder.iterdir()])}.pem"
         pem.write_to_path(str(file))
         return file
+
+
+def pytest_collection_finish() -> None:
+    """Exempts the imported modules from garbage collection, which would take long after each test."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def collect_garbage() -> Iterator[None]:
+    """Finalizes a test's objects before it ends. Otherwise, a later test would fail for the warnings of their finalizers."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """The source of a test's random choices. pytest shows the seed if the test fails."""
+    print(f"DEALKIT_SEED={SEED}")
+    return random.Random(SEED)
+
+
+def seeded(chance: random.Random) -> str:
+    """The beginning of a script whose random choices depend on the test's seed."""
+    return f"import random\nrandom.seed({chance.randrange(1 << 32)})\n"
+
+
+@pytest.fixture
+def nowhere() -> Iterator[str]:
+    """An address that refuses connections for as long as the test runs."""
+    with reserved_port() as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture

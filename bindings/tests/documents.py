@@ -7,15 +7,11 @@ import re
 from typing import Any
 
 from conftest import CONTRACT
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 COMPONENTS = json.loads((CONTRACT / "openapi.json").read_text())["components"]
 
 Texts = st.SearchStrategy[str]
-
-# A document takes longer to make than hypothesis expects of an example.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 
 # Text that has caused trouble somewhere: empty, control characters, line separators, beyond the basic plane, markup.
 TEXTS = [

@@ -14,11 +14,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# After this many seconds, a process or an event counts as hanging. Only a hanging test takes that long, on a busy machine too.
+HANGS = 240
 
 # Everything that Python finds wrong is an error, and shows on standard error.
 STRICT = ("-X", "dev", "-W", "error")
@@ -37,14 +40,16 @@ def python(
     flags: tuple[str, ...] = STRICT,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    waits: bool = False,
 ) -> subprocess.Popen[str]:
-    """Starts a script (a file, or its source) with the client's environment variables set."""
+    """Starts a script (a file, or its source) with the client's environment variables set. If it waits, with ``input``, then
+    for ``go_on``."""
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
         cwd=folder,
         env={**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if waits else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -52,7 +57,14 @@ def python(
     )
 
 
-def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = 60) -> tuple[str, str]:
+def go_on(process: subprocess.Popen[str]) -> None:
+    """Lets a script go on that waits."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> tuple[str, str]:
     """What a process, the leader of a group, writes to standard output and error until it ends."""
     try:
         return process.communicate(given, timeout=seconds)
@@ -63,7 +75,7 @@ def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float =
         raise AssertionError(f"the process hangs:\n{shown}{told}") from None
 
 
-def next_line(process: subprocess.Popen[str], seconds: float = 60) -> str:
+def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
     """The next line that a process, the leader of a group, writes to standard output."""
     assert process.stdout is not None
     hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
@@ -76,7 +88,7 @@ def next_line(process: subprocess.Popen[str], seconds: float = 60) -> str:
     return found
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 60) -> str:
+def ended(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
     """The output of a process that must end well, with nothing on standard error."""
     shown, told = waited_for(process, seconds=seconds)
     assert (process.returncode, SLOW.sub("", told)) == (0, ""), f"exit code {process.returncode}:\n{shown}{told}"
@@ -126,13 +138,13 @@ class Peer(socketserver.ThreadingTCPServer):
         if not isinstance(sys.exception(), OSError):
             raise
 
-    def wait_for_requests(self, count: int, seconds: float = 20) -> None:
+    def wait_for_requests(self, count: int, seconds: float = HANGS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
             came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert came, f"{len(self.requests)} requests came, not {count}"
 
-    def wait_for_ends(self, count: int, seconds: float = 5) -> None:
+    def wait_for_ends(self, count: int, seconds: float = HANGS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
             came = self.changed.wait_for(lambda: self.ended >= count, seconds)
@@ -182,14 +194,38 @@ def run_pytest(file: Path, *options: str) -> str:
     return ended(python(script, str(file), *alone, flags=()))
 
 
-def interrupt(process: subprocess.Popen[str]) -> float:
-    """Presses Ctrl-C. Returns the time, on the clock that all processes of the machine share."""
-    now = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    return now
+@contextlib.contextmanager
+def reserved_port(*, for_server: bool = False) -> Iterator[int]:
+    """Reserves a port of loopback. It refuses connections until a server listens on it, and no other program gets it.
+
+    The socket that reserves the port is bound, but does not listen. On Linux, a server with SO_REUSEADDR, which most servers set,
+    can bind to the port by its number all the same.
+    """
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        if for_server and sys.platform != "linux":
+            bound.close()
+        yield port
 
 
-def until(condition: Callable[[], object], seconds: float = 5) -> None:
+@contextlib.contextmanager
+def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
+    """Presses Ctrl-C once ``when``, which waits for an event, returns: it must interrupt the block."""
+
+    def press() -> None:
+        when()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    thread.join()
+
+
+def until(condition: Callable[[], object], seconds: float = HANGS) -> None:
     """Waits until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from conftest import case_bytes, exact, untyped, vectors
-from documents import UNHURRIED, documents
+from documents import documents
 from hypothesis import given, settings
 
 import dealkit.arrow
@@ -98,7 +98,7 @@ def deals() -> list[bytes]:
     cases: list[Any] = [case.values[0] for case in vectors("deals")]
     found = [case_bytes(case) for case in cases if "error" not in case["expect"]]
 
-    @settings(UNHURRIED, max_examples=COUNT)
+    @settings(max_examples=COUNT)
     @given(documents("Deal"))
     def collect(document: str) -> None:
         found.append(document.encode())

@@ -330,7 +330,7 @@ def saved(out: Path) -> tuple[int, int]:
 
 def wait_until_saved(process: Any, out: Path) -> None:
     """Waits until an export writes its third group: the second is whole."""
-    until(lambda: saved(out)[0] >= 3 or process.poll() is not None, 60)
+    until(lambda: saved(out)[0] >= 3 or process.poll() is not None)
     assert process.poll() is None, "it does not come as far"
 
 

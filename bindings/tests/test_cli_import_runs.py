@@ -22,7 +22,7 @@ ROWS, AT_ONCE = 60, 20
 
 def until_in_flight(sandbox: Sandbox) -> None:
     """Waits until a request is delayed."""
-    until(lambda: any(request.fault and request.status is None for request in sandbox.requests), 60)
+    until(lambda: any(request.fault and request.status is None for request in sandbox.requests))
 
 
 def once_each(imports: Import) -> int:
@@ -80,7 +80,7 @@ def test_two_imports_at_once_and_what_is_left_when_one_is_killed(imports: Import
     imports.write(6)
     imports.sandbox.fail_next(delay=3600, after=1, method="POST")
     process = imports.start("--concurrency", "2")
-    until(lambda: len(imports.sandbox.agents) == 5, 60)
+    until(lambda: len(imports.sandbox.agents) == 5)
     until_in_flight(imports.sandbox)
     done = imports()
     assert done.code == 1 and counts(done.shown) == {"created": 5, "rejected": 0, "unknown": 0}
@@ -196,7 +196,7 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
     imports.fill_in({"3": "a_9"})  # It is not settled yet.
     imports.sandbox.fail_next(act_then_reset=True, delay=3600, method="POST")
     process = imports.start()
-    until(lambda: show(imports.folder / imports.ledger()).in_flight == 1, 60)
+    until(lambda: show(imports.folder / imports.ledger()).in_flight == 1)
     process.kill()
     assert end(process).code == -signal.SIGKILL
     assert [(row["outcome"], row["agent_id"]) for row in imports.report()] == [("running", ""), ("unknown", "a_9")]
@@ -279,7 +279,7 @@ def test_ctrl_c_and_on(times: int, imports: Import) -> None:
     process = imports.start(*options)
     until_in_flight(sandbox)
     # What the service has created may still be on its way.
-    until(lambda: show(imports.folder / imports.ledger()).succeeded >= AT_ONCE, 60)
+    until(lambda: show(imports.folder / imports.ledger()).succeeded >= AT_ONCE)
     process.send_signal(signal.SIGINT)
     until_told(process, "stopping: nothing more is sent; waiting for the requests in flight")
     if times == 2:
@@ -314,6 +314,17 @@ def test_a_terminal_that_is_gone(imports: Import) -> None:
     assert not {"unknown", "running"} & {*found}
 
 
+def test_a_terminal_that_is_gone_is_ignored_with_its_signal(imports: Import) -> None:
+    """As under nohup: nothing stops, and output that has no reader is no failure."""
+    imports.write(ROWS)
+    imports.sandbox.fail_next(delay=1, times=None, after=AT_ONCE, method="POST")
+    ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    terminal = imports.on_a_terminal("--yes", "--concurrency", "40", before=ignoring)
+    until_in_flight(imports.sandbox)
+    assert terminal.hang_up() == 0
+    assert [*imports.outcomes().values()] == ["created"] * ROWS and once_each(imports) == ROWS
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "told", "sent"),
     [
@@ -343,7 +354,7 @@ def test_a_ledger_that_is_deleted_under_an_import(imports: Import) -> None:
     sandbox.fail_next(delay=0.2, times=None, after=AT_ONCE, method="POST")
     options = ["--ledger", "l.ledger", "--concurrency", "4"]
     process = imports.start(*options)
-    until(lambda: len(sandbox.agents) >= AT_ONCE, 60)
+    until(lambda: len(sandbox.agents) >= AT_ONCE)
     (imports.folder / "l.ledger").unlink()
     done = end(process)
     assert done.code == 2 and "the file was moved, deleted or replaced" in done.told

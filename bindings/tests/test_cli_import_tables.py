@@ -252,7 +252,7 @@ def test_a_disk_that_is_full_when_the_report_is_written(imports: Import) -> None
     imports.sandbox.fail_next(delay=1, method="POST")
     process = imports.start()
     report = imports.folder / "agents.csv.report.csv"
-    until(report.exists, 60)
+    until(report.exists)
     report.unlink()
     report.mkdir()
     done = end(process)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
 
 import pytest
 from conftest import run
-from processes import Peer, ended, python
+from processes import Peer, ended, go_on, next_line, python, until
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -68,11 +69,8 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
         async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
             await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
             assert established(sandbox.url) > 0
-        for _ in range(100):
-            if established(sandbox.url) == 0:
-                return
-            await asyncio.sleep(0.005)  # A background thread closes them.
-        pytest.fail("still open after 0.5 s")
+        # A background thread closes them.
+        await asyncio.to_thread(until, lambda: established(sandbox.url) == 0)
 
     with Sandbox() as sandbox:
         run(main(sandbox))
@@ -80,24 +78,25 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
 
 def test_ctrl_c_leaves_no_connection_and_no_descriptor_behind() -> None:
     code = """
-import os, signal, threading, time
+import os
 from dealkit import Client
-client = Client()
-def count():
-    return len(os.listdir("/proc/self/fd"))
-before = None
-for n in range(12):
-    timer = threading.Timer(0.03 + n * 0.007, lambda: signal.raise_signal(signal.SIGINT) if False else os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+client = Client(timeout=3600)
+def interrupted():
     try:
         client.deals.retrieve("d_1")
     except KeyboardInterrupt:
-        pass
-    timer.join()
-    if n == 2:
-        before = count()
-assert count() <= before, (before, count())
+        print("interrupted", flush=True)
+    input()  # Until the service has seen the end of the connection.
+    return len(os.listdir("/proc/self/fd"))
+counts = [interrupted() for _ in range(5)]
+assert counts[-1] <= counts[1], counts
 """
     with Peer() as tarpit:
-        ended(python(code, url=tarpit.url))
-        tarpit.wait_for_ends(12)
+        process = python(code, url=tarpit.url, waits=True)
+        for done in range(5):
+            tarpit.wait_for_requests(done + 1)
+            process.send_signal(signal.SIGINT)
+            assert next_line(process) == "interrupted\n"
+            tarpit.wait_for_ends(done + 1)
+            go_on(process)
+        ended(process)

@@ -8,6 +8,7 @@ import itertools
 import json
 import pickle
 import random
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import BOTH, answer, made, of, row, rows, run, untyped
-from processes import ended, interrupt, next_line, python, until
+from processes import ended, next_line, python, until
 
 from dealkit import (
     OMITTED,
@@ -405,7 +406,7 @@ def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str]) -> None:
             process = python(JOB + ASYNC, *arguments, url=sandbox.url)
             assert next_line(process) == "ready\n"
             time.sleep(random.uniform(0, 0.4))
-            interrupt(process)
+            process.send_signal(signal.SIGINT)
             judge(sandbox, json.loads(ended(process)))
 
 

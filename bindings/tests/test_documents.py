@@ -10,14 +10,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from conftest import agree, answer
-from documents import COMPONENTS, UNHURRIED, documents
+from documents import COMPONENTS, documents
 from hypothesis import given, settings
 
 from dealkit import Agent, APIStatusError, Client, Deal
 
 # How many documents of each schema; `make soak` asks for more.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
-many = settings(UNHURRIED, max_examples=COUNT)
+many = settings(max_examples=COUNT)
 
 
 def parsed(name: str, document: str) -> Any:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from random import Random
 
 import entries
 import pytest
+from conftest import seeded
 from processes import Peer, ended, python
 
 from dealkit.testing import Sandbox
@@ -23,7 +25,7 @@ TESTS = str(Path(__file__).parent)
 
 # A daemon thread repeats the case until the program ends.
 END = """
-import random, sys, threading, time
+import sys, threading, time
 def again(work):
     while True:
         try:
@@ -36,7 +38,7 @@ time.sleep(random.uniform(0.02, 0.08))
 """
 
 ENTRIES = """
-import random, sys
+import sys
 sys.path.insert(0, sys.argv[1])
 import entries
 from dealkit.testing import Sandbox
@@ -97,13 +99,13 @@ NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.APA
 
 
 @pytest.mark.parametrize("names", [NAMES[at::8] for at in range(8)], ids=lambda names: names[0])
-def test_under_some_entries(names: list[str]) -> None:
+def test_under_some_entries(names: list[str], chance: Random) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
-            ended(python(ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
+            ended(python(seeded(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox) -> None:
+def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
     for _ in range(TRIES):
-        ended(python(USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))
+        ended(python(seeded(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))

@@ -4,16 +4,16 @@ only the spans or only the metrics knows all of it. And what else is measured.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
-from conftest import ADA, WAYS, answer, run
+from conftest import ADA, WAYS, answer, run, time_out
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
@@ -73,17 +73,19 @@ def test_each_tells_all_of_it(
         client.deals.retrieve("d_1")
         with pytest.raises(InternalServerError):
             client.deals.retrieve("d_2")
+        begun = monotonic()
         with pytest.raises(APIConnectionError):
             client.agents.create(**ADA)
+        took = monotonic() - begun
 
     told = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
-    get, post, time, retry = r"GET /v1/deals/{id}: ", "POST /v1/agents: ", r"\d\.\d{3} s", r"retry \d in \d\.\d{3} s"
+    get, post, time, retry = r"GET /v1/deals/{id}: ", "POST /v1/agents: ", r"\d+\.\d{3} s", r"retry \d in \d\.\d{3} s"
     for line, expected in zip(
         told,
         [
             rf"WARNING {get}429, all calls pause for 1\.000 s",
             rf"WARNING {get}429, retry 1 in 1\.000 s",
-            rf"INFO {get}200 in 1\.\d* s \(waited 1\.\d* s\), 2 attempts \[request id .+\]",
+            rf"INFO {get}200 in {time} \(waited {time}\), 2 attempts \[request id .+\]",
             rf"WARNING {get}503, {retry}",
             rf"WARNING {get}503, {retry}",
             rf"WARNING {get}503 in {time}( \(waited {time}\))?, 3 attempts \[request id .+\]",
@@ -130,8 +132,9 @@ def test_each_tells_all_of_it(
 
     found = measured()
     waited, left = found.pop("dealkit.client.wait http.request.method=GET"), found.pop("dealkit.client.retries_left")
-    assert 1 <= waited < 5 and 0 < left < 35
-    assert found.pop("dealkit.client.wait http.request.method=POST") < 0.5
+    assert 1 <= waited and 0 < left < 35
+    # The call that is created waits for no other.
+    assert found.pop("dealkit.client.wait http.request.method=POST") < took
     get, post, duration = "http.request.method=GET", "http.request.method=POST", "http.client.request.duration"
     assert found == {
         f"dealkit.client.attempts {get} http.request.resend_count=0": 2,
@@ -173,15 +176,13 @@ def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
     flight = "dealkit.client.in_flight http.request.method=GET"
     seen = []
 
+    server = peer(b"")
+
     async def main() -> None:
-        async with AsyncClient(base_url=peer(b"").url, service_key="k") as client:
+        async with AsyncClient(base_url=server.url, service_key="k", timeout=3600) as client:
             deals = client.deals.retrieve_many(["d_1", "d_2"], concurrency=2)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await client.deals.retrieve("d_3")
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await anext(deals)
+            await time_out(client.deals.retrieve("d_3"), lambda: server.wait_for_requests(1))
+            await time_out(anext(deals), lambda: server.wait_for_requests(3))
             seen.append(measured()[flight])
 
     run(main())

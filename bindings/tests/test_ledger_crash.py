@@ -31,7 +31,6 @@ from dealkit.testing import Sandbox
 # Of each of both stores.
 KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
 COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "600"))
-SEED = int(os.environ.get("DEALKIT_LEDGER_SEED", str(random.randrange(1 << 32))))
 # How often the jobs on one ledger are killed: so often that they have not finished by then.
 KILLS_OF_A_LEDGER = 50
 JOB = (
@@ -177,11 +176,9 @@ FAULTS: list[dict[str, Any]] = [
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL exists only on Unix")
 @pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
-def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path) -> None:
+def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path, chance: random.Random) -> None:
     if store == "PostgreSQL" and programs() is None:
         pytest.skip(f"needs {NEEDED}")
-    chance = random.Random(SEED)
-    print(f"{store}: DEALKIT_LEDGER_SEED={SEED}", flush=True)
     total: Counter[str] = Counter()
     while total["kills"] < KILLS:
         with ExitStack() as stack:

@@ -6,14 +6,14 @@ import asyncio
 import contextvars
 import json
 import logging
-import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import ADA, WAYS, answer, run
-from processes import ended, python, until
+from conftest import ADA, WAYS, answer, run, time_out
+from processes import HANGS, ended, pressing_ctrl_c, python, until
 
 from dealkit import AsyncClient, Client, DealkitError, _native
 from dealkit.testing import Sandbox
@@ -44,11 +44,13 @@ def call(way: str, url: str, **options: Any) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
+    begun = time.monotonic()
     call(way, peer(DEAL).url)
+    took = time.monotonic() - begun
     (record,) = log.records
     template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
     assert told(record) == ("INFO", "GET", template, 200)
-    assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < 5
+    assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < took
     assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
     text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
     assert record.getMessage() == text
@@ -68,34 +70,36 @@ def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> No
 
 
 def test_the_result_in_words(peer: Any, log: Any) -> None:
-    for served, text in [(answer(404), ": 404 in "), (answer(200, "[]"), ": 200 decode in "), (b"", ": timeout in ")]:
+    for served, timeout, text in [
+        (answer(404), None, ": 404 in "),
+        (answer(200, "[]"), None, ": 200 decode in "),
+        (b"", 0.2, ": timeout in "),
+    ]:
         with pytest.raises(DealkitError):
-            Client(base_url=peer(served).url, service_key="k", timeout=0.2, max_retries=0).deals.retrieve("d_1")
+            Client(base_url=peer(served).url, service_key="k", timeout=timeout, max_retries=0).deals.retrieve("d_1")
         assert text in log.records[-1].getMessage()
     assert [record.error_type for record in log.records] == ["404", "decode", "timeout"]
     assert [record.dealkit_outcome for record in log.records] == ["rejected", "succeeded", "unknown"]
 
 
 def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
-    async def main(client: AsyncClient) -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await client.deals.retrieve("d_1")
-        async with client.deals.retrieve_many(["d_1"]) as deals:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await anext(deals)
+    server = peer(b"")
 
-    run(main(AsyncClient(base_url=peer(b"").url, service_key="k")))
-    with Client(base_url=peer(b"").url, service_key="k") as client:
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(KeyboardInterrupt):
+    async def main(client: AsyncClient) -> None:
+        await time_out(client.deals.retrieve("d_1"), lambda: server.wait_for_requests(1))
+        async with client.deals.retrieve_many(["d_1"]) as deals:
+            await time_out(anext(deals), lambda: server.wait_for_requests(2))
+
+    begun = time.monotonic()
+    run(main(AsyncClient(base_url=server.url, service_key="k", timeout=3600)))
+    with Client(base_url=server.url, service_key="k", timeout=3600) as client:
+        with pressing_ctrl_c(lambda: server.wait_for_requests(3)):
             client.deals.retrieve("d_1")
+    took = time.monotonic() - begun
     assert [told(record) for record in log.records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
     for record in log.records:
         assert (record.error_type, record.dealkit_outcome) == ("cancelled", "unknown")
-        assert record.dealkit_duration > 0.09
+        assert 0 < record.dealkit_duration < took
 
 
 def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
@@ -125,7 +129,7 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> N
         def late(request: bytes, answers: Iterator[bytes] = answers, release: threading.Event = release) -> bytes:
             if (first := next(answers, None)) is not None:
                 return first
-            release.wait(10)
+            release.wait(HANGS)
             return DEAL
 
         thread = threading.Thread(target=call, args=(way, peer(late).url))
@@ -170,13 +174,13 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
     assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
 
 
-def test_no_attribute_is_one_that_every_record_has() -> None:
+def test_no_attribute_is_one_that_every_record_has(nowhere: str) -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
-    client: Any = Client(base_url="http://127.0.0.1:9", service_key="k", max_retries=1)
+    client: Any = Client(base_url=f"http://{nowhere}", service_key="k", max_retries=1)
     watch: Any = _native.watch([])
     client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
-    while len(fields := watch.take()) == 0:
-        pass
+    fields: list[Any] = []
+    until(lambda: fields.extend(watch.take()) or fields)
     names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
 

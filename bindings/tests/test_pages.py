@@ -95,7 +95,7 @@ class Shell:
         assert code == 0, f"{block}\n{log.read_text()}"
         self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
         if re.search(r"^dealkit-server.*&", block, re.MULTILINE):
-            until(self._listens, 60)  # A reader takes longer to come to the next block.
+            until(self._listens)  # A reader takes longer to come to the next block.
         return log.read_text()
 
     def _listens(self) -> bool:

@@ -91,6 +91,13 @@ fn drive(py: Python<'_>, call: Sent, is_first: bool) -> Outcome<Result<Reply, Se
     }))
 }
 
+impl Drop for Waiting {
+    /// Closes the connection of a call that Ctrl-C interrupted before Python began to wait for it.
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
 #[pymethods]
 impl Waiting {
     /// Waits briefly. Returns the result of the call, or this object while it is still in flight.

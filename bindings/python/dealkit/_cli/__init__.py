@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from dealkit import DealkitError
 from dealkit._cli.advice import failure_of
 from dealkit._cli.arguments import parse
 from dealkit._cli.exits import UNWRITABLE, Failed
-from dealkit._cli.screen import safe, tell, write_json
+from dealkit._cli.screen import discard, safe, tell, write_json
 from dealkit._cli.signals import Signals
 
 
@@ -80,4 +79,4 @@ def _let_go_of_output() -> None:
             stream.flush()
         except OSError:
             # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            discard(stream)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shlex
 import shutil
+import stat
 import sys
 import textwrap
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,7 +33,8 @@ _LEAST_COLUMNS = 24
 
 def say(text: str = "") -> None:
     """One or more lines of the result."""
-    print(folded(text, room(sys.stdout)))
+    with _ignoring_closed_terminal(sys.stdout):
+        print(folded(text, room(sys.stdout)))
 
 
 def tell(text: str) -> None:
@@ -59,8 +63,28 @@ def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
     if is_terminal(out):
         # The same document: outside of strings, only line breaks and spaces could be meant.
         text = "".join(f"\\u{ord(one):04x}" if one != "\n" and _is_hostile(one) else one for one in text)
-    out.buffer.write(text.encode(errors="replace") + b"\n")
-    out.flush()
+    with _ignoring_closed_terminal(out):
+        out.buffer.write(text.encode(errors="replace") + b"\n")
+        out.flush()
+
+
+@contextmanager
+def _ignoring_closed_terminal(out: TextIO) -> Iterator[None]:
+    """Discards output to a terminal that is closed. The command gets this far if SIGHUP is ignored, as under nohup, and its
+    exit code then depends only on its work.
+    """
+    try:
+        yield
+    except OSError as error:
+        # A closed terminal no longer counts as one for `isatty`.
+        if error.errno != errno.EIO or not stat.S_ISCHR(os.fstat(out.fileno()).st_mode):
+            raise
+        discard(out)
+
+
+def discard(stream: TextIO) -> None:
+    """Discards what is left in a stream's buffer and all further output, none of which can be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def safe(text: str) -> str:
