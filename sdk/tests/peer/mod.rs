@@ -4,6 +4,7 @@
 
 pub(crate) mod catalogue;
 mod heard;
+pub(crate) mod in_memory;
 mod issuer;
 mod line;
 pub(crate) mod proxy;
