@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The runtime's timer counts in milliseconds.
-const GRAIN: Duration = Duration::from_millis(2);
+pub(crate) const GRAIN: Duration = Duration::from_millis(2);
 
 async fn service(judgements: &[Judgement]) -> Service {
     Service::start(Duration::ZERO, judgements.to_vec()).await
