@@ -21,11 +21,16 @@ pub(crate) struct Heard {
     gone: oneshot::Receiver<Infallible>,
 }
 
-/// The bytes to answer with, and whether the connection ends after them.
+/// The test's answer to a request.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) text: Vec<u8>,
-    pub(super) close: bool,
+pub(super) enum Answer {
+    Response {
+        status: u16,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    },
+    /// Sends these bytes and ends the connection.
+    Close(String),
 }
 
 /// The connection's side of a request that was handed over.
@@ -89,23 +94,26 @@ impl Heard {
 
     /// Answers with a status and a body.
     pub(crate) fn answer(self, status: u16, body: &str) {
-        self.send(response(status, &[], body), false);
+        self.send(Answer::response(status, &[], body));
     }
 
     /// Answers with a status, headers and a body, unless the client is gone.
-    pub(crate) fn answer_if_there(self, status: u16, headers: &[(&str, String)], body: &str) {
-        let text = response(status, headers, body).into_bytes();
-        let _ = self.answer.send(Answer { text, close: false });
+    pub(crate) fn answer_if_there(
+        self,
+        status: u16,
+        headers: &[(&'static str, String)],
+        body: &str,
+    ) {
+        let _ = self.answer.send(Answer::response(status, headers, body));
     }
 
     /// Answers with these bytes and ends the connection.
     pub(crate) fn answer_and_close(self, text: &str) {
-        self.send(text.to_owned(), true);
+        self.send(Answer::Close(text.to_owned()));
     }
 
-    fn send(self, text: String, close: bool) {
-        let text = text.into_bytes();
-        let sent = self.answer.send(Answer { text, close });
+    fn send(self, answer: Answer) {
+        let sent = self.answer.send(answer);
         assert!(sent.is_ok(), "the client is gone");
     }
 
@@ -126,13 +134,12 @@ impl Heard {
     }
 }
 
-fn response(status: u16, headers: &[(&str, String)], body: &str) -> String {
-    let mut text = format!(
-        "HTTP/1.1 {status} Any\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+impl Answer {
+    fn response(status: u16, headers: &[(&'static str, String)], body: &str) -> Self {
+        Self::Response {
+            status,
+            headers: headers.to_vec(),
+            body: body.to_owned(),
+        }
     }
-    text + "\r\n" + body
 }

@@ -152,11 +152,17 @@ impl Line {
             _ = self.read() => return Ok(false),
         };
         drop(held);
-        let Ok(Answer { text, close }) = answer else {
-            return Ok(false);
+        let (text, goes_on) = match answer {
+            Ok(Answer::Response {
+                status,
+                headers,
+                body,
+            }) => (response(status, &headers, &body), true),
+            Ok(Answer::Close(text)) => (text, false),
+            Err(_) => return Ok(false),
         };
-        self.stream.write_all(&text).await?;
-        Ok(!close)
+        self.stream.write_all(text.as_bytes()).await?;
+        Ok(goes_on)
     }
 
     /// Reads some more; the end of the connection is an error.
@@ -317,6 +323,17 @@ impl Line {
         }
         frames
     }
+}
+
+fn response(status: u16, headers: &Headers, body: &str) -> String {
+    let mut text = format!(
+        "HTTP/1.1 {status} Any\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text + "\r\n" + body
 }
 
 fn head_http1(status: u16, headers: &Headers) -> Vec<u8> {

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod catalogue;
+pub(crate) mod clock;
 mod heard;
+pub(crate) mod in_memory;
 mod issuer;
 mod line;
 pub(crate) mod proxy;
@@ -14,7 +16,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     thread,
     time::Duration,
 };
@@ -36,8 +38,8 @@ pub(crate) const KEY: &str = "K3Y-canary-7e91";
 /// Valid as an agent and as a deal.
 pub(crate) const FINE: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
 
-/// The longest that anything here waits, so that no test hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that anything here waits, so that no test hangs; more than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -321,13 +323,36 @@ pub(crate) fn runtime() -> Runtime {
     runtime.enable_all().build().unwrap()
 }
 
-/// A port on which nobody listens.
+/// A URL whose port rejects every connection: it is bound, so that no other program gets it, and nothing listens.
 pub(crate) fn refused() -> String {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    format!("http://{closed}")
+    static BOUND: OnceLock<TcpSocket> = OnceLock::new();
+    let bound = BOUND.get_or_init(|| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        socket
+    });
+    format!("http://{}", bound.local_addr().unwrap())
+}
+
+/// The number of connections that Linux queues for a listener with a backlog of 1.
+const QUEUED: usize = 2;
+
+/// Fills the queue of a listener with a backlog of 1 that accepts nothing: from then on, the kernel drops requests for
+/// further connections.
+pub(crate) async fn fill_queue(address: SocketAddr) -> Vec<TcpStream> {
+    let mut waiting = Vec::new();
+    loop {
+        // A busy machine may take longer to connect: the time counts only once the queue must be full.
+        let limit = match waiting.len() {
+            0..QUEUED => PATIENCE,
+            _ => Duration::from_millis(100),
+        };
+        match timeout(limit, TcpStream::connect(address)).await {
+            Ok(stream) => waiting.push(stream.unwrap()),
+            Err(_) => return waiting,
+        }
+        assert!(waiting.len() < 100, "the queue never fills");
+    }
 }
 
 /// An address where connections are neither accepted nor refused: the listener's queue is full, so the kernel drops
@@ -353,17 +378,10 @@ impl Blackhole {
         socket.bind((ip, 0).into()).unwrap();
         let listener = socket.listen(1).unwrap();
         let address = listener.local_addr().unwrap();
-        let mut waiting = Vec::new();
-        while let Ok(stream) =
-            timeout(Duration::from_millis(100), TcpStream::connect(address)).await
-        {
-            waiting.push(stream.unwrap());
-            assert!(waiting.len() < 100, "the queue never fills");
-        }
         Self {
             url: format!("http://{address}"),
             _listener: listener,
-            _waiting: waiting,
+            _waiting: fill_queue(address).await,
         }
     }
 }

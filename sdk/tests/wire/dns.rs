@@ -3,12 +3,14 @@
 use std::{
     error::Error as _,
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use dealkit::{Error, ErrorKind, Outcome};
 
-use crate::peer::{Blackhole, FINE, Http1, Peer, Step, ada, answer, builder};
+use tokio::time::timeout;
+
+use crate::peer::{Blackhole, FINE, Http1, PATIENCE, Peer, Step, ada, answer, builder};
 
 fn service(address: SocketAddr) -> Peer {
     let script = vec![Step::Hear, answer(200, FINE)];
@@ -43,7 +45,8 @@ async fn each_address_of_a_name_is_enough() {
     }
 }
 
-/// Of two addresses, the first neither accepts nor refuses a connection.
+/// Of two addresses, the first neither accepts nor refuses a connection, and the call may wait for it for much longer than the
+/// test lasts.
 #[tokio::test]
 async fn a_dead_address_costs_little_where_there_is_another() {
     let [dead, alive] = addresses_of_localhost()[..] else {
@@ -51,12 +54,15 @@ async fn a_dead_address_costs_little_where_there_is_another() {
     };
     let blackhole = Blackhole::at(dead).await;
     let peer = service((alive, port(&blackhole.url)).into());
+    let hour = Duration::from_secs(3_600);
     let client = builder(&format!("http://localhost:{}", port(&blackhole.url)))
+        .connect_timeout(hour)
+        .attempt_timeout(hour)
+        .timeout(hour)
         .build()
         .unwrap();
-    let begun = Instant::now();
-    client.deals().retrieve("x_1").await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    let call = timeout(PATIENCE, client.deals().retrieve("x_1").send());
+    call.await.expect("it waits for the dead address").unwrap();
     drop(client);
     assert_eq!(peer.finish().await.requests, 1);
 }
@@ -68,13 +74,10 @@ async fn a_name_that_nobody_has() {
         .connect_timeout(Duration::from_secs(3))
         .build()
         .unwrap();
-    let begun = Instant::now();
     let errors: [Error; 2] = [
         client.deals().retrieve("x_1").await.unwrap_err(),
         client.agents().create(ada()).await.unwrap_err(),
     ];
-    // Three attempts each, none of them longer than connecting may take.
-    assert!(begun.elapsed() < Duration::from_secs(20));
     for error in errors {
         assert_eq!((error.outcome(), error.attempts()), (Outcome::NotSent, 3));
         // Without a network, nobody can say that there is no such name.

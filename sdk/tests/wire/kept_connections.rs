@@ -6,20 +6,14 @@ use std::{net::Ipv4Addr, time::Duration};
 use dealkit::{Client, Error, Outcome, RetryPolicy};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpSocket, TcpStream},
+    net::TcpSocket,
     time::timeout,
 };
 
 use crate::peer::{
-    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, at_once, builder,
+    BOTH, FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, at_once,
+    builder, clock::FrozenClock, fill_queue, waits,
 };
-
-/// Lets this much time pass for the client, at once.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
-}
 
 const TRUSTED: Duration = Duration::from_millis(900);
 const TOO_OLD: Duration = Duration::from_millis(1_100);
@@ -41,13 +35,14 @@ async fn retrieve(client: &Client) -> Result<(), Error> {
 
 #[tokio::test]
 async fn creates_use_a_connection_again_within_a_second() {
+    let clock = FrozenClock::start();
     for protocol in BOTH {
         for (age, connections) in [(TRUSTED, 1), (TOO_OLD, 4)] {
             let peer = fine(protocol);
             let client = peer.client();
             for _ in 0..4 {
                 create(&client).await.unwrap();
-                pass(age).await;
+                clock.advance(age).await;
             }
             drop(client);
             let counts = peer.finish().await;
@@ -175,13 +170,9 @@ async fn dropping_a_client_ends_what_is_connecting() {
             accepted = listener.accept() => accepted.unwrap().0,
             outcome = &mut first => panic!("{outcome:?}"),
         };
-        // The queue is full now: further connections are neither accepted nor refused.
-        let mut waiting = Vec::new();
-        let patience = Duration::from_millis(100);
-        while let Ok(stream) = timeout(patience, TcpStream::connect(address)).await {
-            waiting.push(stream.unwrap());
-        }
-        assert!(timeout(patience, &mut second).await.is_err());
+        // Further connections are neither accepted nor refused.
+        let _waiting = fill_queue(address).await;
+        waits(&mut second).await;
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{FINE}",
             FINE.len()
@@ -199,6 +190,6 @@ async fn dropping_a_client_ends_what_is_connecting() {
         service
     };
     drop(client);
-    let end = timeout(Duration::from_secs(20), service.read(&mut [0; 1])).await;
+    let end = timeout(PATIENCE, service.read(&mut [0; 1])).await;
     assert_eq!(end.expect("it stays open").unwrap(), 0);
 }

@@ -1,6 +1,6 @@
 //! Keys that change while a program runs: where they come from, when they are asked for again, and what is sent again.
 //!
-//! The clock is paused, so nothing here takes time.
+//! The service is a transport, and the clock is paused: nothing here takes time or depends on the machine.
 
 use std::{
     fs,
@@ -22,23 +22,23 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::peer::{FINE, KEY, Peer, ada, builder};
+use crate::peer::{FINE, KEY, PATIENCE, ada, at_once, builder, in_memory::InMemory};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A service that accepts some keys, and records which one each request had.
 #[derive(Clone)]
 struct Service {
-    url: String,
+    builder: ClientBuilder,
     accepted: Arc<Mutex<Vec<String>>>,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Service {
     fn start(accepted: &[&str]) -> Self {
-        let mut peer = Peer::by_hand();
+        let mut peer = InMemory::start();
         let service = Self {
-            url: peer.url.clone(),
+            builder: peer.builder(),
             accepted: Arc::default(),
             seen: Arc::default(),
         };
@@ -67,7 +67,8 @@ impl Service {
     }
 
     fn builder(&self) -> ClientBuilder {
-        builder(&self.url)
+        let builder = self.builder.clone().retry(at_once());
+        builder.timeout(PATIENCE).attempt_timeout(PATIENCE)
     }
 
     fn client(&self, provider: impl KeyProvider) -> Client {
@@ -78,13 +79,21 @@ impl Service {
 
 /// A provider that has one key after the other, and then the last one again. It counts how often it is asked.
 fn in_turn(keys: &[&'static str], asked: &Arc<AtomicUsize>) -> impl KeyProvider + Clone {
+    // Long enough for every call in flight to come here.
+    in_turn_after(SECOND, keys, asked)
+}
+
+fn in_turn_after(
+    wait: Duration,
+    keys: &[&'static str],
+    asked: &Arc<AtomicUsize>,
+) -> impl KeyProvider + Clone {
     let (keys, asked) = (keys.to_vec(), Arc::clone(asked));
     move || {
         let at = asked.fetch_add(1, Ordering::SeqCst).min(keys.len() - 1);
         let key = keys[at];
         async move {
-            // Long enough for every call in flight to come here.
-            sleep(SECOND).await;
+            sleep(wait).await;
             Ok::<_, Error>(key)
         }
     }
@@ -381,7 +390,7 @@ async fn what_is_wrong_with_a_file_is_known_at_once() {
 
 /// As Kubernetes mounts secrets: the file is a link into a folder, which is a link that is replaced as a whole.
 #[cfg(unix)]
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_is_read_again() {
     use std::os::unix::fs::symlink;
 
@@ -401,7 +410,6 @@ async fn a_file_is_read_again() {
         .service_key_file(at("key"))
         .build()
         .unwrap();
-    tokio::time::pause();
     let mut expected = Vec::new();
     for (key, wait, sent) in [
         ("key-1", 0, "key-1"),
@@ -481,9 +489,10 @@ async fn a_job_goes_on_with_a_new_key_and_stops_without_one() {
     }
 }
 
-/// The claim of a row stays while it is sent again, and its outcome is recorded.
+/// The claim of a row stays while it is sent again, and its outcome is recorded. The clock runs: a paused one would advance while
+/// the ledger's thread works.
 #[cfg(feature = "ledger")]
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_row_that_is_sent_again_is_claimed_once() {
     use dealkit::ledger::Ledger;
 
@@ -492,7 +501,7 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
     let service = Service::start(&["key-2"]);
     for (run, seen) in [(1, 2), (2, 2)] {
         let asked = Arc::default();
-        let provider = in_turn(&["key-1", "key-2"], &asked);
+        let provider = in_turn_after(Duration::ZERO, &["key-1", "key-2"], &asked);
         let client = service.client(provider);
         let rows = [("ada".to_owned(), ada())];
         let mut job = client

@@ -1,7 +1,7 @@
 //! Services that allow a limited number of requests per second and are down at times, and clients that keep to a rate.
 //!
-//! Service and client share one thread and its paused clock: a minute of theirs takes no time, and nothing depends on
-//! how busy the machine is.
+//! The service is a transport, and time is Tokio's paused clock: a minute takes no time, and nothing depends on how busy
+//! the machine is.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use dealkit::{Client, ClientBuilder, ErrorKind, Outcome, RetryPolicy};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::peer::{FINE, KEY, Peer, ada};
+use crate::peer::{FINE, KEY, ada, in_memory::InMemory};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ pub(crate) type Judgement = (u16, Option<u64>);
 type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
 
 pub(crate) struct Service {
-    url: String,
+    builder: ClientBuilder,
     log: Log,
 }
 
@@ -35,8 +35,8 @@ impl Service {
         I: IntoIterator<Item = Judgement, IntoIter: Send + 'static>,
     {
         let (mut judgements, mut judgement) = (judgements.into_iter(), (200, None));
-        let mut peer = Peer::by_hand();
-        let (url, log) = (peer.url.clone(), Log::default());
+        let mut peer = InMemory::start();
+        let (builder, log) = (peer.builder(), Log::default());
         let (began, its_log) = (Instant::now(), Arc::clone(&log));
         tokio::spawn(async move {
             while let Some(heard) = peer.next_of_all().await {
@@ -57,11 +57,11 @@ impl Service {
                 });
             }
         });
-        Self { url, log }
+        Self { builder, log }
     }
 
     pub(crate) fn builder(&self) -> ClientBuilder {
-        Client::builder().base_url(&self.url).service_key(KEY)
+        self.builder.clone()
     }
 
     pub(crate) fn log(&self) -> Vec<(Duration, u16)> {

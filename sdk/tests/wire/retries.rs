@@ -1,11 +1,16 @@
-//! What is retried over real connections, how often, and within what time: by default, by the client's policy, and by
+//! What is retried, mostly over real connections, how often, and within what time: by default, by the client's policy, and by
 //! the call's.
 
 use std::time::Duration;
 
 use dealkit::{CallOptions, ErrorKind, Outcome};
+use tokio::time::Instant;
 
-use crate::peer::{BOTH, FINE, Peer, Script, Step, answer, at_once};
+use crate::{
+    limits::Service,
+    peer::{BOTH, FINE, Peer, Script, Step, answer, at_once},
+    waiting::GRAIN,
+};
 
 fn fine() -> Script {
     vec![Step::Hear, answer(200, FINE)]
@@ -47,27 +52,27 @@ async fn the_policy_is_the_default_s_then_the_client_s_then_the_call_s() {
     }
 }
 
-#[tokio::test]
+/// The service is a transport that never responds, and the clock is paused.
+#[tokio::test(start_paused = true)]
 async fn the_total_bounds_all_attempts() {
     let total = Duration::from_millis(300);
-    for protocol in BOTH {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear]]);
-        let builder = peer.builder().attempt_timeout(total / 3);
-        let builder = builder.retry(at_once().max_retries(u32::MAX));
-        let by_client = builder.clone().timeout(total).build().unwrap();
-        let by_call = builder.build().unwrap();
-        for call in [
-            by_client.deals().retrieve("x_1"),
-            by_call.deals().retrieve("x_1").timeout(total),
-        ] {
-            let error = call.await.unwrap_err();
-            let told = (error.kind(), error.outcome());
-            assert_eq!(told, (ErrorKind::Timeout, Outcome::Unknown));
-            // Three of 0.1 s each, plus whatever the clock's resolution leaves over.
-            assert!((2..=5).contains(&error.attempts()), "{error}");
-        }
-        drop((by_client, by_call));
-        peer.finish().await;
+    let service = Service::start(Duration::ZERO, [(0, None)]).await;
+    let builder = service.builder().attempt_timeout(total / 3);
+    let builder = builder.retry(at_once().max_retries(u32::MAX));
+    let by_client = builder.clone().timeout(total).build().unwrap();
+    let by_call = builder.build().unwrap();
+    for call in [
+        by_client.deals().retrieve("x_1"),
+        by_call.deals().retrieve("x_1").timeout(total),
+    ] {
+        let began = Instant::now();
+        let error = call.await.unwrap_err();
+        let took = began.elapsed();
+        assert!((total..total + GRAIN).contains(&took), "{took:?}");
+        let told = (error.kind(), error.outcome());
+        assert_eq!(told, (ErrorKind::Timeout, Outcome::Unknown));
+        // Three of 0.1 s each; the clock's resolution may leave some time over for a fourth.
+        assert!((3..=4).contains(&error.attempts()), "{error}");
     }
 }
 

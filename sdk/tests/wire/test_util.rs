@@ -9,6 +9,7 @@ use dealkit::{
 };
 
 use crate::{
+    limits,
     mock::{AGENT, Service, client},
     peer::{Http1, Peer, Step, ada, refused},
 };
@@ -65,14 +66,17 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
     );
 }
 
-#[tokio::test]
-async fn failures_without_a_response_made_by_hand_are_real_ones() {
-    let silent = Peer::start(Http1, vec![vec![Step::Hear]]);
+#[tokio::test(start_paused = true)]
+async fn a_timeout_made_by_hand_is_a_real_one() {
+    let silent = limits::Service::start(Duration::ZERO, [(0, None)]).await;
     let short = Duration::from_millis(50);
     let impatient = silent.builder().timeout(short).build().unwrap();
     let real = impatient.agents().create(ada()).await.unwrap_err();
     same(ErrorBuilder::timeout(short), &real);
+}
 
+#[tokio::test]
+async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let breaking = Peer::start(Http1, vec![vec![Step::Hear, Step::End]]);
     let real = breaking.client().agents().create(ada()).await;
     let made = same(ErrorBuilder::interrupted("reset"), &real.unwrap_err());

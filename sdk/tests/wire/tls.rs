@@ -17,7 +17,9 @@ use tokio_rustls::rustls::{
 use crate::{
     child::child,
     peer::{
-        FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder, runtime,
+        FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder,
+        clock::FrozenClock,
+        runtime,
         tls::{Authority, Front, Leaf, Tls},
     },
 };
@@ -204,6 +206,7 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
 /// Which certificate each new connection presents, while its files are replaced.
 #[tokio::test]
 async fn a_client_certificate_in_files_is_read_again() {
+    let clock = FrozenClock::start();
     let (authority, issuer) = (Authority::new(), Authority::new());
     let (one, two) = (issuer.issue(), issuer.issue());
     let der = |leaf: &Leaf| CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap();
@@ -247,9 +250,7 @@ async fn a_client_certificate_in_files_is_read_again() {
             fs::write(&certificate, &certificate_of.certificate).unwrap();
             fs::write(&key, &key_of.key).unwrap();
             if is_later {
-                tokio::time::pause();
-                tokio::time::advance(Duration::from_secs(2)).await;
-                tokio::time::resume();
+                clock.advance(Duration::from_secs(2)).await;
             }
             client.deals().retrieve("x_1").await.unwrap();
             let last = front.handshakes().pop().unwrap();

@@ -130,7 +130,7 @@ async fn a_transport_is_given_the_request_and_its_response_is_read() {
     assert_eq!(given.headers()["x-tenant"], "7");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_may_have_been_sent_is_not_sent_again() {
     // What fails, and the kind, the outcome and the number of requests of a create.
     use ErrorKind::{Connect, Interrupted, Status, Timeout};
@@ -159,7 +159,7 @@ async fn what_may_have_been_sent_is_not_sent_again() {
     assert_eq!((read.attempts(), given), (3, 3));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_text_shows_what_an_error_of_a_transport_says_of_the_request() {
     let telling = || {
         let url = "https://deals.example.com/base/v1/deals/secret-id";
