@@ -105,7 +105,7 @@ open_set! {
         InvalidEmail = "invalid_email",
         /// The string is not a plus sign followed by digits.
         InvalidPhone = "invalid_phone",
-        /// The string is not an absolute URL.
+        /// The string is not an absolute URL with the scheme http or https and a host.
         InvalidUrl = "invalid_url",
         /// The string is not an existing day in the form `YYYY-MM-DD`.
         InvalidDate = "invalid_date",
@@ -219,7 +219,7 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
         "first_name" | "last_name" => name,
         "role" => role,
         "phone" => phone,
-        "image_url" => absolute_url,
+        "image_url" => web_url,
         "date_of_birth" => date,
         _ => |_: &str| Ok(()),
     };
@@ -300,13 +300,15 @@ fn phone(text: &str) -> Result<(), Broken> {
     )
 }
 
-fn absolute_url(text: &str) -> Result<(), Broken> {
+/// Checks for a URL that a browser can load: `C:\ada.png` and `localhost:8080/ada.png` parse as URLs with other schemes.
+fn web_url(text: &str) -> Result<(), Broken> {
     // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
     let is_clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    let is_on_the_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     rule(
-        is_clean && Url::parse(text).is_ok(),
+        is_clean && Url::parse(text).is_ok_and(is_on_the_web),
         ViolationCode::InvalidUrl,
-        "must be an absolute URL without white space, such as https://example.com/ada.png",
+        "must be a URL that begins with https:// or http://, without white space, such as https://example.com/ada.png",
     )
 }
 
