@@ -144,12 +144,32 @@ async fn how_long_to_wait_is_a_number_or_a_date() {
         ("99999999999999999999", seconds(u64::MAX)),
         ("Sun, 06 Nov 1994 08:49:37 GMT", seconds(0)),
         ("-1", None),
-        ("1.5", None),
+        ("1.5", seconds(2)),
+        ("2.0", seconds(2)),
+        ("0.001", seconds(1)),
+        ("99999999999999999999.5", seconds(u64::MAX)),
+        ("1.", None),
+        (".5", None),
+        ("1,5", None),
+        ("1.5.0", None),
         ("soon", None),
         ("", None),
     ] {
         let error = created(400, &[("retry-after", value)], "").await;
         assert_eq!(error.retry_after(), wait, "{value}");
+    }
+}
+
+/// A date is measured against the clock of the service, which may be far from that of this machine.
+#[tokio::test]
+async fn a_date_to_wait_for_is_measured_against_the_date_of_the_response() {
+    let now = "Sun, 06 Nov 1994 08:49:37 GMT";
+    for (until, seconds) in [
+        ("Sun, 06 Nov 1994 08:49:57 GMT", 20),
+        ("Sun, 06 Nov 1994 08:49:17 GMT", 0),
+    ] {
+        let error = created(503, &[("retry-after", until), ("date", now)], "").await;
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(seconds)));
     }
 }
 

@@ -2,17 +2,37 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, header};
 
-/// How long the service asks to wait, counted from now.
+/// Returns how long the service asks to wait, counted from its response.
 ///
-/// A date in the past means no wait. A number too large to represent is the longest possible wait. Any
-/// value that is neither a whole number nor a date is `None`.
+/// A fraction of a second is rounded up. A date is measured against the `Date` of the response, because this machine's clock
+/// may be wrong; without one, against this clock. A date in the past means no wait. A number too large to represent is the
+/// longest possible wait. Any other value is `None`.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    let text = text(headers, header::RETRY_AFTER)?;
+    if let Some(seconds) = parse_seconds(text) {
+        return Some(Duration::from_secs(seconds));
     }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    let until = httpdate::parse_http_date(text).ok()?;
+    let date =
+        self::text(headers, header::DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    let sent = date.unwrap_or_else(SystemTime::now);
+    Some(until.duration_since(sent).unwrap_or_default())
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    Some(headers.get(name)?.to_str().ok()?.trim())
+}
+
+fn parse_seconds(text: &str) -> Option<u64> {
+    let is_number =
+        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let seconds = whole.parse().unwrap_or(u64::MAX);
+    let is_whole = fraction.bytes().all(|digit| digit == b'0');
+    Some(seconds.saturating_add(u64::from(!is_whole)))
 }
