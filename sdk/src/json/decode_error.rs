@@ -24,7 +24,7 @@ use crate::{
 /// assert_eq!(error.pointer(), "/application/offers/0/expiry_date_time");
 /// assert_eq!(error.expected(), Some(&Expected::Timestamp));
 /// assert_eq!(error.found(), "a string");
-/// assert_eq!(error.detail().to_string(), "expected an RFC 3339 timestamp, found a string");
+/// assert_eq!(error.detail().to_string(), "expected an ISO 8601 timestamp, found a string");
 /// assert_eq!(error.to_string(), format!("at {}: {}", error.path(), error.detail()));
 ///
 /// let error = Deal::from_json(r#"{"id": "d_1", "metadata": {"source": "import", "ada@example.com": 1}}"#).unwrap_err();
@@ -102,7 +102,7 @@ pub enum Expected {
     Decimal,
     /// A day, `YYYY-MM-DD`.
     Date,
-    /// An RFC 3339 timestamp.
+    /// An ISO 8601 timestamp.
     Timestamp,
     /// Any JSON.
     Json,
@@ -139,7 +139,7 @@ impl fmt::Display for Expected {
             Self::Integer => "an integer of at most 64 bits",
             Self::Decimal => "a decimal number of at most 28 digits",
             Self::Date => "a date YYYY-MM-DD",
-            Self::Timestamp => "an RFC 3339 timestamp",
+            Self::Timestamp => "an ISO 8601 timestamp",
             Self::Json => "JSON",
             Self::Other(text) => text,
         })

@@ -1,6 +1,6 @@
-//! Dates (`YYYY-MM-DD`) and timestamps (RFC 3339), parsed strictly and only in the years 0001 to 9999.
+//! Dates (`YYYY-MM-DD`) and timestamps (ISO 8601), only in the years 0001 to 9999.
 
-use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, Days, NaiveDate, SecondsFormat, Utc};
 
 /// Parses a date: exactly four, two and two ASCII digits that name a day in the years 0001 to 9999.
 ///
@@ -33,12 +33,27 @@ pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
     (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
 
-/// Parses an RFC 3339 timestamp; any offset is converted to UTC, and a missing one means UTC.
+/// Parses an ISO 8601 timestamp: a date and a time of day, each with separators (`2024-01-31T09:30:00`) or without
+/// (`20240131T093000`). Seconds may be missing, or have a fraction after a point or a comma; 24:00 is the end of the day. Any
+/// offset (`Z`, `+01:00`, `+0100`, `+01`) is converted to UTC, and a missing one means UTC.
+///
+/// ```
+/// use dealkit::scalar;
+///
+/// let moment = scalar::timestamp("2024-01-31T09:30:00Z").unwrap();
+/// assert_eq!(scalar::timestamp("20240131T1030+01"), Some(moment));
+/// assert_eq!(scalar::timestamp("2024-01-31"), None);
+/// ```
 pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
     // chrono accepts U+2212, the typographic minus sign, in an offset.
     if !text.is_ascii() {
         return None;
     }
+    let utc = parse_rfc_3339(text).or_else(|| parse_other_iso_8601(text))?;
+    Some(utc).filter(|utc| (1..=9999).contains(&utc.year()))
+}
+
+fn parse_rfc_3339(text: &str) -> Option<DateTime<Utc>> {
     // The date's form is checked first, because chrono accepts signs and other separators in places.
     parse_date(text.get(..10)?)?;
     if !matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' ')) {
@@ -48,7 +63,46 @@ pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
         .or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")))
         .ok()
         .map(|timestamp| timestamp.with_timezone(&Utc))
-        .filter(|utc| (1..=9999).contains(&utc.year()))
+}
+
+/// Parses the forms of ISO 8601 that RFC 3339 leaves out, by writing them as RFC 3339 does.
+fn parse_other_iso_8601(text: &str) -> Option<DateTime<Utc>> {
+    let (date, rest) = text.split_once(['T', 't', ' '])?;
+    let time_end = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
+    let (time, offset) = rest.split_at_checked(time_end)?;
+    let date = match date.as_bytes() {
+        [_, _, _, _, b'-', ..] => date.to_owned(),
+        [_, _, _, _, _, _, _, _] => format!("{}-{}-{}", &date[..4], &date[4..6], &date[6..]),
+        _ => return None,
+    };
+    let (time, fraction) = match time.split_once(['.', ',']) {
+        Some((_, "")) => return None,
+        Some((time, digits)) => (time, format!(".{digits}")),
+        None => (time, String::new()),
+    };
+    let (hour, minute, second) = match *time.as_bytes() {
+        [_, _, b':', _, _] if fraction.is_empty() => (&time[..2], &time[3..], "00"),
+        [_, _, b':', _, _, b':', _, _] => (&time[..2], &time[3..5], &time[6..]),
+        [_, _, _, _] if fraction.is_empty() => (&time[..2], &time[2..], "00"),
+        [_, _, _, _, _, _] => (&time[..2], &time[2..4], &time[4..]),
+        _ => return None,
+    };
+    let offset = match *offset.as_bytes() {
+        [] => "Z".to_owned(),
+        [_, _, _] => format!("{offset}:00"),
+        [_, _, _, _, _] => format!("{}:{}", &offset[..3], &offset[3..]),
+        _ => offset.to_owned(),
+    };
+    if hour != "24" {
+        return parse_rfc_3339(&format!(
+            "{date}T{hour}:{minute}:{second}{fraction}{offset}"
+        ));
+    }
+    let is_end_of_day = [minute, second, fraction.trim_start_matches('.')]
+        .iter()
+        .all(|digits| digits.bytes().all(|digit| digit == b'0'));
+    let begins = is_end_of_day.then(|| parse_rfc_3339(&format!("{date}T00:00:00{offset}")))??;
+    begins.checked_add_days(Days::new(1))
 }
 
 /// Formats a date as `YYYY-MM-DD`.

@@ -43,6 +43,9 @@ pub enum Reading {
     /// Timestamps with offsets, with 0 to 9 digits in the fraction of the second, or without an offset, in turn: the
     /// same moments.
     Times,
+    /// Timestamps in the forms of ISO 8601 that RFC 3339 leaves out, in turn: offsets without a colon or without minutes, the
+    /// basic format, a comma, no seconds, and 24:00: the same moments.
+    IsoTimes,
     /// The body comes in chunks with odd boundaries, without a length.
     Chunked,
     /// Errors are plain text.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, TimeDelta, Timelike as _, Utc};
 use dealkit::{
     Problem,
     lexer::Lexer,
@@ -74,7 +74,12 @@ pub(crate) fn response(
             return response.map(|body| rewritten(body, PROBLEM, reading));
         }
         (
-            Reading::Sparse | Reading::Nulls | Reading::Extra | Reading::Numbers | Reading::Times,
+            Reading::Sparse
+            | Reading::Nulls
+            | Reading::Extra
+            | Reading::Numbers
+            | Reading::Times
+            | Reading::IsoTimes,
             Some(model),
         ) => return response.map(|body| rewritten(body, model, reading)),
         _ => return response,
@@ -191,15 +196,26 @@ impl Rewriter {
             (FieldKind::OpenSet(_), Reading::Extra) => Some(UNDOCUMENTED.to_owned()),
             (FieldKind::Decimal, Reading::Numbers) => decimal(text, turn),
             (FieldKind::Integer, Reading::Numbers) => integer(text, turn),
-            (FieldKind::Timestamp, Reading::Times) => {
-                let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
-                scalar::timestamp(&moment).map(|moment| format!("\"{}\"", timestamp(moment, turn)))
+            (FieldKind::Timestamp, Reading::Times) => rewrite_timestamp(text, turn, timestamp),
+            (FieldKind::Timestamp, Reading::IsoTimes) => {
+                rewrite_timestamp(text, turn, iso_timestamp)
             }
             _ => None,
         };
         self.changed += usize::from(changed.is_some());
         Some(changed.unwrap_or_else(|| text.to_owned()))
     }
+}
+
+/// Rewrites a timestamp, a JSON string.
+fn rewrite_timestamp(
+    text: &str,
+    turn: usize,
+    write: impl Fn(DateTime<Utc>, usize) -> String,
+) -> Option<String> {
+    let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
+    let moment = scalar::timestamp(&moment)?;
+    Some(format!("\"{}\"", write(moment, turn)))
 }
 
 /// The number in another form, in turn: with an exponent, with 28 digits, and in scientific notation.
@@ -256,4 +272,27 @@ fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
     let (local, offset) = local.map_or((utc, "Z"), |local| (local, offset));
     let seconds = local.format("%Y-%m-%dT%H:%M:%S");
     format!("{seconds}{point}{fraction}{offset}")
+}
+
+/// Formats the moment in a form of ISO 8601 that RFC 3339 leaves out, in turn: with an offset of four digits or of two, in the
+/// basic format with a comma, without seconds if they are zero, and as 24:00 if it is midnight.
+fn iso_timestamp(moment: DateTime<Utc>, turn: usize) -> String {
+    let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
+    let fraction = match nanoseconds.trim_end_matches('0') {
+        "" => String::new(),
+        digits => format!(",{digits}"),
+    };
+    let is_whole_minute = moment.second() == 0 && fraction.is_empty();
+    let day_before = moment.date_naive().pred_opt().filter(|day| day.year() > 0);
+    match turn % 5 {
+        0 => format!("{}{fraction}+0000", moment.format("%Y-%m-%dT%H:%M:%S")),
+        1 => format!("{}{fraction}Z", moment.format("%Y%m%dT%H%M%S")),
+        2 if is_whole_minute => moment.format("%Y-%m-%dT%H:%MZ").to_string(),
+        3 if is_whole_minute && moment.hour() == 0 && moment.minute() == 0 => day_before
+            .map_or_else(
+                || iso_timestamp(moment, 0),
+                |day| day.format("%Y-%m-%dT24:00:00Z").to_string(),
+            ),
+        _ => format!("{}{fraction}+00", moment.format("%Y-%m-%d %H:%M:%S")),
+    }
 }

@@ -117,6 +117,14 @@ fn a_reading_writes_what_its_name_says() {
                 r#""created_at":"2024-02-09T00:00:00.00""#,
             ],
         ),
+        (
+            Reading::IsoTimes,
+            &[
+                r#""created_at":"2024-02-09T23:59:59,5+0000""#,
+                r#""expiry_date_time":"99991231T235959Z""#,
+                r#""created_at":"2024-02-09T00:00Z""#,
+            ],
+        ),
         (Reading::Extra, &[r#""status":"SOMETHING_NEW""#]),
     ] {
         let written = written(reading, deal);

@@ -7,6 +7,7 @@ may be personal, or the key.
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,8 @@ from dealkit._cli.service import connect, made_up
 from dealkit.testing import READINGS
 
 _ENOUGH_DIGITS = 15
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)?")
 
 _DEAL = '"Retrieve a deal": a deal that exists is returned as the Deal resource, and only such a deal'
 _KEY = '"Authentication": the header x-service-key is required on both operations'
@@ -177,7 +180,7 @@ def _readings(questions: list[_Question], answers: Mapping[str, _Answer]) -> Ite
         _look_at(Deal, known.json(parse_int=str, parse_float=str) or {}, seen)
         if not seen["there"] and (seen["null"] or seen["missing"]):
             yield "nulls" if seen["null"] else "sparse"
-        yield from (name for name in ("extra", "numbers", "times") if seen[name])
+        yield from (name for name in ("extra", "numbers", "times", "iso-times") if seen[name])
 
 
 def _look_at(model: Any, found: Mapping[str, Any], seen: Counter[str]) -> None:
@@ -199,4 +202,7 @@ def _look_at(model: Any, found: Mapping[str, Any], seen: Counter[str]) -> None:
             elif kind is Decimal:
                 seen["numbers"] += "e" in text.lower() or sum(map(str.isdigit, text)) > _ENOUGH_DIGITS
             elif kind is datetime:
-                seen["times"] += text[-1:] not in "Zz"
+                if _RFC_3339.fullmatch(text):
+                    seen["times"] += text[-1:] not in "Zz"
+                else:
+                    seen["iso-times"] += 1
