@@ -20,6 +20,16 @@ export function curl({ method, path, query, headers, body, body_bytes }, key) {
   return words.join(" ");
 }
 
+/** Characters that a terminal acts on when they are pasted, or that hide what a command is. */
+const UNSAFE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+/** Quotes a text for a shell: in bash, zsh and ksh, and by POSIX since 2024, $'…' may have escapes. */
 function quoted(text) {
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  const escaped = text.replace(/[\\']/g, "\\$&").replace(UNSAFE, octal);
+  return text.search(UNSAFE) === -1 ? `'${text.replaceAll("'", "'\\''")}'` : `$'${escaped}'`;
+}
+
+function octal(character) {
+  const bytes = [...new TextEncoder().encode(character)];
+  return character === "\n" ? "\\n" : bytes.map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
 }
