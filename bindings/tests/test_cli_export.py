@@ -343,9 +343,9 @@ def test_what_was_stopped_goes_on(
 ) -> None:
     out = tmp_path / f"d.{form}"
     ids.write_text("nope\n" + ids.read_text())
-    # It does not come further, however slow this machine is.
+    # It saves several times, and does not come further, however slow this machine is.
     sandbox.fail_next(delay=0.1, times=150)
-    sandbox.fail_next(delay=600, times=None)
+    sandbox.fail_next(hold=True, times=None)
     command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
     process = start(*command, url=sandbox.url, before=OFTEN)
     wait_until_saved(process, out)
@@ -382,7 +382,8 @@ def test_what_was_stopped_goes_on(
 
 def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     out, part = tmp_path / "d.ndjson", tmp_path / "d.ndjson.part"
-    sandbox.fail_next(delay=0.2, times=None)
+    sandbox.fail_next(delay=0.1, times=150)
+    sandbox.fail_next(hold=True, times=None)
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     process = start(*command, url=sandbox.url, before=OFTEN)
     wait_until_saved(process, out)
@@ -392,6 +393,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     process.send_signal(signal.SIGINT)
     assert end(process).code == 130
     sandbox.clear_faults()
+    sandbox.release()
 
     kept = part.read_bytes()
     with Sandbox(generate=COUNT, seed=7) as another:
