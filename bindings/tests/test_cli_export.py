@@ -19,7 +19,7 @@ import pyarrow
 import pytest
 from commands import COMMAND, dealkit, end, environment, start
 from conftest import answer, exact
-from processes import until
+from processes import HANGS, until
 from pyarrow import parquet
 
 from dealkit import Client, Deal
@@ -303,7 +303,7 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = environment(sandbox.url, sandbox.service_key)
-        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=60)
+        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=HANGS)
     assert refused.returncode == 2 and b"is the same file as standard input" in refused.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
@@ -442,7 +442,7 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
         env=environment(sandbox.url, sandbox.service_key),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert process.returncode == 4 and "Traceback" not in process.stderr
     assert process.stderr.startswith(f"dealkit: {out} cannot be written: ")
