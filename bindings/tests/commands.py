@@ -244,9 +244,12 @@ class Terminal:
         assert "Traceback" not in self.screen, self.screen
         return code
 
-    def hang_up(self, seconds: float = HANGS) -> int:
-        """Closes the terminal, as somebody closes its window, and returns the command's exit code."""
+    def hang_up(self) -> None:
+        """Closes the terminal, as a user closes its window. The command then has its signal."""
         os.close(self._master)
+
+    def wait(self, seconds: float = HANGS) -> int:
+        """Waits for the command to end without a terminal, and returns its exit code."""
         return self._process.wait(seconds)
 
     def _read(self, seconds: float) -> bool:

@@ -279,9 +279,10 @@ async def time_out(awaitable: Awaitable[Any], when: Callable[[], object]) -> Non
         await asyncio.to_thread(when)
         timeout.reschedule(0)
 
+    timeout = asyncio.timeout(None)
+    expiring = asyncio.create_task(expire())
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(None) as timeout:
-            expiring = asyncio.create_task(expire())
+        async with timeout:
             await awaitable
     await expiring
 

@@ -218,7 +218,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "Engine.send": [
             partial(engine.send, call, None, False, watch),
             partial(engine.send, call, None, True, None),
-            partial(engine.send, missing, native.call_options({"timeout": 5, "max_retries": 0}), False, None),
+            partial(engine.send, missing, native.call_options({"timeout": 50, "max_retries": 0}), False, None),
         ],
         "Engine.start": [partial(engine.start, call, None, False, watch)],
         "Engine.many": [
@@ -300,7 +300,7 @@ def _key_answer(url: str, call: Any) -> Any:
     settings = {"base_url": url, "service_key": native.key_source(answers.put)}
     pending = native.open_engine(settings, None).start(call, None, False, None)
     try:
-        return answers.get(timeout=30)
+        return answers.get(timeout=240)
     finally:
         pending.abort()
 

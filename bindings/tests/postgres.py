@@ -1,15 +1,17 @@
-"""A PostgreSQL server of the tests' own, and a standby that takes over: in a folder of its own, on free ports of loopback, with
-a password."""
+"""A PostgreSQL server of the tests' own, and a standby that takes over: in a folder of its own, on reserved ports of loopback,
+with a password."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
+
+from processes import HANGS, reserved_port
 
 NEEDED = "PostgreSQL (Debian: apt-get install postgresql)"
 
@@ -32,7 +34,10 @@ class Postgres:
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(self._folder, self._user)
-        self._ports = [_free_port() for _ in range(1 + has_standby)]
+        # They stay reserved while a server is down.
+        self._reserved = ExitStack()
+        reserved = (self._reserved.enter_context(reserved_port(for_server=True)) for _ in range(1 + has_standby))
+        self._ports = [*reserved]
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         self.url = f"postgresql://postgres:{password}@{hosts}/postgres"
         secret = self._folder / "password"
@@ -85,7 +90,9 @@ class Postgres:
         command = [str(self._programs / program), *arguments]
         # To a file: the server inherits it, and a pipe would not end before it does.
         with tempfile.TemporaryFile("w+") as said:
-            done = subprocess.run(command, user=self._user, cwd="/", stdout=said, stderr=subprocess.STDOUT, timeout=120)
+            done = subprocess.run(
+                command, user=self._user, cwd="/", stdout=said, stderr=subprocess.STDOUT, timeout=HANGS
+            )
             said.seek(0)
             text = said.read()
         if done.returncode != 0:
@@ -99,11 +106,5 @@ class Postgres:
         for server in range(len(self._ports)):
             if (Path(self._data(server)) / "postmaster.pid").exists():
                 self._run("pg_ctl", "stop", "-D", self._data(server), "-m", "immediate")
+        self._reserved.close()
         shutil.rmtree(self._folder)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

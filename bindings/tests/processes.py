@@ -112,6 +112,7 @@ class Peer(socketserver.ThreadingTCPServer):
         self.answer = answer
         self.requests: list[bytes] = []
         self.connections: list[socket.socket] = []
+        self.answered = 0
         self.ended = 0
         self.changed = threading.Condition()
         self._context = None if certificate is None else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -169,6 +170,8 @@ class _Connection(socketserver.StreamRequestHandler):
                 self.server.changed.notify_all()
             answer: bytes | Callable[[bytes], bytes] = self.server.answer
             self.wfile.write(answer(request) if callable(answer) else answer)
+            with self.server.changed:
+                self.server.answered += 1
 
     def _read(self) -> bytes:
         head = b""

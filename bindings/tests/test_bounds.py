@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from conftest import answer
+from conftest import ADA, answer
+from processes import HANGS
 
-from dealkit import APITimeoutError, Client, Deal, DecodeError
+from dealkit import APITimeoutError, Client, Deal, DealkitError, DecodeError
 
 
 def undocumented(fields: int) -> str:
@@ -17,18 +18,34 @@ def undocumented(fields: int) -> str:
 
 
 def test_a_large_body_keeps_the_deadline(peer: Any) -> None:
-    body = undocumented(900_000)
-    with Client(base_url=peer(answer(200, body)).url, service_key="k", max_retries=0, timeout=0.3) as client:
-        began = time.monotonic()
-        with pytest.raises(APITimeoutError) as caught:
-            client.agents.create(email="ada@example.com", first_name="Ada", last_name="Lovelace", profile={})
-        took = time.monotonic() - began
-    assert caught.value.outcome == "succeeded"
-    # Reading it to its end takes several times as long.
-    assert took < 1.5
+    url = peer(answer(200, undocumented(900_000))).url
+
+    def create(timeout: float) -> tuple[DealkitError, float]:
+        """Returns the error of a create, and the processor time until then, which is the same on a busy machine."""
+        with Client(base_url=url, service_key="k", max_retries=0, timeout=timeout) as client:
+            before = time.process_time()
+            with pytest.raises(DealkitError) as caught:
+                client.agents.create(**ADA)
+            return caught.value, time.process_time() - before
+
+    # Something is wrong with the document, as is found at its end.
+    error, to_the_end = create(HANGS)
+    assert isinstance(error, DecodeError)
+    timeout = 0.2
+    while (found := create(timeout))[0].outcome != "succeeded":
+        timeout *= 1.5  # The body has not arrived in time.
+    error, took = found
+    assert isinstance(error, APITimeoutError)
+    assert took < to_the_end * 0.75
 
 
 def test_other_threads_go_on_while_a_large_document_is_read() -> None:
+    # On a busy machine, the other thread may have no processor for a while.
+    assert any(ticks_while_reading() >= 10 for _ in range(20))
+
+
+def ticks_while_reading() -> int:
+    """How often another thread runs during the some 70 steps of 64 KB in which a document is read."""
     ticks = 0
     is_read = threading.Event()
 
@@ -46,8 +63,7 @@ def test_other_threads_go_on_while_a_large_document_is_read() -> None:
     is_read.set()
     thread.join()
     assert len(deal.extra) == 300_000
-    # There are some 70 steps of 64 KB.
-    assert during >= 10
+    return during
 
 
 def test_a_document_of_too_many_values_is_refused() -> None:

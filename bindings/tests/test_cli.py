@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Terminal, dealkit, end, environment, start
+from commands import Terminal, dealkit, environment
 from conftest import answer, exact
+from processes import HANGS
 
 from dealkit import Client
 from dealkit.testing import Sandbox
@@ -31,7 +31,7 @@ def test_the_command_is_installed_and_so_is_the_module(dealkit_sandbox: Sandbox)
         env=environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Deal d_1\n")
 
@@ -190,12 +190,18 @@ def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_
 
 
 def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
-    process = start("deal", "d_1", "--json", url=dealkit_sandbox.url)
-    assert process.stdout is not None
-    process.stdout.close()
-    process.stdout = None
-    done = end(process)
-    assert (done.code, done.told) == (141, "")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "dealkit", "deal", "d_1", "--json"],
+        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=HANGS,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.parametrize("command", [["deal", "d_1"], ["--help"]])
@@ -207,7 +213,7 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=HANGS,
         )
     assert (done.returncode, done.stderr) == (
         4,
@@ -224,7 +230,7 @@ def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path
         env=environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         cwd=tmp_path,
     )
     told = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[stream]
@@ -267,21 +273,15 @@ def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: s
     assert told in done.shown
 
 
-def nowhere() -> str:
-    """An address that nothing is listening on."""
-    with socket.create_server(("127.0.0.1", 0)) as once:
-        return f"http://127.0.0.1:{once.getsockname()[1]}"
-
-
-def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
-    done = dealkit("check", url=nowhere())
+def test_check_of_a_service_that_is_not_there(peer: Any, nowhere: str) -> None:
+    done = dealkit("check", url=f"http://{nowhere}")
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
     assert (
         "nothing is listening at the host and port in the base URL; are they right, and is the service up? ("
         in done.shown
     )
 
-    env = {"HTTPS_PROXY": nowhere(), "NO_PROXY": "", "no_proxy": ""}
+    env = {"HTTPS_PROXY": f"http://{nowhere}", "NO_PROXY": "", "no_proxy": ""}
     done = dealkit("check", "--base-url", "https://deals.example.com", env=env)
     assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
 
@@ -293,7 +293,7 @@ def test_check_of_a_service_that_is_not_there(peer: Any) -> None:
 
 def test_the_package_does_not_import_the_command() -> None:
     script = "import sys, dealkit; dealkit.Client, dealkit.Deal; print(*(n for n in sys.modules if 'dealkit._cli.' in n or 'argparse' in n))"
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANGS)
     assert shown.stdout.strip() == ""
 
 
@@ -322,5 +322,5 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     for line, completions in (("dealkit de", ["deal", "deals"]), ("dealkit agents import --date", ["--date-format"])):
         env = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"), "_ARGCOMPLETE_IFS": "\n"}
         env |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
-        subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=HANGS)
         assert [one.strip() for one in (tmp_path / "out").read_text().split("\n")] == completions

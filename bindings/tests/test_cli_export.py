@@ -19,7 +19,7 @@ import pyarrow
 import pytest
 from commands import COMMAND, dealkit, end, environment, start
 from conftest import answer, exact
-from processes import until
+from processes import HANGS, until
 from pyarrow import parquet
 
 from dealkit import Client, Deal
@@ -303,7 +303,7 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = environment(sandbox.url, sandbox.service_key)
-        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=60)
+        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=HANGS)
     assert refused.returncode == 2 and b"is the same file as standard input" in refused.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
@@ -343,9 +343,9 @@ def test_what_was_stopped_goes_on(
 ) -> None:
     out = tmp_path / f"d.{form}"
     ids.write_text("nope\n" + ids.read_text())
-    # It does not come further, however slow this machine is.
+    # It saves several times, and does not come further, however slow this machine is.
     sandbox.fail_next(delay=0.1, times=150)
-    sandbox.fail_next(delay=600, times=None)
+    sandbox.fail_next(hold=True, times=None)
     command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
     process = start(*command, url=sandbox.url, before=OFTEN)
     wait_until_saved(process, out)
@@ -382,7 +382,8 @@ def test_what_was_stopped_goes_on(
 
 def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     out, part = tmp_path / "d.ndjson", tmp_path / "d.ndjson.part"
-    sandbox.fail_next(delay=0.2, times=None)
+    sandbox.fail_next(delay=0.1, times=150)
+    sandbox.fail_next(hold=True, times=None)
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     process = start(*command, url=sandbox.url, before=OFTEN)
     wait_until_saved(process, out)
@@ -392,6 +393,7 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     process.send_signal(signal.SIGINT)
     assert end(process).code == 130
     sandbox.clear_faults()
+    sandbox.release()
 
     kept = part.read_bytes()
     with Sandbox(generate=COUNT, seed=7) as another:
@@ -440,7 +442,7 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
         env=environment(sandbox.url, sandbox.service_key),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert process.returncode == 4 and "Traceback" not in process.stderr
     assert process.stderr.startswith(f"dealkit: {out} cannot be written: ")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from commands import Import, counts, dealkit, end
-from processes import until
+from processes import HANGS
 
 from dealkit.ledger import show
 from dealkit.testing import Sandbox
@@ -249,12 +249,13 @@ def test_a_report_replaces_nothing_but_a_report(report: str, told: str, imports:
 def test_a_disk_that_is_full_when_the_report_is_written(imports: Import) -> None:
     """What became of the rows is shown all the same, and the ledger has it."""
     imports.write(30)
-    imports.sandbox.fail_next(delay=1, method="POST")
+    imports.sandbox.fail_next(hold=True, method="POST")
     process = imports.start()
     report = imports.folder / "agents.csv.report.csv"
-    until(report.exists)
+    imports.sandbox.wait_for(held=True, timeout=HANGS)
     report.unlink()
     report.mkdir()
+    imports.sandbox.release()
     done = end(process)
     assert done.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in done.told
     assert counts(done.shown)["created"] == 30

@@ -79,8 +79,8 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
 def test_ctrl_c_leaves_no_connection_and_no_descriptor_behind() -> None:
     code = """
 import os
-from dealkit import Client
-client = Client(timeout=3600)
+from dealkit import Client, Timeout
+client = Client(timeout=Timeout(attempt=3600, total=3600))
 def interrupted():
     try:
         client.deals.retrieve("d_1")

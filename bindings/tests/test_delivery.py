@@ -22,10 +22,10 @@ TRIES = int(os.environ.get("DEALKIT_SIGNAL_TRIES", "30"))
 # A signal every third of a millisecond, whose handler cancels one of the tasks, as asyncio.run's own handler does.
 SIGNALS = """
 import asyncio, signal, sys
-from dealkit import AsyncClient
+from dealkit import AsyncClient, Timeout
 
 async def main():
-    client = AsyncClient(timeout=3600)
+    client = AsyncClient(timeout=Timeout(attempt=3600, total=3600))
     lost = 0
     for _ in range(int(sys.argv[1])):
         tasks = [asyncio.ensure_future(client.deals.retrieve("d_1")) for _ in range(16)]

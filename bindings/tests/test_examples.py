@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-from processes import Peer, ended, python, run_pytest
+from processes import HANGS, Peer, ended, python, run_pytest
 from pyarrow import parquet
 
 from dealkit import AsyncClient
@@ -43,7 +43,7 @@ def test_async_quickstart(dealkit_sandbox: Sandbox) -> None:
 
 def test_bulk(dealkit_sandbox: Sandbox) -> None:
     process = python(EXAMPLES / "bulk.py", url=dealkit_sandbox.url)
-    shown, progress = process.communicate(timeout=60)
+    shown, progress = process.communicate(timeout=HANGS)
     assert process.returncode == 0, progress
     lines = shown.splitlines()
     assert lines[0] == "d_1: CLOSED"
@@ -145,7 +145,7 @@ def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
         given = ["processes", *map(str, arguments), "--per-task", "2"]
         env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
         process = python(EXAMPLES / "on_engines.py", *given, url=dealkit_sandbox.url, env=env)
-        shown, errors = process.communicate(timeout=60)
+        shown, errors = process.communicate(timeout=HANGS)
         assert errors == ""
         return shown
 

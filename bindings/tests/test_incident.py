@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from dealkit import APIConnectionError, AsyncClient, Client, InternalServerError
+from dealkit import APIConnectionError, AsyncClient, Client, InternalServerError, Timeout
 from dealkit.testing import Sandbox
 
 DEAL = answer(200, json.dumps({"id": "d_1"}))
@@ -179,7 +179,9 @@ def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
     server = peer(b"")
 
     async def main() -> None:
-        async with AsyncClient(base_url=server.url, service_key="k", timeout=3600) as client:
+        async with AsyncClient(
+            base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600)
+        ) as client:
             deals = client.deals.retrieve_many(["d_1", "d_2"], concurrency=2)
             await time_out(client.deals.retrieve("d_3"), lambda: server.wait_for_requests(1))
             await time_out(anext(deals), lambda: server.wait_for_requests(3))

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import of, row, rows
+from conftest import of, row, rows, time_out
 from ledgers import client_of, in_a_loop, in_order, told
+from processes import HANGS, until
 
 from dealkit import (
     AsyncClient,
@@ -86,7 +87,7 @@ SAID: dict[str, Any] = {
 
 def look(doubt: RowInDoubt) -> Any:
     assert doubt.row == row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
-    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < 60 and "@" not in repr(doubt)
+    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < HANGS and "@" not in repr(doubt)
     said = SAID[doubt.key]
     if isinstance(said, Exception):
         raise said
@@ -140,14 +141,12 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
 
         async def resolve(doubt: RowInDoubt) -> None:
             asked.append(doubt.key)
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
 
         many = of(sandbox, AsyncClient).agents.create_many(
             rows(3), ledger=ledger, key="email", on_error="return", resolve=resolve
         )
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(many), 0.5)
-        assert len(asked) == 3
+        await time_out(anext(many), lambda: until(lambda: len(asked) == 3))
         other = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look)
         assert told(other) == [("unknown", True)] and other[0].error.in_flight
         assert told(many.cancel()) == [("unknown", False)] * 3

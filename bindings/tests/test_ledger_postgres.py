@@ -58,9 +58,9 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
 
 
-def test_what_is_wrong_is_said_without_the_password(database: str) -> None:
+def test_what_is_wrong_is_said_without_the_password(database: str, nowhere: str) -> None:
     for name, reason in [
-        ("postgresql://guest:sesame@127.0.0.1:1/none", "unreachable"),
+        (f"postgresql://guest:sesame@{nowhere}/none", "unreachable"),
         ("postgresql://guest:sesame@127.0.0.1:1/none?sesame=1", "not_a_ledger"),
         (f"{database}?schema=nothing", "io"),
     ]:

@@ -15,7 +15,7 @@ import pytest
 from conftest import ADA, WAYS, answer, run, time_out
 from processes import HANGS, ended, pressing_ctrl_c, python, until
 
-from dealkit import AsyncClient, Client, DealkitError, _native
+from dealkit import AsyncClient, Client, DealkitError, Timeout, _native
 from dealkit.testing import Sandbox
 
 DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
@@ -91,8 +91,8 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
             await time_out(anext(deals), lambda: server.wait_for_requests(2))
 
     begun = time.monotonic()
-    run(main(AsyncClient(base_url=server.url, service_key="k", timeout=3600)))
-    with Client(base_url=server.url, service_key="k", timeout=3600) as client:
+    run(main(AsyncClient(base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600))))
+    with Client(base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600)) as client:
         with pressing_ctrl_c(lambda: server.wait_for_requests(3)):
             client.deals.retrieve("d_1")
     took = time.monotonic() - begun

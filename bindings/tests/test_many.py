@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import BODY, BOTH, answer, made, of, row, run
+from processes import HANGS
 
 from dealkit import AsyncClient, Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -75,7 +76,7 @@ def test_as_they_arrive(bulk: Bulk, peer: Any) -> None:
 
     def respond(request: bytes) -> bytes:
         if b"g_0 " in request or b"row0@" in request:
-            release.wait(5)
+            release.wait(HANGS)
         number = re.findall(rb"(?:g_|row)(\d+)", request)[0].decode()
         return answer(200, BODY.replace('"d_1"', f'"g_{number}"').replace('"e"', f'"row{number}@example.com"'))
 
@@ -171,10 +172,11 @@ def test_a_line_shows_progress(bulk: Bulk, many_deals: Client, capsys: pytest.Ca
 
 
 def test_a_slow_consumer_loses_nothing() -> None:
-    with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key", timeout=0.5) as client:
+    with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key="sandbox-key", timeout=5) as client:
         deals = client.deals.retrieve_many(ids(4), concurrency=4)
         next(deals)
-        time.sleep(0.8)
+        sandbox.wait_for(count=4, timeout=HANGS)
+        time.sleep(5.5)  # Longer than a call may take.
         assert len(list(deals)) == 3
 
 
@@ -192,7 +194,7 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
 
         with ThreadPoolExecutor(4) as pool:
             works = [pool.submit(work) for _ in range(4)]
-            assert sorted(place for one in works for place in one.result(20)) == [*range(60)]
+            assert sorted(place for one in works for place in one.result(HANGS)) == [*range(60)]
 
 
 def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
@@ -204,7 +206,7 @@ def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
             async def work(deals: Any = deals) -> int:
                 return len([deal async for deal in deals])
 
-            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), 20)
+            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), HANGS)
             assert sum(counts) == 30
 
     run(main())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import ADA
+from processes import HANGS
 
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
@@ -53,7 +54,7 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
         assert isinstance(raw.agent, RawResponse) and raw.agent.parse().id == "a_1"
         assert client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA).agent_id == "a_1"
         patient = client.with_options(timeout=50)
-        assert patient.agents.create_once(key="raw", ledger=path, timeout=9, max_retries=0, **ADA).recorded
+        assert patient.agents.create_once(key="raw", ledger=path, timeout=90, max_retries=0, **ADA).recorded
         # The clients share what is open.
         assert len([*tmp_path.glob("*-job-*")]) == 1
         del patient
@@ -67,10 +68,9 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
             assert sorted(creation.result for creation in made) == ["created", *["created_before"] * 19]
             raw = await client.with_raw_response.agents.create_once(key="raw 2", ledger=path, **ADA)
             assert raw.agent is not None and raw.agent.status_code == 201
-            dealkit_sandbox.fail_next(delay=30)
+            dealkit_sandbox.fail_next(hold=True)
             cancelled = asyncio.create_task(client.agents.create_once(key="cancelled", ledger=path, **ADA))
-            while len(dealkit_sandbox.requests) < 4:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
             with pytest.raises(RecordedError, match="being sent elsewhere right now") as other:
                 await client.agents.create_once(key="cancelled", ledger=path, **ADA)
             assert (other.value.in_flight, other.value.outcome) == (True, "unknown")

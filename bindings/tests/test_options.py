@@ -34,7 +34,7 @@ def called(client: Any, call: Callable[[Any, Any], Any], **options: Any) -> Any:
 def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
     server = peer(answer(200, BODY))
     client = of_class(base_url=server.url, service_key="k", headers={"x-a": "client", "x-b": "client"})
-    called(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=5, max_retries=0)
+    called(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=50, max_retries=0)
     called(client, call, extra_headers=None, timeout=None, max_retries=None)
     first, second = (request.lower() for request in server.requests)
     assert b"x-a: call" in first and b"x-b: client" in first and b"x-c: call" in first and b"x-a: client" not in first

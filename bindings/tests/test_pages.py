@@ -15,12 +15,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from processes import ended, needs_curl, python, run_pytest, until
+from processes import HANGS, ended, needs_curl, python, reserved_port, run_pytest, until
 
 from dealkit.testing import READINGS
 
@@ -60,9 +60,8 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address: tuple[str, int] = free.getsockname()
+        self._stack = ExitStack()
+        self.address = "127.0.0.1", self._stack.enter_context(reserved_port(for_server=True))
         self.env = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -91,7 +90,7 @@ class Shell:
                 start_new_session=True,
             )
             self._started.append(process)
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=HANGS)
         assert code == 0, f"{block}\n{log.read_text()}"
         self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
         if re.search(r"^dealkit-server.*&", block, re.MULTILINE):
@@ -108,6 +107,7 @@ class Shell:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass  # Nothing that it has started is still running.
+        self._stack.close()
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> 
         return
     process = python(snippet, url=env.get("DEALKIT_BASE_URL", ""), key=env.get("DEALKIT_SERVICE_KEY", ""))
     if "progress=True" in snippet:
-        shown, bar = process.communicate(timeout=60)
+        shown, bar = process.communicate(timeout=HANGS)
         assert process.returncode == 0 and bar and "Traceback" not in bar, bar
     else:
         shown = ended(process)

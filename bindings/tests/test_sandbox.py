@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from conftest import ADA, BOTH, Authority, made, of
+from processes import HANGS
 
 from dealkit import (
     APIConnectionError,
@@ -221,7 +222,7 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
         sandbox = any_sandbox
         async with of(sandbox, AsyncClient) as client:
             # Each waits for the other, so neither may block.
-            waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=60))
+            waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=HANGS))
             for id in ("d_1", "secret", "secret"):
                 with contextlib.suppress(NotFoundError):
                     await client.deals.retrieve(id)
@@ -242,7 +243,7 @@ def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None
     any_sandbox.fail_next(hold=True, path="/v1/deals/{id}", times=2)
     with of(any_sandbox) as client, ThreadPoolExecutor(2) as threads:
         calls = [threads.submit(client.deals.retrieve, "d_1") for _ in range(2)]
-        held = any_sandbox.wait_for(held=True, count=2, timeout=60)
+        held = any_sandbox.wait_for(held=True, count=2, timeout=HANGS)
         assert [(request.held, request.status, request.fault) for request in held] == [
             (True, None, '{"hold":true}')
         ] * 2
@@ -332,19 +333,21 @@ def test_the_command(stop: signal.Signals) -> None:
         with Client(base_url=first.split()[-1], service_key="sandbox-key") as client:
             assert client.deals.retrieve("g_1").id == "g_1"
         server.send_signal(stop)
-        assert server.wait(10) == 0
+        assert server.wait(HANGS) == 0
         assert "Traceback" not in server.stderr.read()
 
 
 def test_the_command_says_what_is_wrong() -> None:
-    wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=30)
+    wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=HANGS)
     assert wrong.returncode == 2 and "--nonsense" in wrong.stderr
     version = subprocess.run(
         [sys.executable, "-m", "dealkit._testing.server_command", "--version"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS,
     )
     assert version.returncode == 0 and version.stdout.startswith("dealkit-server ")
-    taken = subprocess.run([str(COMMAND), "--deals", os.devnull + "/nope"], capture_output=True, text=True, timeout=30)
+    taken = subprocess.run(
+        [str(COMMAND), "--deals", os.devnull + "/nope"], capture_output=True, text=True, timeout=HANGS
+    )
     assert taken.returncode == 2 and "Traceback" not in taken.stderr

@@ -76,7 +76,7 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
         assert span.parent is not None and span.parent.span_id == outer.get_span_context().span_id
         assert span.status.status_code is trace.StatusCode.UNSET
         attributes = named(span)
-        assert 0 <= attributes.pop("dealkit.wait") < 5
+        assert attributes.pop("dealkit.wait") >= 0
         (event,) = span.events
         assert event.name == "attempt ended" and span.start_time <= event.timestamp <= (span.end_time or 0)  # type: ignore[operator]
         assert attributes == {

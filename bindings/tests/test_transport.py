@@ -128,10 +128,10 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
 @BOTH
 def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
     service = peer(FINE)
-    client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=5)
+    client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=60)
     retrieve(client)
     # A client made from the one with the limit has the same limit.
-    for same in (client, client.with_options(timeout=6), client.with_options(rate_limit=0.001, user_agent="u")):
+    for same in (client, client.with_options(timeout=61), client.with_options(rate_limit=0.001, user_agent="u")):
         for call in (retrieve, create, many):
             with pytest.raises(ThrottledError, match=r"rate_limit would delay this call by \d+ s, lo") as caught:
                 call(same)

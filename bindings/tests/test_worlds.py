@@ -45,16 +45,16 @@ def test_a_world_has_settings_of_its_own() -> None:
         ("{url}", None, "x-sandbox-token"),
         ("{url}", "two words", "visible ASCII"),
         ("{plain}", None, "--worlds"),
-        ("http://127.0.0.1:1", None, "cannot be reached"),
+        ("http://{nowhere}", None, "cannot be reached"),
         ("http://u:hunter2@localhost", None, "http://"),
         ("{url}/elsewhere", None, "http://"),
         ("http://127.0.0.1:x", None, "http://"),
     ],
 )
-def test_what_cannot_be_attached_to(url: str, token: str | None, text: str) -> None:
+def test_what_cannot_be_attached_to(url: str, token: str | None, text: str, nowhere: str) -> None:
     with Sandbox(worlds="test-*", admin_token="hunter2") as server, Sandbox() as plain:
         with pytest.raises(ConfigError, match=text) as raised:
-            Sandbox.attach(url.format(url=server.url, plain=plain.url), admin_token=token)
+            Sandbox.attach(url.format(url=server.url, plain=plain.url, nowhere=nowhere), admin_token=token)
         assert "hunter2" not in str(raised.value)
         with Sandbox.attach(server.url, admin_token="hunter2") as sandbox:
             assert sandbox.agents == []

@@ -64,9 +64,9 @@ class Creates:
         progress = Progress("agent", self._number)
 
         def stop() -> None:
+            self._creations.stop()
             progress.end()
             tell("stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)")
-            self._creations.stop()
 
         try:
             with options.signals.stopping(stop):
