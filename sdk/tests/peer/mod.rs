@@ -18,7 +18,7 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex, OnceLock},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, RetryPolicy};
@@ -258,6 +258,15 @@ impl Peer {
         self.ended.blocking_recv().unwrap();
         let counts = self.counts.lock().unwrap();
         counts.clone()
+    }
+}
+
+/// Waits until this is so, while other tasks run.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it is never so");
+        tokio::task::yield_now().await;
     }
 }
 
