@@ -17,6 +17,7 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRun
 use crate::{
     mock::{builder, client},
     peer::{Blackhole, FINE, Heard, Http1, Peer, Step, at_once, runtime, settle, waits},
+    properties::with_cases,
     rows::{broken, number, request as row},
 };
 
@@ -493,7 +494,7 @@ fn every_row_comes_once_whatever_becomes_of_it() {
         Broken,
     ]);
     let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
-    TestRunner::new(ProptestConfig::with_cases(100))
+    TestRunner::new(with_cases(100))
         .run(&job, |(fates, concurrency, unordered, cancelled_after)| {
             runtime().block_on(run(fates, concurrency, unordered, cancelled_after));
             Ok(())
