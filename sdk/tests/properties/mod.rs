@@ -11,17 +11,19 @@ const SEED: u64 = 20_261_128;
 /// Configures a property test with the usual number of cases, which `PROPTEST_CASES` changes. Prints the seed, which is shown if
 /// the test fails; `PROPTEST_RNG_SEED` repeats that run.
 pub fn config() -> Config {
-    let mut config = Config::default();
-    // The seed repeats a failure, in whichever folder the test runs.
-    config.failure_persistence = None;
+    let config = Config::default();
     let seed = match config.rng_seed {
         RngSeed::Fixed(seed) => seed,
         RngSeed::Random if env::var_os("DEALKIT_SOAK").is_some() => fastrand::u64(..),
         RngSeed::Random => SEED,
     };
-    config.rng_seed = RngSeed::Fixed(seed);
     eprintln!("PROPTEST_RNG_SEED={seed}");
-    config
+    Config {
+        rng_seed: RngSeed::Fixed(seed),
+        // The seed repeats a failure.
+        failure_persistence: None,
+        ..config
+    }
 }
 
 /// Configures a property test that has this many cases.
