@@ -8,28 +8,43 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
+
+use tokio::net::TcpSocket;
+
+/// The longest wait for the server.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
     programs: PathBuf,
     folder: PathBuf,
     pub port: u16,
+    /// Reserves the port: it is bound but does not listen, so no other program is given it, while the server may listen on it.
+    /// Other systems than Linux do not allow that.
+    _reserved: Option<TcpSocket>,
     /// Ends the server once its input ends.
     _watcher: Child,
 }
 
 impl Cluster {
     /// `None`, and a line that says so, where PostgreSQL is not installed.
+    ///
+    /// # Panics
+    /// If PostgreSQL is not installed and `DEALKIT_REQUIRE_POSTGRES` is set, which it is in CI.
     pub fn start() -> Option<Self> {
         let Some(programs) = programs() else {
-            eprintln!("skipped: it needs PostgreSQL (Debian: apt-get install postgresql)");
+            let needed = "it needs PostgreSQL (Debian: apt-get install postgresql)";
+            let is_required = env::var_os("DEALKIT_REQUIRE_POSTGRES").is_some_and(|set| set == "1");
+            assert!(!is_required, "{needed}");
+            eprintln!("skipped: {needed}");
             return None;
         };
         let folder = tempfile::TempDir::new().unwrap().keep();
@@ -69,8 +84,7 @@ impl Cluster {
             drop(input);
             assert!(written.wait().unwrap().success());
         }
-        fs::write(folder.with_extension("crt"), key.cert.pem()).unwrap();
-        let stop = "read _; \"$0\" -D \"$1\"/data stop -m immediate; rm -rf \"$1\" \"$1\".crt";
+        let stop = "read _; \"$0\" -D \"$1\"/data stop -m immediate; rm -rf \"$1\"";
         let watcher = as_server("sh")
             .args(["-c", stop])
             .arg(programs.join("pg_ctl"))
@@ -80,14 +94,17 @@ impl Cluster {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let reserved = TcpSocket::new_v4().unwrap();
+        // The server sets this, too: without it on both, the port is in use.
+        reserved.set_reuseaddr(true).unwrap();
+        reserved.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let this = Self {
             programs,
             folder,
-            port: port.local_addr().unwrap().port(),
+            port: reserved.local_addr().unwrap().port(),
+            _reserved: cfg!(target_os = "linux").then_some(reserved),
             _watcher: watcher,
         };
-        drop(port);
         this.control(&["start", "-w", "-o", &this.options()]);
         Some(this)
     }
@@ -119,6 +136,7 @@ impl Cluster {
             .arg(self.folder.join("data"))
             .arg("-l")
             .arg(self.folder.join("data/log"))
+            .args(["-t", &PATIENCE.as_secs().to_string()])
             .args(arguments)
             .stdout(Stdio::null())
             .status()
@@ -139,7 +157,7 @@ impl Cluster {
 
     /// The file of the certificate that the server has.
     pub fn certificate(&self) -> PathBuf {
-        self.folder.with_extension("crt")
+        self.folder.join("data/server.crt")
     }
 
     /// Does something in the schema of a URL, with psql, and returns what that says.
@@ -158,6 +176,16 @@ impl Cluster {
         let mut said = BufReader::new(held.stdout.take().unwrap());
         said.read_line(&mut String::new()).unwrap();
         held
+    }
+
+    /// Waits until a transaction on the creates in the schema of a URL waits for a lock.
+    pub fn wait_for_a_lock(&self, url: &str) {
+        let waiting = "SELECT count(*) FROM pg_locks JOIN pg_locks AS waiting USING (pid)
+            WHERE pg_locks.relation = 'creates'::regclass AND NOT waiting.granted";
+        let end = Instant::now() + PATIENCE;
+        while self.sql(url, waiting) == "0" {
+            assert!(Instant::now() < end, "nothing waits for a lock");
+        }
     }
 
     fn psql(&self, url: &str) -> Command {

@@ -10,6 +10,9 @@ use super::{FINE, Http1, Http2, Protocol, Script, Step, answer};
 /// The deadline of an attempt against a service that is silent or slow.
 pub(crate) const SHORT: Duration = Duration::from_millis(500);
 
+/// The pause between two bytes of a service that drips: the rest takes longer than any deadline here.
+const DRIP: Duration = Duration::from_millis(100);
+
 /// The largest body that the clients of the catalogue read.
 pub(crate) const LIMIT: u64 = 1024;
 
@@ -154,7 +157,7 @@ fn both(protocol: Protocol) -> Vec<Fault> {
     use Step::{End, Hear, Mute, Reset, Silence, Sync};
     let begun = &br#"{"id":"x"#[..];
     let long = vec![b' '; 5000];
-    let slowly = |step: Step| Step::Slowly(Duration::from_millis(20), Box::new(step));
+    let slowly = |step: Step| Step::Slowly(DRIP, Box::new(step));
     vec![
         Fault::broken("reset after the request is read", vec![Hear, Reset]),
         Fault::broken("end before the head", vec![Hear, End]),
@@ -286,7 +289,7 @@ fn http1() -> Vec<Fault> {
         ),
     ];
     faults.push({
-        let drip = Step::Slowly(Duration::from_millis(20), Box::new(part(&[b'x'; 200])));
+        let drip = Step::Slowly(DRIP, Box::new(part(&[b'x'; 200])));
         let mut fault =
             Fault::silent_body("drip in the body", vec![Hear, head(200), drip, End], b"");
         fault.expected.body = Kept::SomeOf(vec![b'x'; 200]);

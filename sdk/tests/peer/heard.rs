@@ -1,8 +1,11 @@
 //! Requests that the peer hands to the test, which answers them when it likes.
 
-use std::{convert::Infallible, ops::Deref};
+use std::{convert::Infallible, ops::Deref, pin::pin};
 
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use super::PATIENCE;
 
@@ -13,6 +16,9 @@ pub(crate) struct Request {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
+
+/// The requests that wait for the test to answer them.
+pub(crate) struct Requests(mpsc::UnboundedReceiver<Heard>);
 
 /// A request, and the way to answer it.
 pub(crate) struct Heard {
@@ -73,6 +79,53 @@ impl Request {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers().into_iter();
         headers.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
+impl Requests {
+    pub(super) fn channel() -> (mpsc::UnboundedSender<Heard>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self(receiver))
+    }
+
+    /// The next request for the test to answer, as soon as it arrives.
+    pub(crate) async fn next(&mut self) -> Heard {
+        timeout(PATIENCE, self.0.recv())
+            .await
+            .expect("no request came")
+            .unwrap()
+    }
+
+    /// The next request, which must come before what is sending it has ended.
+    pub(crate) async fn next_of<T>(&mut self, sending: impl Future<Output = T>) -> Heard {
+        tokio::select! {
+            _ = sending => panic!("nothing was answered"),
+            heard = self.next() => heard,
+        }
+    }
+
+    /// The next `count` requests, which must come before what is sending them has ended.
+    pub(crate) async fn next_few_of<T>(
+        &mut self,
+        count: usize,
+        sending: impl Future<Output = T>,
+    ) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        let mut sending = pin!(sending);
+        while heard.len() < count {
+            heard.push(self.next_of(&mut sending).await);
+        }
+        heard
+    }
+
+    /// The next request for a service that answers as long as there are any: it waits without an end.
+    pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
+        self.0.recv().await
+    }
+
+    /// A request that has already arrived, if there is one.
+    pub(crate) fn waiting(&mut self) -> Option<Heard> {
+        self.0.try_recv().ok()
     }
 }
 

@@ -1,27 +1,35 @@
 //! A service without sockets: a transport that hands every request to the test. Nothing is in flight outside the runtime, so a
-//! paused clock advances only while client and service both wait.
+//! paused clock advances only while client and service both wait, and a response has arrived once the client has run.
 
-use std::io;
+use std::{
+    io,
+    ops::{Deref, DerefMut},
+    vec,
+};
 
 use bytes::Bytes;
-use dealkit::{Client, ClientBuilder};
-use http_body_util::Full;
-use tokio::{sync::mpsc, time::timeout};
+use dealkit::{Client, ClientBuilder, RetryPolicy};
+use futures_util::stream;
+use http::Response;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use tower::service_fn;
 
 use super::{
-    Heard, KEY, PATIENCE, Request,
+    Heard, KEY, Request, Requests,
     heard::{Answer, Held},
 };
 
 pub(crate) struct InMemory {
     builder: ClientBuilder,
-    requests: mpsc::UnboundedReceiver<Heard>,
+    requests: Requests,
 }
+
+type Body = StreamBody<stream::Iter<vec::IntoIter<io::Result<Frame<Bytes>>>>>;
 
 impl InMemory {
     pub(crate) fn start() -> Self {
-        let (sender, requests) = mpsc::unbounded_channel();
+        let (sender, requests) = Requests::channel();
         let transport = service_fn(move |request: http::Request<Bytes>| {
             let (heard, held) = Heard::new(as_read(&request));
             let is_there = sender.send(heard).is_ok();
@@ -29,7 +37,7 @@ impl InMemory {
                 if is_there {
                     respond(held).await
                 } else {
-                    Err(io::ErrorKind::ConnectionReset.into())
+                    Err(broken())
                 }
             }
         });
@@ -45,15 +53,24 @@ impl InMemory {
         self.builder.clone()
     }
 
-    /// The next request for the test to answer, as soon as it arrives.
-    pub(crate) async fn next(&mut self) -> Heard {
-        let request = timeout(PATIENCE, self.requests.recv()).await;
-        request.expect("no request came").unwrap()
+    /// A client of this service, without retries.
+    pub(crate) fn client(&self) -> Client {
+        let builder = self.builder().retry(RetryPolicy::never());
+        builder.build().unwrap()
     }
+}
 
-    /// The next request for a service that answers as long as there are any: it waits without an end.
-    pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
-        self.requests.recv().await
+impl Deref for InMemory {
+    type Target = Requests;
+
+    fn deref(&self) -> &Requests {
+        &self.requests
+    }
+}
+
+impl DerefMut for InMemory {
+    fn deref_mut(&mut self) -> &mut Requests {
+        &mut self.requests
     }
 }
 
@@ -71,18 +88,42 @@ fn as_read(request: &http::Request<Bytes>) -> Request {
 }
 
 /// The test's response; without one, the connection is broken.
-async fn respond(mut held: Held) -> io::Result<http::Response<Full<Bytes>>> {
-    let Ok(Answer::Response {
-        status,
-        headers,
-        body,
-    }) = (&mut held.answer).await
-    else {
-        return Err(io::ErrorKind::ConnectionReset.into());
-    };
-    let mut response = http::Response::builder().status(status);
-    for (name, value) in headers {
+async fn respond(mut held: Held) -> io::Result<Response<Body>> {
+    match (&mut held.answer).await {
+        Ok(Answer::Response {
+            status,
+            headers,
+            body,
+        }) => {
+            let mut response = Response::builder().status(status);
+            for (name, value) in headers {
+                response = response.header(name, value);
+            }
+            let body = [Ok(Frame::data(Bytes::from(body)))];
+            Ok(response.body(body_of(body.into())).unwrap())
+        }
+        Ok(Answer::Close(text)) if !text.is_empty() => Ok(cut(&text)),
+        _ => Err(broken()),
+    }
+}
+
+/// A response whose body breaks off where these bytes end.
+fn cut(text: &str) -> Response<Body> {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let mut response = Response::builder().status(&lines.next().unwrap()[9..12]);
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
         response = response.header(name, value);
     }
-    Ok(response.body(Full::from(body)).unwrap())
+    let body = Bytes::from(body.to_owned());
+    let body = vec![Ok(Frame::data(body)), Err(broken())];
+    response.body(body_of(body)).unwrap()
+}
+
+fn body_of(pieces: Vec<io::Result<Frame<Bytes>>>) -> Body {
+    StreamBody::new(stream::iter(pieces))
+}
+
+fn broken() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
 }

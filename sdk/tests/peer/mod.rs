@@ -15,10 +15,10 @@ use std::{
     collections::VecDeque,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    pin::pin,
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex, OnceLock},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, RetryPolicy};
@@ -30,7 +30,7 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use heard::{Heard, Request};
+pub(crate) use heard::{Heard, Request, Requests};
 
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
@@ -118,7 +118,7 @@ pub(crate) struct Peer {
     counts: Arc<Mutex<Counts>>,
     stop: Option<oneshot::Sender<()>>,
     ended: oneshot::Receiver<()>,
-    asked: mpsc::UnboundedReceiver<Heard>,
+    requests: Requests,
 }
 
 impl Peer {
@@ -157,7 +157,7 @@ impl Peer {
         let counts = Arc::new(Mutex::new(Counts::default()));
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let (ask, asked) = mpsc::unbounded_channel();
+        let (ask, requests) = Requests::channel();
         let serve = serve(listener, protocol, scripts, counts.clone(), ask, stopped);
         let peer = Self {
             url,
@@ -165,53 +165,13 @@ impl Peer {
             counts,
             stop: Some(stop),
             ended,
-            asked,
+            requests,
         };
         let serve = async move {
             serve.await;
             let _ = end.send(());
         };
         Ok((peer, serve))
-    }
-
-    /// The next request for the test to answer, as soon as it arrives.
-    pub(crate) async fn next(&mut self) -> Heard {
-        timeout(PATIENCE, self.asked.recv())
-            .await
-            .expect("no request came")
-            .unwrap()
-    }
-
-    /// The next request, which must come before what is sending it has ended.
-    pub(crate) async fn next_of<T>(&mut self, sending: impl Future<Output = T>) -> Heard {
-        tokio::select! {
-            _ = sending => panic!("nothing was answered"),
-            heard = self.next() => heard,
-        }
-    }
-
-    /// The next `count` requests, which must come before what is sending them has ended.
-    pub(crate) async fn next_few_of<T>(
-        &mut self,
-        count: usize,
-        sending: impl Future<Output = T>,
-    ) -> Vec<Heard> {
-        let mut heard = Vec::new();
-        let mut sending = pin!(sending);
-        while heard.len() < count {
-            heard.push(self.next_of(&mut sending).await);
-        }
-        heard
-    }
-
-    /// The next request for a service that answers as long as there are any: it waits without an end.
-    pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
-        self.asked.recv().await
-    }
-
-    /// A request that has already arrived, if there is one.
-    pub(crate) fn waiting(&mut self) -> Option<Heard> {
-        self.asked.try_recv().ok()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -258,6 +218,29 @@ impl Peer {
         self.ended.blocking_recv().unwrap();
         let counts = self.counts.lock().unwrap();
         counts.clone()
+    }
+}
+
+impl Deref for Peer {
+    type Target = Requests;
+
+    fn deref(&self) -> &Requests {
+        &self.requests
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+}
+
+/// Waits until this is so, while other tasks run.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it is never so");
+        tokio::task::yield_now().await;
     }
 }
 

@@ -9,13 +9,11 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, split},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, copy_bidirectional, sink, split},
     net::{TcpListener, TcpStream},
-    time::sleep,
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -30,7 +28,7 @@ use tokio_rustls::{
 };
 
 pub(crate) use super::issuer::{Authority, Leaf};
-use super::{Peer, Protocol, on_own_thread};
+use super::{Peer, Protocol, on_own_thread, settle};
 
 /// How a service speaks TLS.
 pub(crate) struct Tls<'a> {
@@ -165,14 +163,14 @@ impl Front {
         format!("https://{host}:{}", self.port)
     }
 
-    /// An address from which the service's bytes take some time, as they do over a network: by then the client has sent
-    /// its request.
+    /// An address from which the service's bytes arrive late, as they do over a network: by then the client has sent its request.
+    /// They are carried on the client's own thread, which must be the only one of its runtime.
     pub(crate) fn far_url(&self) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         listener.set_nonblocking(true).unwrap();
         let near = self.address();
-        on_own_thread(async move {
+        tokio::spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(carry(stream, near));
@@ -191,9 +189,6 @@ impl Front {
     }
 }
 
-/// How long the service's bytes take from far away.
-const DISTANCE: Duration = Duration::from_millis(10);
-
 async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
     let service = TcpStream::connect(near).await?;
     let (mut from_service, mut to_service) = service.into_split();
@@ -208,7 +203,8 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
         let mut words = vec![0; 65_536];
         loop {
             let length = from_service.read(&mut words).await.unwrap_or(0);
-            sleep(DISTANCE).await;
+            // The client does whatever it does without them.
+            settle().await;
             if length == 0 {
                 return to_client.shutdown().await;
             }
@@ -216,9 +212,11 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
         }
     };
     tokio::select! {
-        ended = down => ended,
+        ended = down => ended?,
         ended = up => ended,
     }
+    // Closing with unread bytes would reset the connection.
+    copy(&mut client, &mut sink()).await.map(drop)
 }
 
 #[derive(Clone)]

@@ -5,7 +5,6 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     sync::OnceLock,
-    time::Duration,
 };
 
 use dealkit::{
@@ -20,7 +19,7 @@ use crate::{
 
 /// A client whose calls are sure to end, whatever happens in the test.
 fn patient(url: String) -> Client {
-    let client = builder(url).timeout(Duration::from_secs(10)).build();
+    let client = builder(url).timeout(PATIENCE).build();
     Client::new(client.unwrap()).unwrap()
 }
 

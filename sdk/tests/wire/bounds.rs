@@ -1,7 +1,5 @@
 //! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
 
-use std::time::Duration;
-
 use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, document};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
@@ -36,7 +34,7 @@ async fn of_a_huge_error_body_the_beginning_is_read() {
         let fine = vec![Step::Hear, answer(200, FINE)];
         let script = error_of(huge.len(), huge.clone().into_bytes());
         let peer = Peer::start(protocol, vec![script, fine]);
-        let mut builder = peer.builder().timeout(Duration::from_secs(20));
+        let mut builder = peer.builder();
         if let Some(limit) = limit {
             builder = builder.max_response_bytes(limit);
         }

@@ -13,7 +13,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome, blocking};
 use crate::{
     child::{CHILD, child},
     mock::{AGENT, DEAL, Service, builder, client},
-    peer::{KEY, ada, runtime},
+    peer::{KEY, PATIENCE, ada, runtime},
 };
 
 /// The text of the configuration error that `build()` returns.
@@ -292,7 +292,7 @@ fn a_client_works_on_a_runtime_while_another_stands_still() {
     let runtimes = [runtime(), runtime()];
     for runtime in runtimes.iter().chain(&runtimes) {
         let call = client.deals().retrieve("d_1");
-        let call = call.timeout(Duration::from_secs(3));
+        let call = call.timeout(PATIENCE);
         runtime.block_on(call.into_future()).unwrap();
     }
 }

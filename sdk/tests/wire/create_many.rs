@@ -8,15 +8,19 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RetryPolicy,
+    AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome,
     ValidationError, blocking,
 };
 use futures_util::StreamExt as _;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
-    mock::{builder, client},
-    peer::{Blackhole, FINE, Heard, Http1, Peer, Step, at_once, runtime, settle, waits},
+    mock::client,
+    peer::{
+        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, at_once, in_memory::InMemory, runtime,
+        settle, until, waits,
+    },
+    properties::with_cases,
     rows::{broken, number, request as row},
 };
 
@@ -34,10 +38,10 @@ fn create(heard: Heard) {
 }
 
 /// The next `count` requests, in the order of the rows.
-async fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
+async fn hear(requests: &mut Requests, count: usize) -> Vec<Heard> {
     let mut heard = Vec::new();
     for _ in 0..count {
-        heard.push(peer.next().await);
+        heard.push(requests.next().await);
     }
     heard.sort_by_key(number);
     heard
@@ -124,8 +128,8 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
 async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
     use Outcome::{NotSent, Rejected, Succeeded};
     for (status, unordered) in [(401, false), (401, true), (403, false), (403, true)] {
-        let mut peer = Peer::by_hand();
-        let client = client(peer.url.as_str());
+        let mut peer = InMemory::start();
+        let client = peer.client();
         let taken = Cell::new(0);
         let many = (0..6).map(|number| {
             taken.set(number + 1);
@@ -161,8 +165,8 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
 
 #[tokio::test]
 async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let mut peer = InMemory::start();
+    let client = peer.client();
     let mut creations = client
         .agents()
         .create_many(rows(0..9))
@@ -221,17 +225,21 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
     );
     let client = client(peer.url.as_str());
     let mut creations = client.agents().create_many(rows(0..1)).stream();
+    let mut requests = 0;
     let error = loop {
-        waits(creations.next()).await;
-        if peer.so_far().requests == 0 {
-            continue;
+        // The service has the request, and may have sent the head.
+        tokio::select! {
+            _ = creations.next() => panic!("nothing was answered"),
+            () = until(|| peer.so_far().requests > requests) => requests += 1,
         }
+        waits(creations.next()).await;
         // The head may still be on its way: then the outcome is unknown, and never that there is no agent.
         let left = creations.cancel();
         assert!(left[0].outcome().may_have_acted());
         if left[0].outcome() == Outcome::Succeeded {
             break left.into_iter().next().unwrap().result.unwrap_err();
         }
+        assert!(requests < 1_000, "the head never arrives in time");
         creations = client.agents().create_many(rows(0..1)).stream();
     };
     assert_eq!(error.kind(), ErrorKind::Cancelled);
@@ -262,12 +270,9 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     assert_eq!(error.attempts(), 1);
 
     // Waiting to be sent again. (Waiting for their turn: `ledger::given_up`.)
-    let mut peer = Peer::by_hand();
+    let mut peer = InMemory::start();
     let waits = CallOptions::new().timeout(Duration::from_secs(100_000));
-    let patient = builder(peer.url.as_str())
-        .retry(RetryPolicy::new())
-        .build()
-        .unwrap();
+    let patient = peer.builder().build().unwrap();
     let mut creations = patient
         .agents()
         .create_many(rows(0..1))
@@ -276,7 +281,8 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     tokio::select! {
         _ = creations.next() => panic!("it is asked to wait"),
         () = async {
-            peer.next().await.answer_and_close("HTTP/1.1 429 Wait\r\nRetry-After: 50\r\nContent-Length: 0\r\n\r\n");
+            let asks = [("retry-after", "50".to_owned())];
+            peer.next().await.answer_if_there(429, &asks, "");
             settle().await;
         } => {}
     }
@@ -378,12 +384,14 @@ impl Served {
         let row = number(&heard);
         let times = self.heard.entry(row).or_default();
         *times += 1;
+        // The job may have been cancelled since.
+        let answer = |heard: Heard, status, body: &str| heard.answer_if_there(status, &[], body);
         let mut act = || *self.agents.entry(row).or_default() += 1;
         match fates[row] {
-            BusyOnce if *times == 1 => heard.answer(429, ""),
+            BusyOnce if *times == 1 => answer(heard, 429, ""),
             Create | BusyOnce => {
                 act();
-                create(heard);
+                answer(heard, 201, &agent(row));
             }
             CreateAndBreak => {
                 act();
@@ -391,13 +399,13 @@ impl Served {
             }
             CreateUnreadably => {
                 act();
-                heard.answer(200, "{}");
+                answer(heard, 200, "{}");
             }
-            Reject => heard.answer(422, ""),
+            Reject => answer(heard, 422, ""),
             Break => drop(heard),
             Fail => {
                 act();
-                heard.answer(503, "");
+                answer(heard, 503, "");
             }
             Ignore => {
                 act();
@@ -493,7 +501,7 @@ fn every_row_comes_once_whatever_becomes_of_it() {
         Broken,
     ]);
     let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
-    TestRunner::new(ProptestConfig::with_cases(100))
+    TestRunner::new(with_cases(100))
         .run(&job, |(fates, concurrency, unordered, cancelled_after)| {
             runtime().block_on(run(fates, concurrency, unordered, cancelled_after));
             Ok(())

@@ -7,7 +7,10 @@ use dealkit::Outcome;
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime};
+use crate::{
+    peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime},
+    properties::with_cases,
+};
 
 /// Over HTTP/2 they share a connection, and its fate.
 #[tokio::test]
@@ -61,14 +64,9 @@ fn any_script() -> impl Strategy<Value = Script> {
 #[test]
 fn over_scripts_that_chance_writes() {
     let runtime = runtime();
-    let config = ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     for protocol in [Http1, Http2] {
         let scripts = proptest::collection::vec(any_script(), 1..4);
-        TestRunner::new(config.clone())
+        TestRunner::new(with_cases(150))
             .run(&scripts, |scripts| {
                 runtime.block_on(run(protocol, scripts));
                 Ok(())

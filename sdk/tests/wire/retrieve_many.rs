@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 
 use crate::{
     mock::client,
-    peer::{Heard, Peer, settle},
+    peer::{Heard, Peer, in_memory::InMemory, settle},
 };
 
 fn ids(range: std::ops::Range<usize>) -> Vec<String> {
@@ -16,8 +16,8 @@ fn ids(range: std::ops::Range<usize>) -> Vec<String> {
 
 #[tokio::test]
 async fn deals_come_in_the_order_of_the_identifiers() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let mut peer = InMemory::start();
+    let client = peer.client();
     let mut deals = client
         .deals()
         .retrieve_many(ids(0..6))
@@ -52,8 +52,8 @@ async fn deals_come_in_the_order_of_the_identifiers() {
 /// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
 /// have arrived as there can be, which are 16 unless another number is said.
 async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> usize {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let mut peer = InMemory::start();
+    let client = peer.client();
     let concurrency = said.unwrap_or(16);
     let mut many = client.deals().retrieve_many(ids(0..total));
     if said.is_some() {
@@ -161,8 +161,8 @@ async fn one_that_fails_is_one_item() {
 
 #[tokio::test]
 async fn dropping_the_stream_cancels_what_is_on_its_way() {
-    let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let mut peer = InMemory::start();
+    let client = peer.client();
     let mut deals = client
         .deals()
         .retrieve_many(ids(0..10))

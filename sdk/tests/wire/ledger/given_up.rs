@@ -9,7 +9,7 @@ use dealkit::{
 use super::*;
 use crate::{
     mock::{AGENT, Service},
-    peer::{Blackhole, builder},
+    peer::{Blackhole, builder, until},
 };
 
 in_both! {
@@ -108,16 +108,17 @@ fn giving_up_ends_the_wait_for_a_database() {
     let mut held = cluster.hold(&url, "LOCK TABLE creates");
     let creations = job().into_iter();
     let handle = creations.cancel_handle();
-    let begun = Instant::now();
-    std::thread::scope(|threads| {
-        threads.spawn(move || {
-            std::thread::sleep(Duration::from_millis(300));
+    let cancelled = std::thread::scope(|threads| {
+        let cancels = threads.spawn(|| {
+            cluster.wait_for_a_lock(&url);
             handle.cancel();
+            Instant::now()
         });
         assert_eq!(creations.count(), 1);
+        cancels.join().unwrap()
     });
     // Otherwise it is half a minute.
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(cancelled.elapsed() < Duration::from_secs(20));
     assert!(service.arrived().is_empty());
     held.wait().unwrap();
 }

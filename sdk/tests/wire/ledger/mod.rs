@@ -163,9 +163,3 @@ async fn filled(rows: usize, reply: impl Fn(usize) -> Reply) -> (TempDir, Ledger
     run(&mut peer, &ledger, false, self::rows(rows), reply).await;
     (folder, ledger, peer)
 }
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        tokio::task::yield_now().await;
-    }
-}
