@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import WAYS, answer
-from opentelemetry import trace
+from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -93,6 +93,36 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
     assert {ids(span)[0] for span in spans} == {ids(outer)[0]}
     text = "".join(span.to_json() for span in spans)
     assert ID not in text and KEY not in text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_baggage_is_not_sent_unless_it_is_passed(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+    server: Peer = peer(DEAL)
+    token = context.attach(baggage.set_baggage("customer.email", f"{ID}@example.com"))
+    try:
+        WAYS[way](server.url, "d", 1, service_key=KEY)
+        WAYS[way](server.url, "d", 1, extra_headers={"Baggage": "tenant=7"}, service_key=KEY)
+    finally:
+        context.detach(token)
+    assert [sent(request, "baggage") for request in server.requests] == [None, "tenant=7"]
+    assert all(
+        ids(span) == parent_of(request)
+        for span, request in zip(exporter.get_finished_spans(), server.requests, strict=True)
+    )
+    assert ID.encode() not in b"".join(server.requests)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_suppressed_instrumentation_is_honoured(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+    server: Peer = peer(DEAL)
+    for key in (context._SUPPRESS_INSTRUMENTATION_KEY, context._SUPPRESS_HTTP_INSTRUMENTATION_KEY):
+        token = context.attach(context.set_value(key, True))
+        try:
+            WAYS[way](server.url, "d", 1, service_key=KEY)
+        finally:
+            context.detach(token)
+    assert [sent(request, "traceparent") for request in server.requests] == [None] * 2
+    assert exporter.get_finished_spans() == ()
 
 
 OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -520,7 +520,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes
     /// headers such as `traceparent`. If the call or the client already sets a header with one of these names,
-    /// none of them is sent.
+    /// none of them is sent. A propagator of baggage would send that to the service, too: use `TraceContextPropagator` alone.
     ///
     /// With `tracing-opentelemetry` and `opentelemetry-http`:
     ///

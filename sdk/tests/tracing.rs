@@ -39,6 +39,10 @@ impl Visit for Seen {
             .insert(field.name().to_owned(), format!("{value:?}"));
     }
 
+    fn record_u64(&mut self, field: &Field, _: u64) {
+        panic!("{field} is unsigned, so OpenTelemetry would get text");
+    }
+
     fn record_str(&mut self, field: &Field, value: &str) {
         self.fields
             .insert(field.name().to_owned(), value.to_owned());

@@ -66,7 +66,7 @@ struct Fields(Vec<(&'static str, Option<Value>)>);
 #[derive(IntoPyObject)]
 enum Value {
     Text(String),
-    Integer(u64),
+    Integer(i64),
     Float(f64),
 }
 
@@ -197,7 +197,7 @@ impl Fields {
 }
 
 impl Visit for Fields {
-    fn record_u64(&mut self, field: &Field, value: u64) {
+    fn record_i64(&mut self, field: &Field, value: i64) {
         self.set(field, Value::Integer(value));
     }
 

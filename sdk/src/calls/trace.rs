@@ -36,7 +36,7 @@ impl<'a> CallTrace<'a> {
             url.template = &*operation.template,
             url.scheme = base.scheme(),
             server.address = base.host_str(),
-            server.port = base.port_or_known_default(),
+            server.port = base.port_or_known_default().map(i64::from),
             http.response.status_code = Empty,
             http.request.resend_count = Empty,
             error.type = Empty,
@@ -86,6 +86,7 @@ impl<'a> CallTrace<'a> {
                 (status, request_id.flatten())
             }
         };
+        let status = status.map(i64::from);
         let (message, error_type, outcome) = match result {
             Some(Ok(())) => ("call succeeded", None, Outcome::Succeeded),
             Some(Err(error)) => ("call failed", Some(error_type(error)), error.outcome()),
@@ -106,7 +107,7 @@ impl<'a> CallTrace<'a> {
             span.record("dealkit.request_id", &request_id);
             span.record("http.response.status_code", status);
             if attempts() > 1 {
-                span.record("http.request.resend_count", attempts() - 1);
+                span.record("http.request.resend_count", i64::from(attempts() - 1));
             }
             if let Some(error_type) = &error_type {
                 span.record("error.type", error_type);
@@ -129,10 +130,10 @@ impl<'a> CallTrace<'a> {
                         error.type = error_type,
                         dealkit.outcome = outcome.as_str(),
                         dealkit.request_id = request_id,
-                        dealkit.attempts = attempts(),
+                        dealkit.attempts = i64::from(attempts()),
                         dealkit.wait = waited().as_secs_f64(),
                         dealkit.duration = self.began.elapsed().as_secs_f64(),
-                        dealkit.retries_left = retries_left(),
+                        dealkit.retries_left = i64::from(retries_left()),
                     },
                     "{message}"
                 )
@@ -168,7 +169,8 @@ pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {
         return;
     }
     let count = fields.len();
-    Span::current().record("dealkit.unreadable", count);
+    let counted = i64::try_from(count).unwrap_or(i64::MAX);
+    Span::current().record("dealkit.unreadable", counted);
     let shown = fields.iter().take(SKIPPED_SHOWN);
     let mut pointers = shown.map(|field| &*field.pointer).collect::<Vec<_>>();
     if count > SKIPPED_SHOWN {
@@ -179,7 +181,7 @@ pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {
         {
             http.request.method = operation.method.as_str(),
             url.template = &*operation.template,
-            dealkit.unreadable = count,
+            dealkit.unreadable = counted,
             dealkit.pointers = pointers.join(", "),
         },
         "fields could not be read"

@@ -1,5 +1,6 @@
 //! What is reported of the attempts of a call: an event each. Names are those of OpenTelemetry's HTTP
-//! conventions or, where there are none, begin with `dealkit.`.
+//! conventions or, where there are none, begin with `dealkit.`. Integers are signed: OpenTelemetry has no others, and its layer for
+//! `tracing` writes unsigned ones as text.
 //!
 //! Only what is listed here and in `calls/trace.rs` is ever recorded: no identifiers, headers or bodies.
 
@@ -30,7 +31,7 @@ impl Record<'_> {
     ) {
         let times = self.progress.end_attempt();
         let response = result.map_or_else(TransportError::response, Some);
-        let status = response.map(|response| response.status.as_u16());
+        let status = response.map(|response| i64::from(response.status.as_u16()));
         let error_type = result.err().map(TransportError::name);
         // The level of an event is a constant.
         macro_rules! event {
@@ -42,8 +43,8 @@ impl Record<'_> {
                         url.template = &*self.operation.template,
                         http.response.status_code = status,
                         error.type = error_type,
-                        http.request.resend_count = delay.map(|_| times.number),
-                        dealkit.attempt = times.number,
+                        http.request.resend_count = delay.map(|_| i64::from(times.number)),
+                        dealkit.attempt = i64::from(times.number),
                         dealkit.request_id = response.and_then(HttpResponse::shown_request_id),
                         dealkit.wait = times.wait.as_secs_f64(),
                         dealkit.duration = times.duration.as_secs_f64(),
@@ -66,7 +67,7 @@ impl Record<'_> {
             {
                 http.request.method = self.operation.method.as_str(),
                 url.template = &*self.operation.template,
-                http.response.status_code = error.status().map(|status| status.as_u16()),
+                http.response.status_code = error.status().map(|status| i64::from(status.as_u16())),
                 error.type = error.name(),
                 dealkit.delay = pause.as_secs_f64(),
             },

@@ -39,7 +39,11 @@ def _tracer(provider: Any) -> Any:
 
 @guarded
 def start(description: Description) -> tuple[Any, list[tuple[str, str]]] | None:
-    """A span for a call, and the headers that identify it; None if nobody traces."""
+    """Starts the span of a call, and returns it with the headers that identify it; None if the program does not trace.
+
+    The headers are those of the program's propagator, without the baggage of the program's context: it may be personal data,
+    and is meant for the program's own services.
+    """
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None
@@ -50,11 +54,19 @@ def start(description: Description) -> tuple[Any, list[tuple[str, str]]] | None:
     )
     if not span.get_span_context().is_valid:
         return None
+    from opentelemetry import baggage
     from opentelemetry.propagate import inject
 
     headers: dict[str, str] = {}
-    inject(headers, trace.set_span_in_context(span))
+    inject(headers, baggage.clear(trace.set_span_in_context(span)))
     return span, [*headers.items()]
+
+
+def is_suppressed() -> bool:
+    """Whether the program has suppressed instrumentation here, as exporters do for their own requests."""
+    context: Any = sys.modules.get("opentelemetry.context")
+    keys = ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
+    return any(context.get_value(key) for name in keys if (key := getattr(context, name, None)) is not None)
 
 
 @guarded

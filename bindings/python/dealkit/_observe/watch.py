@@ -133,8 +133,10 @@ def begin(describe: Callable[[], Any]) -> Watched | _Unwatched:
     if level == log.NEVER and "opentelemetry" not in sys.modules:
         return _UNWATCHED
     description = unwrap(describe())
-    meter = metrics.of(description)
-    span, headers = trace.start(description) or (None, [])
+    meter, span, headers = None, None, []
+    if not trace.is_suppressed():
+        meter = metrics.of(description)
+        span, headers = trace.start(description) or (None, [])
     if span is None and meter is None and level == log.NEVER:
         return _UNWATCHED
     return Watched(level, description, meter, span, headers)
