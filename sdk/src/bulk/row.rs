@@ -156,7 +156,7 @@ pub(crate) fn id_in(body: &[u8]) -> Option<String> {
 ///
 /// | made from | |
 /// |---|---|
-/// | [`CreateAgent`] | every rule is checked before it is sent, however it was built |
+/// | [`CreateAgent`] | the request is sent as it was built: [`build`](crate::CreateAgent::builder) has checked every rule, `build_unvalidated` none |
 /// | [`Json`] | a body that is sent as it is, for services that accept more than the rules allow |
 /// | a `Result` of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
 /// | `(key, row)` | a row with its key, for a [ledger](crate::CreateMany::ledger) |
@@ -187,10 +187,7 @@ impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for CreateRow {
 
 impl From<CreateAgent> for CreateRow {
     fn from(request: CreateAgent) -> Self {
-        Self::written(match request.validate() {
-            Ok(()) => Ok(request.to_json().into_text().into()),
-            Err(error) => Err(error.into()),
-        })
+        Self::written(Ok(request.to_json().into_text().into()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows that a test tells apart by their e-mail address.
 
-use dealkit::{AgentProfile, CreateAgent};
+use dealkit::{AgentProfile, CreateAgent, CreateRow};
 use serde_json::Value;
 
 use crate::peer::Heard;
@@ -14,8 +14,14 @@ pub(crate) fn request(number: usize) -> CreateAgent {
     named(number, "Ada")
 }
 
-/// The same, which breaks the rules, and was not checked when it was built.
-pub(crate) fn broken(number: usize) -> CreateAgent {
+/// A row whose request breaks the rules.
+pub(crate) fn broken(number: usize) -> CreateRow {
+    let request = unchecked(number);
+    request.validate().map(|()| request).into()
+}
+
+/// A request that breaks the rules, and was not checked when it was built.
+pub(crate) fn unchecked(number: usize) -> CreateAgent {
     named(number, "")
 }
 
