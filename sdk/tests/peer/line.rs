@@ -106,10 +106,19 @@ impl Line {
             Step::Sync if self.protocol == Http1 => {}
             Step::Sync => {
                 self.stream.write_all(&frame(PING, 0, 0, &[0; 8])).await?;
-                while {
-                    let (kind, flags, _, _) = self.read_frame().await?;
-                    (kind, flags & ACK) != (PING, ACK)
-                } {}
+                // The client may send its next request before it has read the PING.
+                let mut request = Vec::new();
+                loop {
+                    let (kind, flags, stream_id, payload) = self.read_frame().await?;
+                    match kind {
+                        PING if flags & ACK != 0 => break,
+                        HEADERS | CONTINUATION | DATA => {
+                            request.extend(frame(kind, flags, stream_id, &payload));
+                        }
+                        _ => {}
+                    }
+                }
+                self.buffer.splice(..0, request);
             }
             Step::Ask => return self.ask().await,
             Step::Act => self.counts.lock().unwrap().agents += usize::from(self.post),

@@ -192,7 +192,7 @@ impl Peer {
         self.counts.lock().unwrap().clone()
     }
 
-    /// Waits until a connection ends.
+    /// Waits until a connection ends, and lets a client on the test's thread notice that.
     pub(crate) async fn an_end(&self) {
         let wait = async {
             while self.so_far().ended == 0 {
@@ -200,6 +200,7 @@ impl Peer {
             }
         };
         timeout(PATIENCE, wait).await.expect("no connection ends");
+        settle().await;
     }
 
     /// Everything that reached the peer, once every connection has ended: the client must be gone.

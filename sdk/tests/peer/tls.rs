@@ -203,7 +203,7 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
         let mut words = vec![0; 65_536];
         loop {
             let length = from_service.read(&mut words).await.unwrap_or(0);
-            // The client does whatever it does without them.
+            // First, the client does everything that it can do without them.
             settle().await;
             if length == 0 {
                 return to_client.shutdown().await;

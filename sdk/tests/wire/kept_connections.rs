@@ -132,6 +132,7 @@ async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
 
 #[tokio::test]
 async fn a_create_on_a_stale_connection_is_never_sent_again() {
+    let _clock = FrozenClock::start();
     for protocol in BOTH {
         for with in [Step::End, Step::Reset] {
             let peer = Peer::start(protocol, vec![closing(with, true), answering()]);

@@ -50,7 +50,7 @@ fn open_in(folder: &TempDir) -> usize {
     names.filter(|name| name.contains("-job-")).count()
 }
 
-/// Waits until no ledger in this folder is open. A ledger's own thread closes it, and whoever drops the client waits for that only
+/// Waits until no ledger in this folder is open. A ledger's own thread closes it, and dropping a client waits for that thread only
 /// for a limited time.
 async fn all_are_closed_in(folder: &TempDir) {
     until(|| open_in(folder) == 0).await;
