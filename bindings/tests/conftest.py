@@ -21,7 +21,8 @@ import hypothesis
 import pytest
 import trustme
 from commands import Import
-from processes import Peer, reserved_port
+from ports import reserved_port
+from processes import Peer
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
 from dealkit._core.failure import unwrap

@@ -198,22 +198,6 @@ def run_pytest(file: Path, *options: str) -> str:
 
 
 @contextlib.contextmanager
-def reserved_port(*, for_server: bool = False) -> Iterator[int]:
-    """Reserves a port of loopback. It refuses connections until a server listens on it, and no other program gets it.
-
-    The socket that reserves the port is bound, but does not listen. On Linux, a server with SO_REUSEADDR, which most servers set,
-    can bind to the port by its number all the same.
-    """
-    with socket.socket() as bound:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        if for_server and sys.platform != "linux":
-            bound.close()
-        yield port
-
-
-@contextlib.contextmanager
 def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
     """Presses Ctrl-C once ``when``, which waits for an event, returns: it must interrupt the block."""
 

@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import sqlite3
+import sys
 import time
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -21,8 +22,8 @@ from typing import Any
 
 import pytest
 from conftest import ROWS, email, row, rows
-from postgres import NEEDED, Postgres, programs
-from processes import next_line, python
+from postgres import NEEDED, Postgres, must_skip, required_programs
+from processes import next_line, python, until
 
 from dealkit import Client
 from dealkit.ledger import init, settle
@@ -80,8 +81,8 @@ class Ledger:
         # The status of the service's latest response to each row.
         self.answers: dict[str, int | None] = {}
         self.name = str(folder / f"{self.sandbox.url.rpartition(':')[2]}.ledger")
-        if has_database and (found := programs()):
-            self.database = stack.enter_context(Postgres(found, "sesame", has_standby=True))
+        if has_database:
+            self.database = stack.enter_context(Postgres(required_programs(), "sesame", has_standby=True))
             self.name = self.database.url
             init(self.name)
 
@@ -177,14 +178,27 @@ FAULTS: list[dict[str, Any]] = [
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL exists only on Unix")
 @pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
 def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path, chance: random.Random) -> None:
-    if store == "PostgreSQL" and programs() is None:
+    if store == "PostgreSQL" and must_skip():
         pytest.skip(f"needs {NEEDED}")
     total: Counter[str] = Counter()
     while total["kills"] < KILLS:
+        assert total["ledgers"] < 20 + KILLS, "the jobs end before they are killed"
         with ExitStack() as stack:
             ledger = Ledger(tmp_path, stack, chance, store == "PostgreSQL")
             total += killed(ledger, min(KILLS - total["kills"], KILLS_OF_A_LEDGER))
             print(f"{store}: {dict(total)}", flush=True)
+
+
+def has_connections(sandbox: Sandbox) -> bool:
+    """Whether the sandbox still has connections, even of processes that have ended."""
+    if sys.platform != "linux":
+        time.sleep(0.5)
+        return False
+    port = int(sandbox.url.rpartition(":")[2])
+    with open("/proc/net/tcp") as table:
+        found = [line.split() for line in table][1:]
+    # The local address, and the states ESTABLISHED and CLOSE_WAIT.
+    return any(int(row[1].rpartition(":")[2], 16) == port and row[3] in ("01", "08") for row in found)
 
 
 def killed(ledger: Ledger, kills: int) -> Counter[str]:
@@ -199,15 +213,17 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
             ledger.expire()
     ledger.sandbox.clear_faults()
 
-    client = Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key)
     ledger.expire()
-    creations = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email", on_error="return")]
+    with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
+        creations = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email", on_error="return")]
     assert [creation.index for creation in creations] == [*range(COUNT)]
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
     # Rows in doubt are looked up and settled, and the next run sends those that have no agent.
-    time.sleep(0.5)  # The service may still be handling the last requests.
+    until(
+        lambda: not has_connections(ledger.sandbox)
+    )  # The service may still be handling requests of jobs that were killed.
     agents = ledger.check()
     doubtful = [creation for creation in creations if creation.outcome == "unknown"]
     assert all(creation.recorded for creation in doubtful)
@@ -220,7 +236,8 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
     found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
     settle(ledger.name, found)
     missing = [key for key, agent_id in found.items() if agent_id is None]
-    resumed = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email")]
+    with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
+        resumed = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email")]
     assert [creation.key for creation in resumed if not creation.recorded] == missing
     assert all(creation.agent or creation.recorded for creation in resumed)
 

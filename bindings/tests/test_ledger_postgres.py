@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 from commands import dealkit
 from conftest import email, rows
-from postgres import NEEDED, Postgres, programs
+from postgres import NEEDED, Postgres, must_skip, required_programs
 
 from dealkit import Client, LedgerError, ledger
 from dealkit._cli.screen import masked
 from dealkit.testing import Sandbox
 
-pytestmark = pytest.mark.skipif(programs() is None, reason=f"needs {NEEDED}")
+pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {NEEDED}")
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
     """The URL of a database."""
-    found = programs()
-    assert found is not None
-    with Postgres(found, "sesame") as server:
+    with Postgres(required_programs(), "sesame") as server:
         yield server.url
 
 

@@ -20,7 +20,8 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from processes import HANGS, ended, needs_curl, python, reserved_port, run_pytest, until
+from ports import reserved_port
+from processes import HANGS, ended, needs_curl, python, run_pytest, until
 
 from dealkit.testing import READINGS
 
