@@ -5,8 +5,6 @@ use std::panic::catch_unwind;
 use dealkit::Decimal;
 use proptest::prelude::*;
 
-use crate::properties::config;
-
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
 }
@@ -61,8 +59,6 @@ fn a_mantissa_and_a_scale_make_a_decimal() {
 }
 
 proptest! {
-    #![proptest_config(config())]
-
     /// Any JSON number is read exactly or refused; it is never rounded.
     #[test]
     fn any_number_is_exact_or_refused(text in "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?") {

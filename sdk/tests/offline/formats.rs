@@ -10,8 +10,6 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::properties::with_cases;
-
 #[derive(Debug, PartialEq, Clone, Serialize, Deserialize)]
 struct Row<T> {
     value: T,
@@ -287,7 +285,7 @@ fn models_survive_every_format() {
 }
 
 proptest! {
-    #![proptest_config(with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn no_format_makes_another_decimal_of_one(mantissa in -(1_i128 << 96) + 1..1_i128 << 96, cut in 0..28_u32, scale in 0..=28_u32) {

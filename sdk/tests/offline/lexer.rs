@@ -6,8 +6,6 @@ use dealkit::{Decimal, lexer::*, scalar};
 use proptest::{prelude::*, sample::select};
 use serde_json::value::RawValue;
 
-use crate::properties::config;
-
 /// Reads a whole document that consists of one value.
 fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>) -> Option<T> {
     let mut lexer = Lexer::new(document);
@@ -125,8 +123,6 @@ fn same_days_and_moments(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(config())]
-
     #[test]
     fn any_string(text: String) {
         let document = serde_json::to_string(&text).unwrap();

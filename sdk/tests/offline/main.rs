@@ -12,8 +12,6 @@ mod lexer;
 mod models;
 mod names;
 mod open_sets;
-#[path = "../properties/mod.rs"]
-mod properties;
 mod rules;
 #[path = "../vectors/mod.rs"]
 mod vectors;

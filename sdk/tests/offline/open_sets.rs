@@ -8,8 +8,6 @@ use dealkit::{
 };
 use proptest::prelude::*;
 
-use crate::properties::config;
-
 #[test]
 fn documented_values_match_in_patterns() {
     assert!(matches!("CLOSED".into(), DealStatus::Closed));
@@ -53,8 +51,6 @@ fn every_role_of_a_request_is_a_known_one_in_a_response() {
 macro_rules! is_the_string {
     ($($type:ty),+) => {
         proptest! {
-            #![proptest_config(config())]
-
             #[test]
             fn a_value_is_the_string_that_it_was(
                 text in prop_oneof![

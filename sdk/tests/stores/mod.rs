@@ -10,7 +10,7 @@ use std::{
 use proptest::{
     collection::vec,
     prelude::*,
-    test_runner::{TestCaseError, TestRunner},
+    test_runner::{Config, TestCaseError, TestRunner},
 };
 use tempfile::TempDir;
 
@@ -27,8 +27,6 @@ use crate::value::AgentId;
 #[path = "../cluster/mod.rs"]
 mod cluster;
 use cluster::Cluster;
-#[path = "../properties/mod.rs"]
-mod properties;
 
 const SERVICE: &str = "https://deals.example.com";
 
@@ -129,7 +127,7 @@ fn nothing_that_may_exist_is_sent_again() {
     let file = |n| Ledger::sqlite(folder.path().join(format!("{n}.ledger")));
     let run = |cases, ledger: &dyn Fn(u64) -> Ledger| {
         let number = Cell::new(0);
-        let checked = TestRunner::new(properties::with_cases(cases)).run(&events(), |events| {
+        let checked = TestRunner::new(Config::with_cases(cases)).run(&events(), |events| {
             number.set(number.get() + 1);
             check(&ledger(number.get()), events)
         });

@@ -20,7 +20,6 @@ use crate::{
         Blackhole, FINE, Heard, Http1, Peer, Requests, Step, at_once, in_memory::InMemory, runtime,
         settle, until, waits,
     },
-    properties::with_cases,
     rows::{self, broken, number, request as row},
 };
 
@@ -78,7 +77,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
             Ok(row(0).into()),
             Ok(built.clone().into()),
             Ok(row(2).into()),
-            Ok(broken(3).into()),
+            Ok(broken(3)),
             Ok(unchecked.clone().into()), // It is sent as it is.
             Ok(row(5).into()),
             Ok(row(6).into()),
@@ -502,7 +501,7 @@ fn every_row_comes_once_whatever_becomes_of_it() {
         Broken,
     ]);
     let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
-    TestRunner::new(with_cases(100))
+    TestRunner::new(ProptestConfig::with_cases(100))
         .run(&job, |(fates, concurrency, unordered, cancelled_after)| {
             runtime().block_on(run(fates, concurrency, unordered, cancelled_after));
             Ok(())

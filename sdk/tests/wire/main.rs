@@ -28,8 +28,6 @@ mod pace;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;
-#[path = "../properties/mod.rs"]
-mod properties;
 #[cfg(feature = "rustls")]
 mod proxy;
 mod retries;

@@ -7,10 +7,7 @@ use dealkit::Outcome;
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::{
-    peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime},
-    properties::with_cases,
-};
+use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime};
 
 /// Over HTTP/2 they share a connection, and its fate.
 #[tokio::test]
@@ -66,7 +63,7 @@ fn over_scripts_that_chance_writes() {
     let runtime = runtime();
     for protocol in [Http1, Http2] {
         let scripts = proptest::collection::vec(any_script(), 1..4);
-        TestRunner::new(with_cases(150))
+        TestRunner::new(ProptestConfig::with_cases(150))
             .run(&scripts, |scripts| {
                 runtime.block_on(run(protocol, scripts));
                 Ok(())
