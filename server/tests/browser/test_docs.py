@@ -106,14 +106,14 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
 
 def test_a_copied_command_has_no_control_characters(visit: Visit, sandbox: Sandbox) -> None:
     # A terminal acts on a control character that is pasted: this one would begin another command.
-    body = '{}\x15touch created\n\u202e\'\\'
+    body = "{}\x15touch created\n\u202e'\\"
     with suppress(HTTPError):  # The body is not JSON.
         sandbox.call("POST", "/v1/agents", body, x_service_key="sandbox-key")
     opened = visit.page.locator("#journal li").first
     opened.locator("summary").click()
     command = opened.get_by_label("Command that repeats it").inner_text()
     assert command.isprintable()
-    assert subprocess.check_output(["bash", "-c", f"curl() {{ printf %s \"${{@: -1}}\"; }}; {command}"]).decode() == body
+    assert subprocess.check_output(["bash", "-c", f'curl() {{ printf %s "${{@: -1}}"; }}; {command}']).decode() == body
 
 
 def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
