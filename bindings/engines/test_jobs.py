@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow
 import pytest
 from clusters import CLUSTERS, PATIENCE, WORKERS, Cluster
-from postgres import NEEDED, Postgres, programs
+from postgres import NEEDED, Postgres, must_skip, required_programs
 from processes import until
 from pyarrow import parquet
 
@@ -54,8 +54,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
     with Sandbox(generate=2_500, seed=7) as sandbox:
         sandbox.insert_deal(FULL)
-        found = programs()
-        with nullcontext() if found is None else Postgres(found, "password") as server:
+        with nullcontext() if must_skip() else Postgres(required_programs(), "password") as server:
             url = "" if server is None else server.url
             with CLUSTERS[request.param](folder, sandbox, url) as cluster:
                 yield World(cluster, sandbox, url)
