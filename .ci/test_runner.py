@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 LIMIT = float(os.environ.get("DEALKIT_TEST_SECONDS", "600"))
-"""How many seconds a program may print nothing."""
+"""The longest that a program may print nothing, in seconds."""
 
 
 def forward_output(program: subprocess.Popen[bytes]) -> None:

@@ -26,7 +26,7 @@ def programs() -> Path | None:
 
 
 def must_skip() -> bool:
-    """Whether tests that need the server are to be skipped."""
+    """Returns whether tests that need the server are skipped."""
     return programs() is None and not IS_REQUIRED
 
 

@@ -47,7 +47,7 @@ def test_other_threads_go_on_while_a_large_document_is_read() -> None:
 
 
 def ticks_while_reading() -> int:
-    """How often another thread runs during the some 70 steps of 64 KB in which a document is read."""
+    """Returns how often another thread runs during the some 70 steps of 64 KB in which a document is read."""
     ticks = 0
     is_read = threading.Event()
 

@@ -190,7 +190,7 @@ def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path
 
 
 def has_connections(sandbox: Sandbox) -> bool:
-    """Whether the sandbox still has connections, even of processes that have ended."""
+    """Returns whether the sandbox still has connections, even of processes that have ended."""
     if sys.platform != "linux":
         time.sleep(0.5)
         return False

@@ -352,7 +352,7 @@ tasks = [loop.create_task(stay(slow.deals.retrieve("d_1"))) for _ in range(3)]
 tasks += [loop.create_task(stay(client.deals.retrieve("d_1"))) for _ in range(3)]
 tasks.append(loop.create_task(watch(slow.deals.retrieve_many(["d_1", "d_2"]))))
 loop.run_until_complete(asyncio.sleep(0))
-input()  # Until the services have the requests. Answers come now, and nobody looks.
+input()  # Until the services have the requests. Their responses arrive now, and are not taken.
 loop.close()
 assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
 del tasks, loop

@@ -1,5 +1,5 @@
-//! What is retried, mostly over real connections, how often, and within what time: by default, by the client's policy, and by
-//! the call's.
+//! Retries, mostly over real connections: of which failures, how often, and within what time, by default, by the client's policy,
+//! and by the call's.
 
 use std::time::Duration;
 

@@ -469,7 +469,7 @@ fn number<T: FromStr + PartialOrd + Display>(
     number.ok_or_else(|| invalid_query(format!("{name}: expected a number from {least} to {most}")))
 }
 
-/// Whether a parameter is `true`; `false` is the only other value.
+/// Parses a parameter that is `true` or `false`.
 fn is_true(name: &str, value: &str) -> Result<bool, Refusal> {
     let value = value.parse();
     value.map_err(|_| invalid_query(format!("{name}: expected true or false")))

@@ -409,7 +409,7 @@ impl Fault {
 /// What happens to one request: a fault that makes sense.
 #[derive(Debug)]
 pub(crate) struct Play {
-    /// Whether the request waits until it is released.
+    /// True if the request waits until it is released.
     pub(crate) hold: bool,
     pub(crate) delay: Duration,
     /// `None` for nothing but a wait.

@@ -75,7 +75,7 @@ pub struct RecordedRequest {
     pub request_id: String,
     /// The fault that happened to it, as the header `x-sandbox-fault` says it, without a body.
     pub fault: Option<String>,
-    /// Whether it waits for [`Service::release`](crate::Service::release).
+    /// True while the request waits for [`Service::release`](crate::Service::release).
     #[serde(rename = "held")]
     pub is_held: bool,
     /// Whether nothing more will become of it.

@@ -13,7 +13,7 @@ use crate::support::{
 use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
 use tokio::time::sleep;
 
-/// How long a test waits to see that nothing more arrives.
+/// The time that a test waits to see that nothing more arrives.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// How a connection ended.
@@ -55,7 +55,7 @@ fn exchange(sandbox: &Sandbox, request: &str, is_all: impl Fn(&str) -> bool) -> 
     listen(&mut *stream, is_all)
 }
 
-/// Whether a response has so many bytes of a body.
+/// Returns whether a response has at least so many bytes of a body.
 fn has_body(response: &str, length: usize) -> bool {
     let body = response.split_once("\r\n\r\n").map(|(_, body)| body);
     body.is_some_and(|body| body.len() >= length)

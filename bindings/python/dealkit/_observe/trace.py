@@ -63,7 +63,7 @@ def start(description: Description) -> tuple[Any, list[tuple[str, str]]] | None:
 
 
 def is_suppressed() -> bool:
-    """Whether the program has suppressed instrumentation here, as exporters do for their own requests."""
+    """Returns whether the program has suppressed instrumentation here, as exporters do for their own requests."""
     context: Any = sys.modules.get("opentelemetry.context")
     keys = ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
     return any(context.get_value(key) for name in keys if (key := getattr(context, name, None)) is not None)

@@ -45,7 +45,7 @@ class RecordedRequest:
     fault: str | None
     """The fault that was applied to it, as JSON, without a body: ``{"status":503,"retry_after":1}``."""
     held: bool
-    """Whether it waits for ``Sandbox.release``."""
+    """True while the request waits for ``Sandbox.release``."""
 
 
 def recorded(entry: dict[str, Any]) -> RecordedRequest:
