@@ -287,11 +287,11 @@ impl Service {
         journal.wait_for(count, within, wanted).await
     }
 
-    /// Waits until at least `count` requests are held by [`Fault::hold`] at the same time, and returns them. On any Tokio
-    /// runtime.
+    /// Waits until at least `count` requests are held by [`Fault::hold`] at the same time, and returns all that are. It works on any
+    /// Tokio runtime.
     ///
     /// # Errors
-    /// When there are fewer after that time.
+    /// If fewer are held after that time; they stay held.
     pub async fn wait_for_held(
         &self,
         count: usize,
@@ -302,8 +302,11 @@ impl Service {
         journal.wait_for(count, within, held).await
     }
 
-    /// Releases every request that is held by [`Fault::hold`], and returns their number: each gets its response. Later requests
-    /// are held for as long as such a fault is pending.
+    /// Releases all requests that are held by [`Fault::hold`], so that each is acted on and gets its response, and returns how many
+    /// there were. A request that arrives later is held again if the fault is still pending.
+    ///
+    /// A held request that is never released ends without a response when its caller disconnects, or the sandbox is reset or
+    /// dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -317,7 +320,7 @@ impl Service {
     /// let call = tokio::spawn(async move { client.deals().retrieve("d_1").await });
     ///
     /// sandbox.wait_for_held(1, Duration::from_secs(30)).await?;
-    /// assert!(!call.is_finished()); // as long as it takes
+    /// assert!(!call.is_finished()); // until it is released
     /// assert_eq!(sandbox.release(), 1);
     /// assert_eq!(call.await??.id, "d_1");
     /// # Ok(()) }

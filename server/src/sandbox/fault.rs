@@ -150,7 +150,8 @@ impl Fault {
         Self::default().delayed(delay)
     }
 
-    /// The real response, once [`Service::release`](crate::Service::release) is called, which has an example.
+    /// Holds the request until [`Service::release`](crate::Service::release), which has an example; then it is acted on, and gets
+    /// the real response.
     pub fn hold() -> Self {
         Self::default().held()
     }
@@ -210,7 +211,7 @@ impl Fault {
         self
     }
 
-    /// All of it happens once [`Service::release`](crate::Service::release) is called; a delay begins then.
+    /// Holds the request until [`Service::release`](crate::Service::release), before anything else happens to it; a delay begins then.
     pub fn held(mut self) -> Self {
         self.hold = true;
         self

@@ -291,8 +291,8 @@ class Sandbox:
         count: int = 1,
         timeout: float = 30.0,
     ) -> list[RecordedRequest]:
-        """Waits until the sandbox has responded to this many requests, and returns them: for tests of background work.
-        Earlier requests count too.
+        """Waits until the sandbox has responded to ``count`` requests, and returns all that match: for tests of
+        background work. Earlier requests count too.
 
         >>> from threading import Thread
         >>> from dealkit import Client
@@ -308,12 +308,12 @@ class Sandbox:
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
             status: Only requests that got this status.
-            held: Wait for requests that are held at the same time (``fail_next(hold=True)``), in place of responses.
-            count: How many requests, at most 1,000. Those whose connection a fault broke count.
+            held: Wait until requests are held at the same time (``fail_next(hold=True)``) instead of answered.
+            count: How many requests, at most 1,000. Those whose connection broke are included.
             timeout: The seconds to wait.
 
         Raises:
-            TimeoutError: There were fewer.
+            TimeoutError: Fewer than ``count`` requests matched in that time. Held ones stay held.
         """
         wanted = {"method": method, "path": path, "status": status, "held": "true" if held else None, "count": count}
         deadline = monotonic() + timeout
@@ -369,8 +369,8 @@ class Sandbox:
             retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
             body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
                 details.
-            hold: Hold the response until ``release`` is called; alone or with one of the others.
-            delay: Delay the response by this many seconds, at most 3600; alone or with one of the others.
+            hold: Hold the request until ``release`` is called, before anything else happens to it.
+            delay: Delay the response by this many seconds, at most 3600, from the request's arrival or release.
             cut: Where to break off the response: ``"before-head"`` (the request is not acted on), ``"in-head"`` (after
                 the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
             how: What happens to the connection at that point: ``"reset"`` (the default), ``"eof"`` (an orderly close)
@@ -396,10 +396,11 @@ class Sandbox:
         self._ask("POST", "faults", unwrap(_native.json_text("the fault", plain(fault))))
 
     def release(self) -> int:
-        """Releases every request that ``fail_next(hold=True)`` holds, and returns their number: each gets its response.
+        """Releases all requests that ``fail_next(hold=True)`` holds, so that each is acted on and gets its response, and
+        returns how many there were.
 
-        Later requests are held for as long as such a fault is pending. A held request that is never released ends when
-        its client disconnects, the sandbox is reset, or the sandbox is closed.
+        A request that arrives later is held again if the fault is still pending. A held request that is never released
+        ends without a response when its client disconnects, or the sandbox is reset or closed.
 
         >>> from threading import Thread
         >>> with Sandbox() as sandbox, sandbox.client() as client:
@@ -407,7 +408,7 @@ class Sandbox:
         ...     call = Thread(target=client.deals.retrieve, args=["d_1"])
         ...     call.start()
         ...     [request] = sandbox.wait_for(held=True)
-        ...     print(request.method, request.status, call.is_alive())  # as long as it takes
+        ...     print(request.method, request.status, call.is_alive())  # until it is released
         ...     print(sandbox.release())
         ...     call.join()
         GET None True
