@@ -14,6 +14,7 @@ from decimal import Decimal
 from random import Random
 from types import MappingProxyType
 from typing import Any
+from weakref import ref
 
 import pytest
 from conftest import ADA, BOTH, after, answer, made, of, untyped
@@ -291,6 +292,11 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
     client.close()
     again = Client.shared(rate_limit=1000, headers={"x-tenant": "7"})
     assert again is not client and again.deals.retrieve("d_1").id == "d_1"
+    # Nothing keeps the closed one.
+    closed = ref(client)
+    del client
+    gc.collect()
+    assert closed() is None
     assert Client.shared(rate_limit=1000, headers={"x-tenant": "7"}) is again
 
     with pytest.raises(ConfigError, match="rate_limit"):

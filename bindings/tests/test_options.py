@@ -68,6 +68,26 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     assert len(server.connections) == 3
 
 
+@BOTH
+def test_a_number_of_seconds_replaces_only_the_total(of_class: Any, peer: Any) -> None:
+    server = peer(answer(200, BODY))
+    client = of_class(base_url=server.url, service_key="k", timeout=Timeout(connect=7, attempt=6, total=50))
+
+    async def calls() -> None:
+        for n in range(5):
+            called = client.with_options(timeout=10 + n).deals.retrieve("d_1")
+            if of_class is AsyncClient:
+                await called
+
+    run(calls())
+    assert len(server.connections) == 1
+    hurried = of_class(base_url=peer(b"").url, service_key="k", timeout=Timeout(attempt=0.05), max_retries=0)
+    with pytest.raises(APITimeoutError, match=r"0\.05 s"):
+        called(hurried.with_options(timeout=600), CALLS["retrieve"])
+    # A Timeout replaces all three.
+    assert client.with_options(timeout=Timeout(attempt=6)).timeout == 60.0
+
+
 def test_a_long_line_of_clients(peer: Any) -> None:
     """Each made from the previous one, which nobody else holds any more."""
     server = peer(answer(200, BODY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from copy import copy
 from os import environ
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, Unpack
@@ -156,6 +157,7 @@ class BaseClient:
         wanted = {"class": cls, "environment": environment, **given}
         client = _find(wanted)
         if client is None:
+            _forget_closed()
             _SHARED.append((wanted, cls(**given)))
             # Another thread may have been faster: all of them use the first client.
             client = _find(wanted)
@@ -186,7 +188,7 @@ class BaseClient:
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
         """Another client with this one's options, except for those given here; None means the default.
 
-        It takes the same options as the constructor. The two clients share connections unless an option about
+        It takes the same options as the constructor. A number as ``timeout`` replaces only the ``total`` of a ``Timeout``. The two clients share connections unless an option about
         connections differs (``proxy``, ``ca_file``, ``client_cert``, ``http2``, ``max_idle_connections``, a ``Timeout``
         with ``connect`` or ``attempt``, another host), so it is cheap to create:
         ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit``, they
@@ -197,7 +199,11 @@ class BaseClient:
         # What is given replaces what says the same in another way.
         replaced = {_REPLACED[name] for name in options.keys() & _REPLACED.keys() if options[name] is not None}  # type: ignore[literal-required]
         kept = {name: value for name, value in service.given.items() if name not in replaced}
-        other._service = open_service({**kept, **options}, service, self._awaits)
+        given: dict[str, Any] = {**kept, **options}
+        before, timeout = kept.get("timeout"), options.get("timeout")
+        if isinstance(before, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
+            given["timeout"] = before._replace(total=timeout)
+        other._service = open_service(given, service, self._awaits)
         return other
 
     def __repr__(self) -> str:
@@ -212,6 +218,14 @@ _REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key
 
 # The shared clients of this process, and the options of each. No lock guards them: a fork could copy it locked.
 _SHARED: list[tuple[dict[str, Any], BaseClient]] = []
+
+
+def _forget_closed() -> None:
+    """Removes the closed clients."""
+    for shared in [*_SHARED]:
+        if shared[1].is_closed:
+            with suppress(ValueError):  # Another thread has removed it.
+                _SHARED.remove(shared)
 
 
 def _find(wanted: dict[str, Any]) -> BaseClient | None:
