@@ -61,6 +61,7 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     before: str = "",
+    stderr: int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
     """Starts the command, after what else its process is to do, and captures its output."""
     return subprocess.Popen(
@@ -69,7 +70,7 @@ def start(
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         encoding="utf-8",
         process_group=0,
     )
@@ -148,9 +149,9 @@ class Import:
         """Any command, in the table's folder."""
         return dealkit(*arguments, cwd=self.folder, **given)
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(self, *options: str, **streams: int) -> subprocess.Popen[str]:
         """Begins to import the table in a process of its own."""
-        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder)
+        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder, **streams)
 
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import select
 import signal
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -31,6 +35,29 @@ def once_each(imports: Import) -> int:
     emails = [agent.email for agent in imports.sandbox.agents]
     assert len(emails) == len({*emails})
     return len(emails)
+
+
+def assert_all_are_recorded(imports: Import) -> None:
+    """Asserts that the report of a stopped import has the outcome of each row that was sent."""
+    found = [*imports.outcomes().values()]
+    assert found.count("created") == len(imports.sandbox.agents) >= AT_ONCE
+    assert not {"unknown", "running"} & {*found}
+
+
+@contextlib.contextmanager
+def full_pipe() -> Iterator[int]:
+    """A pipe that takes no more, and that is not read."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(select.PIPE_BUF))
+    os.set_blocking(writer, True)
+    try:
+        yield writer
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_a_second_run_creates_nobody_twice(imports: Import) -> None:
@@ -313,9 +340,7 @@ def test_a_terminal_that_is_gone(imports: Import) -> None:
     terminal.hang_up()
     let_go(imports.sandbox)
     assert terminal.wait() == 129
-    found = [*imports.outcomes().values()]
-    assert found.count("created") == len(imports.sandbox.agents) >= AT_ONCE
-    assert not {"unknown", "running"} & {*found}
+    assert_all_are_recorded(imports)
 
 
 def test_a_terminal_that_is_gone_is_ignored_with_its_signal(imports: Import) -> None:
@@ -329,6 +354,30 @@ def test_a_terminal_that_is_gone_is_ignored_with_its_signal(imports: Import) -> 
     let_go(imports.sandbox)
     assert terminal.wait() == 0
     assert [*imports.outcomes().values()] == ["created"] * ROWS and once_each(imports) == ROWS
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_messages_that_are_not_read_hold_nothing_up(number: int, code: int, imports: Import) -> None:
+    imports.write(ROWS)
+    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    with full_pipe() as pipe, imports.start("--concurrency", "4", stderr=pipe) as process:
+        imports.sandbox.wait_for(held=True, count=4, timeout=HANGS)
+        process.send_signal(number)
+        let_go(imports.sandbox)
+        assert process.wait(HANGS) == code
+    assert_all_are_recorded(imports)
+
+
+def test_a_stopped_terminal_holds_nothing_up(imports: Import) -> None:
+    imports.write(ROWS)
+    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    with imports.on_a_terminal("--yes", "--concurrency", "4") as terminal:
+        imports.sandbox.wait_for(held=True, count=4, timeout=HANGS)
+        terminal.enter("\x13")  # Ctrl-S
+        terminal.interrupt()
+        let_go(imports.sandbox)
+        assert terminal.wait() == 130
+    assert_all_are_recorded(imports)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dealkit import DealkitError
 from dealkit._cli.advice import failure_of
 from dealkit._cli.arguments import parse
 from dealkit._cli.exits import UNWRITABLE, Failed
-from dealkit._cli.screen import discard, safe, tell, write_json
+from dealkit._cli.screen import discard, safe, tell, wait_for_reader, write_json
 from dealkit._cli.signals import Signals
 
 
@@ -76,6 +76,7 @@ def _let_go_of_output() -> None:
         if stream is None:
             continue
         try:
+            wait_for_reader(stream)
             stream.flush()
         except OSError:
             # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.

@@ -20,7 +20,7 @@ from dealkit import (
 )
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
 from dealkit._cli.rows import Result, Rows, word_of
-from dealkit._cli.screen import Progress, tell
+from dealkit._cli.screen import Progress, tell_in_handler
 from dealkit.ledger import KeyOf
 
 # After this many consecutive failures that would be the same for any row, nothing more is sent: each may leave behind
@@ -66,7 +66,9 @@ class Creates:
         def stop() -> None:
             self._creations.stop()
             progress.end()
-            tell("stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)")
+            tell_in_handler(
+                "stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)"
+            )
 
         try:
             with options.signals.stopping(stop):

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import stat
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dealkit._cli.exits import INCOMPLETE, Failed
+from dealkit._cli.signals import is_stopping
 from dealkit.ledger import path
 
 # Characters that change the direction of the following text, so that a line reads differently.
@@ -30,10 +32,17 @@ _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 # What the last column of a table needs to be read beside the others.
 _LEAST_COLUMNS = 24
 
+# The seconds that a message waits for a reader.
+_MESSAGE_WAIT = 1.0
+
+# As many bytes as a pipe takes without waiting if it takes any.
+_PIPE_BUF = getattr(select, "PIPE_BUF", 512)
+
 
 def say(text: str = "") -> None:
     """One or more lines of the result."""
     with _ignoring_closed_terminal(sys.stdout):
+        wait_for_reader(sys.stdout)
         print(folded(text, room(sys.stdout)))
 
 
@@ -47,14 +56,48 @@ def tell(text: str) -> None:
     _write(folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n")
 
 
-def _write(text: str) -> None:
-    """Writes to standard error. Nothing depends on it: it may be closed, full, or a terminal that is gone."""
+def tell_in_handler(text: str) -> None:
+    """Writes a line to standard error from a signal handler, which may have interrupted a write to it."""
+    _write(folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n", seconds=0)
+
+
+def _write(text: str, seconds: float = _MESSAGE_WAIT) -> None:
+    """Writes to standard error. Drops text that cannot be written within these seconds, because a full pipe or a stopped
+    terminal must not hold up the job. Bypasses Python's buffer, which a signal handler must not enter again.
+    """
+    if sys.stderr is None:
+        return
     try:
-        if sys.stderr is not None:
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        descriptor = sys.stderr.fileno()
     except OSError:
-        pass
+        sys.stderr.write(text)  # It is in memory.
+        return
+    data = text.encode(sys.stderr.encoding, "replace")
+    try:
+        while data and _is_writable(descriptor, seconds):
+            data = data[os.write(descriptor, data[:_PIPE_BUF]) :]
+    except OSError:
+        pass  # It is closed, its disk is full, or the terminal is gone.
+
+
+def wait_for_reader(stream: TextIO) -> None:
+    """Waits until a stream can be written to. A command that was asked to stop waits no longer than a second, and then discards
+    its output: the full pipe or the stopped terminal may never be read.
+    """
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return  # It is in memory.
+    while not _is_writable(descriptor, _MESSAGE_WAIT):
+        if is_stopping():
+            discard(stream)
+
+
+def _is_writable(descriptor: int, seconds: float) -> bool:
+    """Returns whether a few bytes can be written without waiting, now or within these seconds."""
+    if os.name != "posix":
+        return True  # Windows has no select for files.
+    return bool(select.select([], [descriptor], [], seconds)[1])
 
 
 def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
@@ -64,6 +107,7 @@ def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
         # The same document: outside of strings, only line breaks and spaces could be meant.
         text = "".join(f"\\u{ord(one):04x}" if one != "\n" and _is_hostile(one) else one for one in text)
     with _ignoring_closed_terminal(out):
+        wait_for_reader(out)
         out.buffer.write(text.encode(errors="replace") + b"\n")
         out.flush()
 
@@ -237,7 +281,7 @@ class Progress:
         """Ends the display: what is shown next goes on a line of its own."""
         if self._is_shown and self._on_terminal:
             self._show()
-            _write("\n")
+            _write("\n", seconds=0)
         self._is_shown = False
 
     def _show(self) -> None:
@@ -250,6 +294,6 @@ class Progress:
             text += f", {done / seconds:,.1f} per second, {minutes} min {rest:02} s left"
         if self._on_terminal:
             # Erases the rest of an earlier, longer line.
-            _write(f"\r\x1b[K{text[: room(sys.stderr) - 1]}")
+            _write(f"\r\x1b[K{text[: room(sys.stderr) - 1]}", seconds=0)
         else:
             tell(text)

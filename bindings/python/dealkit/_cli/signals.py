@@ -8,6 +8,11 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 
+def is_stopping() -> bool:
+    """Returns whether a signal has asked the running command to stop."""
+    return _entered is not None and _entered.is_stopping
+
+
 class Signals:
     """While it is entered, SIGTERM, and SIGHUP when the terminal or the connection to it ends, stop the command as
     Ctrl-C does: with KeyboardInterrupt, or as ``stopping`` says.
@@ -44,6 +49,8 @@ class Signals:
         self._stop()
 
     def __enter__(self) -> Self:
+        global _entered
+        _entered = self
         # Windows has no SIGHUP.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
@@ -53,5 +60,10 @@ class Signals:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        global _entered
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        _entered = None
+
+
+_entered: Signals | None = None
