@@ -143,6 +143,24 @@ def test_the_key_is_a_column(imports: Import) -> None:
     assert wrong.code == 2 and wrong.told.startswith(told)
 
 
+@pytest.mark.parametrize("cell", ["canary@example.com", "+1 555 555 0100", "1990-02-28", "28.2.90", "0012345678"])
+def test_a_first_row_that_is_data_is_not_shown(cell: str, imports: Import) -> None:
+    """It may be personal. A report without its header, and a list of ids with other columns, are read in the same way."""
+    imports.write(f"Canary,{cell},CanaryToo\nKurt,kurt@example.com,Godel\n")
+    (imports.folder / "l.ledger").touch()
+    told = "column 1, column 2, column 3. The first row looks like data and is not shown: is the row of column names missing?\n"
+    for command in (
+        ["agents", "import", "agents.csv", "--dry-run"],
+        ["agents", "import", "agents.csv", "--dry-run", "--key", "x", "--map", "x=email"],
+        ["ledger", "settle", "l.ledger", "agents.csv"],
+        ["deals", "export", "--ids", "agents.csv", "--out", "deals.ndjson"],
+    ):
+        for options in ([], ["--json"]):
+            done = imports.command(*command, *options, url=imports.sandbox.url)
+            assert done.code == 2 and done.told.endswith(told), done
+            assert "canary" not in f"{done.shown}{done.told}".lower() and cell not in f"{done.shown}{done.told}"
+
+
 def test_the_ledger_knows_what_its_keys_are_called(imports: Import) -> None:
     """With another column as the key it would recognise nobody, and create everybody again."""
     imports.write("Number,E-mail,first_name,last_name\n1,a@example.com,A,B\n2,b@example.com,A,B\n")

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.tables import listed, plain
+from dealkit._cli.tables import listed, plain, shown_names
 
 _PROFILE = "profile."
 _METADATA = "profile.client_metadata."
@@ -50,7 +50,7 @@ class Columns:
         for double in {*self.fields} - {None}:
             names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
             if len(names) > 1:
-                raise Failed(f"{len(names)} columns go to {double}: {listed(names)}. Only one may")
+                raise Failed(f"{len(names)} columns go to {double}: {', '.join(shown_names(names))}. Only one may")
         if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._values.constants}:
             raise Failed(
                 f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
@@ -82,8 +82,8 @@ class Columns:
     def shown(self) -> list[dict[str, str]]:
         """Each column and where it goes, for people."""
         return [
-            {"Column": listed([name]), "goes to": field or "not sent"}
-            for name, field in zip(self.header, self.fields, strict=True)
+            {"Column": name, "goes to": field or "not sent"}
+            for name, field in zip(shown_names(self.header), self.fields, strict=True)
         ]
 
     def agent(self, cells: list[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -21,6 +21,10 @@ _DELIMITERS = ",;\t|"
 
 # A spreadsheet takes a cell that begins like this for a formula, and runs it.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
+
+
+# An e-mail address, a date, and a phone number or another number of at least seven characters.
+_DATA = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\+?[\d ()./-]{7,}")
 
 
 class Cells(NamedTuple):
@@ -78,9 +82,24 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
-def listed(names: Iterable[str]) -> str:
-    """The names of columns in a text."""
-    return ", ".join(safe(name) or "(no name)" for name in names)
+def shown_names(header: Sequence[str]) -> list[str]:
+    """The names of columns, for people. The columns are numbered if the first row looks like data, which may be personal."""
+    if _is_data(header):
+        return [f"column {number}" for number in range(1, len(header) + 1)]
+    return [safe(name) or "(no name)" for name in header]
+
+
+def listed(header: Sequence[str]) -> str:
+    """The names of columns, at the end of a message."""
+    names = ", ".join(shown_names(header))
+    if _is_data(header):
+        names += ". The first row looks like data and is not shown: is the row of column names missing?"
+    return names
+
+
+def _is_data(header: Sequence[str]) -> bool:
+    """Returns whether a cell of the first row is an e-mail address, a number of many digits or a date."""
+    return any(_DATA.fullmatch(name) for name in header)
 
 
 def write_table(file: IO[bytes], rows: Iterable[Iterable[object]], delimiter: str = ",") -> None:
