@@ -452,6 +452,42 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
     assert found_in(out) == IDS
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ids.jsonl", '{"id": "g_1", "email": "x"}\n\n"g_2"\n'),
+        ("ids.json", '[{"id": "g_1"},\n "g_2"]'),
+        ("ids.JSON", '{"id": "g_1"}'),
+    ],
+)
+def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    done = dealkit("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert done.code == 0 and found_in(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
+    (tmp_path / "ids.txt").write_text("g_1\ng_2\ng_3\n")
+    skip = ["--skip-known", name, "--out", "e.ndjson"]
+    done = dealkit("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
+    assert done.code == 0 and found_in(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("ids.txt", 'g_1\n{"id": "g_2", "email": "canary@example.com"}\n', "ids.txt: line 2 does not look like an id"),
+        ("ids.txt", "g_1,canary,canary@example.com\n", "ids.txt: line 1 does not look like an id"),
+        ("ids.txt", "g_1\tcanary\n", "ids.txt: line 1 does not look like an id"),
+        ("ids.jsonl", '{"id": "g_1"}\n{"name": "canary"}\n', "ids.jsonl must contain ids, or deals with their ids"),
+        ("ids.json", '{"id": 5, "name": "canary"}', "ids.json must contain ids, or deals with their ids"),
+        ("ids.json", "[canary]", "ids.json must contain ids, or deals with their ids"),
+    ],
+)
+def test_records_do_not_become_ids(name: str, text: str, told: str, sandbox: Sandbox, tmp_path: Path) -> None:
+    """They may be personal data, and ids become part of the path of a request. Nothing is sent, and nothing of them is shown."""
+    (tmp_path / name).write_text(text)
+    done = dealkit("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert done.code == 2 and told in done.told and "canary" not in done.told and not sandbox.requests
+
+
 def test_deals_that_are_known_are_skipped(sandbox: Sandbox, tmp_path: Path) -> None:
     def export(ids: str, *arguments: str) -> Any:
         (tmp_path / "ids.txt").write_text(ids)
@@ -467,4 +503,4 @@ def test_deals_that_are_known_are_skipped(sandbox: Sandbox, tmp_path: Path) -> N
     assert (done.code, done.shown) == (0, "there are no ids left, so nothing was retrieved\n")
     (tmp_path / "g.ndjson").write_text("{}")
     done = export("g_1\n", "f.csv", "--skip-known", "g.ndjson")
-    assert done.code == 2 and "g.ndjson is not a file of an export" in done.told
+    assert done.code == 2 and "g.ndjson must contain ids, or deals with their ids, as an export does" in done.told

@@ -163,7 +163,8 @@ def _add_export(group: Any) -> None:
         parser,
         "--ids FILE",
         "the ids of the deals: a file with one per line; a .csv or .tsv file with a column named id or deal_id, in any case; "
-        "an earlier export; or - for standard input. Blank lines are skipped, and duplicates are retrieved once",
+        "a .json or .jsonl file of ids or deals; an earlier export; or - for standard input. Blank lines are skipped, and "
+        "duplicates are retrieved once",
         required=True,
     )
     out = "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv or .parquet"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import lines_of, named, temporary_database
 from dealkit._cli.formats import COLUMNS, with_pyarrow
 from dealkit._cli.tables import as_it_was, listed, plain, read_table
+
+# What is in a row of a table or in JSON, and hardly in an id.
+_NO_ID = re.compile(r"[\s,;{}\[\]\"]")
 
 FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
 """The list of deals that could not be retrieved, which is itself a file of ids."""
@@ -47,25 +52,53 @@ class Ids:
 
 
 def ids_in(source: str) -> Iterator[str]:
-    """The ids in a file: one per line, in a table's column `id` or `deal_id`, or those of the deals in an export. A list of
-    failures has those of deals that may exist."""
+    """Reads the ids in a file: one per line, in a table's column `id` or `deal_id`, in JSON, or those of the deals in an export. A
+    list of failures has those of deals that may exist.
+    """
     path = Path(source)
     try:
         match path.suffix.lower():
             case ".csv" | ".tsv":
                 yield from _in_table(path)
-            case ".ndjson":
-                yield from (json.loads(line)["id"] for line in lines_of(path))
+            case ".ndjson" | ".jsonl":
+                yield from (_id_of(json.loads(line)) for line in lines_of(path) if line.strip())
+            case ".json":
+                found = json.loads("".join(lines_of(path)))
+                yield from map(_id_of, found if isinstance(found, list) else [found])
             case ".parquet":
                 with with_pyarrow().parquet.ParquetFile(path) as file:
                     for batch in file.iter_batches(columns=["id"]):
                         yield from batch["id"].to_pylist()
             case _:
-                yield from (id for line in lines_of(source) if (id := line.strip()))
+                yield from _in_lines(source)
     except OSError as error:
         raise Failed(f"{named(path)} cannot be read: {error.strerror or error}") from None
     except (ValueError, TypeError, KeyError):
-        raise Failed(f"{named(path)} is not a file of an export") from None
+        raise Failed(f"{named(path)} must contain ids, or deals with their ids, as an export does") from None
+
+
+def _id_of(entry: Any) -> str:
+    """Returns the id that is an entry of a JSON file, or that of a deal."""
+    id = entry if isinstance(entry, str) else entry["id"]
+    if not isinstance(id, str):
+        raise TypeError
+    return id
+
+
+def _in_lines(source: str) -> Iterator[str]:
+    """Reads ids, one per line. Rejects a line that looks like JSON or like a row of a table: it may be a person's data, and
+    would become part of the path of a request.
+    """
+    for number, line in enumerate(lines_of(source), 1):
+        id = line.strip()
+        if _NO_ID.search(id):
+            raise Failed(
+                f"{named(source)}: line {number} does not look like an id: it contains a space, a comma, a quotation mark or a "
+                "bracket. Put one id on each line. If it is a table or JSON, name the file .csv, .tsv, .json or .jsonl. If its "
+                "ids really look like this, put them into a .csv file with a column named id"
+            )
+        if id:
+            yield id
 
 
 def _in_table(path: Path) -> Iterator[str]:
