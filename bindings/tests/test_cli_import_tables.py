@@ -322,6 +322,14 @@ HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
         (",030 1234567,", ["--phone-country", "de"], {"phone": "+49301234567"}),
         (",+15550100,", ["--phone-country", "DE"], {"phone": "+15550100"}),
         (",030 1234567 ext. 9,", ["--phone-country", "DE"], None),
+        # Without the plus sign, and as a spreadsheet shows it: another code or another digit would make it another number.
+        (",4915100000012,", ["--phone-country", "DE"], None),
+        (",301234567.0,", ["--phone-country", "DE"], None),
+        (",4.9151E+12,", ["--phone-country", "DE"], None),
+        (",12125550123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
+        (",212.555.0123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
+        # It begins as numbers of Norway do, but lacks no plus sign.
+        (",4752345678,", ["--phone-country", "US"], {"phone": "+14752345678"}),
         (",none,", ["--value", "phone:none="], {}),
         (",,Makler", ["--value", "role:Makler=AGENT", "--value", "role:=ADMIN"], {"role": "AGENT"}),
         (",,", ["--value", "Role:=ADMIN"], {"role": "ADMIN"}),

@@ -173,8 +173,14 @@ def _date_in(text: str, form: str) -> date | None:
     return found.replace(year=found.year - 100) if "%y" in form and found > date.today() else found
 
 
+# What a spreadsheet makes of a long number: 4915100000012.0, 4.9151E+12.
+_SPREADSHEET_NUMBER = re.compile(r"\d+\.0*|[\d.,]+[eE][+-]?\d+")
+
+
 def _phones_of(country: str) -> Callable[[str], str]:
-    """What writes the phone numbers of a country as +, its code, and digits."""
+    """Returns a function that writes the phone numbers of a country as +, its code, and digits. It leaves a number unchanged, for
+    the rules to report, if digits of it would be lost or gained.
+    """
     try:
         import phonenumbers
     except ImportError:
@@ -183,14 +189,24 @@ def _phones_of(country: str) -> Callable[[str], str]:
         ) from None
     if country.upper() not in phonenumbers.SUPPORTED_REGIONS:
         raise Failed("--phone-country must be a country's code of two letters, such as DE")
+    code = str(phonenumbers.country_code_for_region(country.upper()))
 
     def read(text: str) -> str:
+        if _SPREADSHEET_NUMBER.fullmatch(text):
+            return text
+        found = written(text)
+        # Only the plus sign may be missing: 4915100000012 begins with the code of DE already.
+        international = written(f"+{text}") if text.startswith(code) else None
+        return text if found is None or international not in (None, found) else found
+
+    def written(text: str) -> str | None:
         try:
             number = phonenumbers.parse(text, country.upper())
         except phonenumbers.NumberParseException:
-            return text
+            return None
         # An extension would be lost.
-        is_whole = phonenumbers.is_valid_number(number) and not number.extension
-        return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164) if is_whole else text
+        if not phonenumbers.is_valid_number(number) or number.extension:
+            return None
+        return str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
 
     return read
