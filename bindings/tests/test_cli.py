@@ -49,15 +49,21 @@ def test_version_and_help() -> None:
         assert "--service-key" not in shown
 
 
+@pytest.mark.parametrize("group", [[], ["deals"], ["agents"], ["ledger"]])
+def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
+    done = dealkit(*group)
+    assert done == dealkit(*group, "--help") and done.code == 0 and "COMMAND" in done.shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "the following arguments are required: COMMAND"),
         (["deal"], "the following arguments are required: ID"),
-        (["deal", "a", KEY], "too many arguments"),
+        (["deal", "a", KEY], "too many arguments\n"),
         (["deal", "a", "--service-key", KEY], "there is no option --service-key here; the service key goes into"),
         (["check", f"--key={KEY}"], "there is no option --key here; the service key goes into DEALKIT_SERVICE_KEY"),
-        (["check", f"--shout={KEY}"], "there is no option --shout here"),
+        (["check", f"--shout={KEY}"], "there is no option --shout here\n"),
+        (["check", f"--timeuot={KEY}"], "there is no option --timeuot here; is it --timeout?\n"),
         (["check", "--timeout", KEY], "argument --timeout: must be a number greater than zero"),
         (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a number greater than zero"),
     ],

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
-from importlib import import_module
+from types import ModuleType
 
 from dealkit import DealkitError
 from dealkit._cli.advice import failure_of
@@ -53,7 +53,7 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
         try:
             # Standard output is for the object alone.
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
-                code = getattr(import_module(f"dealkit._cli.{module}"), function)(options)
+                code = getattr(_module(module), function)(options)
             out.flush()
         except (DealkitError, sqlite3.Error, Failed) as error:
             failed = error if isinstance(error, Failed) else failure_of(error)
@@ -69,6 +69,33 @@ def _run(arguments: Sequence[str], signals: Signals) -> int:
         tell(f"{safe(error.filename or 'standard output')} cannot be written: {error.strerror or error}")
         return UNWRITABLE
     return code
+
+
+def _module(name: str) -> ModuleType:
+    """Imports the module of a command, and no other, which would take long. Statements name the modules, because tools such as
+    PyInstaller look for those.
+    """
+    match name:
+        case "agents":
+            from dealkit._cli import agents
+
+            return agents
+        case "contract":
+            from dealkit._cli import contract
+
+            return contract
+        case "export":
+            from dealkit._cli import export
+
+            return export
+        case "ledger":
+            from dealkit._cli import ledger
+
+            return ledger
+        case _:
+            from dealkit._cli import service
+
+            return service
 
 
 def _let_go_of_output() -> None:

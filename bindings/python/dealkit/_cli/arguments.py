@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
@@ -37,11 +38,25 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         argcomplete.autocomplete(parser)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
-        what = f"there is no option {names[0]} here" if names else "too many arguments"
-        parser.error(f"{what}; the service key goes into DEALKIT_SERVICE_KEY")
+        options.parser.error(_surplus(unknown, options.parser))
+    if "run" not in options:
+        options.parser.print_help()
+        options.parser.exit()
     options.arguments = list(arguments)
     return options
+
+
+def _surplus(unknown: list[str], parser: argparse.ArgumentParser) -> str:
+    """Describes arguments that a command does not take, without their values."""
+    names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
+    if not names:
+        return "too many arguments"
+    text = f"there is no option {names[0]} here"
+    if "key" in names[0] or "token" in names[0]:
+        return f"{text}; the service key goes into DEALKIT_SERVICE_KEY"
+    known = [option for action in parser._actions for option in action.option_strings]
+    similar = get_close_matches(names[0], known, 1, 0.8)
+    return f"{text}; is it {similar[0]}?" if similar else text
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _group(parser: argparse.ArgumentParser) -> Any:
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """Adds a group of commands. Without one of them, the help of the group is shown."""
+    parser.set_defaults(parser=parser)
+    return parser.add_subparsers(title="commands", metavar="COMMAND")
 
 
 def _command(group: Any, name: str, takes: str, run: str, text: str, *examples: str) -> argparse.ArgumentParser:
@@ -111,7 +128,7 @@ def _command(group: Any, name: str, takes: str, run: str, text: str, *examples: 
         description=text,
         epilog=f"examples:\n{lines}\n\nsee also: dealkit --help",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     _add(parser, "--json", "print one JSON object instead of text")
     return parser
 
