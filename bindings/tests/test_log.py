@@ -54,6 +54,8 @@ def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
     assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
     text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
     assert record.getMessage() == text
+    # It names the place in the program.
+    assert record.filename == "conftest.py"
 
 
 CHANGED = answer(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "metadata": {"CANARY": 1}}))

@@ -69,7 +69,18 @@ def write(level: int, fields: dict[str, Any]) -> None:
     else:
         what = f"{_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
     extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
-    logger.log(level, "%s %s: %s", fields["http.request.method"], fields["url.template"], what, extra=extra)
+    arguments = (fields["http.request.method"], fields["url.template"], what)
+    logger.log(level, "%s %s: %s", *arguments, extra=extra, stacklevel=_stack_level())
+
+
+def _stack_level() -> int:
+    """Returns the ``stacklevel`` with which a record names the file and line of the program that made the call."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_globals.get("__name__", "").partition(".")[0] == "dealkit":
+        if frame.f_back is None:
+            return 1
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 def _logger() -> logging.Logger | None:
