@@ -161,6 +161,20 @@ def test_a_first_row_that_is_data_is_not_shown(cell: str, imports: Import) -> No
             assert "canary" not in f"{done.shown}{done.told}".lower() and cell not in f"{done.shown}{done.told}"
 
 
+def test_columns_are_named_as_they_are_typed(imports: Import) -> None:
+    """Spreadsheets write line breaks and no-break spaces in the header, and macOS decomposed letters."""
+    imports.write('"E-mail\n(work)";"First;\nname";Nach\u00a0name;Pra\u0308fix\na@example.com;Ada;Lovelace;x\n')
+    maps = ["E-mail (work)=email", "First; name=first_name", "Nach name=last_name", "Pr\u00e4fix=profile.tier"]
+    done = imports(*(part for one in maps for part in ("--map", one)))
+    assert done.code == 0 and "  E-mail (work)  email" in done.shown
+    [agent] = imports.sandbox.agents
+    assert (agent.email, agent.first_name, agent.last_name, agent.sent["profile"]) == (
+        "a@example.com", "Ada", "Lovelace", {"tier": "x"},
+    )  # fmt: skip
+    twice = imports("--map", "E-mail (work)=email", "--map", "E-mail (work)=phone")
+    assert twice.code == 2 and "--map names the column E-mail (work) twice" in twice.told
+
+
 def test_the_ledger_knows_what_its_keys_are_called(imports: Import) -> None:
     """With another column as the key it would recognise nobody, and create everybody again."""
     imports.write("Number,E-mail,first_name,last_name\n1,a@example.com,A,B\n2,b@example.com,A,B\n")

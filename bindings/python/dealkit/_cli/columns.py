@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.tables import listed, plain, shown_names
+from dealkit._cli.tables import in_one_line, listed, plain, shown_names
 
 _PROFILE = "profile."
 _METADATA = "profile.client_metadata."
@@ -41,12 +41,17 @@ class Columns:
         self._values = _Values(options)
         self.fields = [_field_named(name) for name in header]
         """The field of each column, or None."""
+        mapped: set[int] = set()
         for one in options.map:
             # The name of a column may contain a =; that of a field does not.
             name, sign, field = (part.strip() for part in one.rpartition("="))
             if not sign:
                 raise Failed("--map takes a column and a field, as in --map Mail=email")
-            self.fields[self._index(name, "--map")] = _field_said(field, "--map")
+            index = self._index(name, "--map")
+            if index in mapped:
+                raise Failed(f"--map names the column {safe(name)} twice, but its cells can go to one field only")
+            mapped.add(index)
+            self.fields[index] = _field_said(field, "--map")
         for double in {*self.fields} - {None}:
             names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
             if len(names) > 1:
@@ -59,7 +64,7 @@ class Columns:
 
     def _index(self, name: str, option: str) -> int:
         """The index of a column that an option names."""
-        found = [at for at, column in enumerate(self.header) if column == name]
+        found = [at for at, column in enumerate(self.header) if in_one_line(column) == in_one_line(name)]
         if len(found) != 1:
             number = "no" if not found else "more than one"
             raise Failed(f"{option}: there is {number} column {safe(name)}; the columns are {listed(self.header)}")
@@ -109,7 +114,7 @@ class Columns:
         # A pointer has the names that are sent: clientMetadata is client_metadata.
         sent = plain(pointer.replace("~1", "/"))
         field = next((field for field in (*self.fields, *FIELDS) if field and plain(field) == sent), "")
-        return safe(self.header[self.fields.index(field)]) if field in self.fields else field
+        return safe(in_one_line(self.header[self.fields.index(field)])) if field in self.fields else field
 
 
 def _field_said(name: str, option: str) -> str:

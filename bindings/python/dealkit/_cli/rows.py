@@ -12,7 +12,7 @@ from dealkit import Client
 from dealkit._cli.columns import Columns
 from dealkit._cli.files import temporary_database
 from dealkit._cli.screen import painted, pairs, safe, say, table
-from dealkit._cli.tables import Cells
+from dealkit._cli.tables import Cells, in_one_line
 
 _MOST_SHOWN = 3
 """How many rows are shown on the screen for one item; the report has them all."""
@@ -132,7 +132,7 @@ class Rows:
 
     def _same(self, number: int, key: str, agent: dict[str, Any], wrong: set[str]) -> tuple[str, str, str] | None:
         """What is wrong with the key of a row, or may be with its address."""
-        key_column = safe(self._columns.header[self._at])
+        key_column = safe(in_one_line(self._columns.header[self._at]))
         # As the ledger compares them.
         of_key = self._first("key", key.lower() if self.key_name == "email" else key, number)
         # Addresses that differ only in case belong to one person.

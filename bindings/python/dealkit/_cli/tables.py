@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,8 @@ from dealkit._cli.screen import safe
 csv.field_size_limit(MOST_BYTES)
 
 _DELIMITERS = ",;\t|"
+
+_MOST_HEADER_LINES = 100
 
 # A spreadsheet takes a cell that begins like this for a formula, and runs it.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
@@ -56,9 +59,13 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     said = re.fullmatch(rf'"?sep=([{_DELIMITERS}])"?\s*', line, re.IGNORECASE)
     if said:
         line = next(lines, "")
-    beginning = re.sub('"[^"]*"?', "", line)
-    delimiter = said[1] if said else max(_DELIMITERS, key=beginning.count)
-    records = _records(path, csv.reader(chain([line], lines), delimiter=delimiter, strict=True), int(bool(said)))
+    header_lines = [line]
+    # A cell of the header may have line breaks.
+    while "".join(header_lines).count('"') % 2 and len(header_lines) < _MOST_HEADER_LINES and (line := next(lines, "")):
+        header_lines.append(line)
+    unquoted = re.sub('"[^"]*"?', "", "".join(header_lines))
+    delimiter = said[1] if said else max(_DELIMITERS, key=unquoted.count)
+    records = _records(path, csv.reader(chain(header_lines, lines), delimiter=delimiter, strict=True), int(bool(said)))
     header = next(records, [])
     if not any(header):
         raise Failed(f"{named(path)}: the first row is empty; it must contain the column names")
@@ -86,7 +93,12 @@ def shown_names(header: Sequence[str]) -> list[str]:
     """The names of columns, for people. The columns are numbered if the first row looks like data, which may be personal."""
     if _is_data(header):
         return [f"column {number}" for number in range(1, len(header) + 1)]
-    return [safe(name) or "(no name)" for name in header]
+    return [safe(in_one_line(name)) or "(no name)" for name in header]
+
+
+def in_one_line(name: str) -> str:
+    """The name of a column as a user can type it: in NFC, with one space for line breaks, no-break spaces and the like."""
+    return " ".join(unicodedata.normalize("NFC", name).split())
 
 
 def listed(header: Sequence[str]) -> str:
