@@ -149,9 +149,9 @@ class Import:
         """Any command, in the table's folder."""
         return dealkit(*arguments, cwd=self.folder, **given)
 
-    def start(self, *options: str, **streams: int) -> subprocess.Popen[str]:
+    def start(self, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Begins to import the table in a process of its own."""
-        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder, **streams)
+        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder, stderr=stderr)
 
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]

@@ -348,8 +348,8 @@ def test_a_terminal_that_is_gone_is_ignored_with_its_signal(imports: Import) -> 
     imports.write(ROWS)
     imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
     ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-    terminal = imports.on_a_terminal("--yes", before=ignoring)
-    imports.sandbox.wait_for(held=True, timeout=HANGS)
+    terminal = imports.on_a_terminal("--yes", "--concurrency", "4", before=ignoring)
+    imports.sandbox.wait_for(held=True, count=4, timeout=HANGS)
     terminal.hang_up()
     let_go(imports.sandbox)
     assert terminal.wait() == 0

@@ -21,6 +21,7 @@ use crate::{
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, Play},
+        faults::Picked,
         rate_limit::{Bucket, Quota},
         reading::READING_HEADER,
         rewrite,
@@ -395,14 +396,15 @@ impl Service {
         &self.0.worlds.first
     }
 
-    /// The fault that happens to a request: the one in its header, or one from the list.
-    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Arc<Play>> {
+    /// Picks the fault that happens to a request: the one in its header, or one from the list.
+    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Picked> {
         if is_admin(head) {
             return None;
         }
+        let faults = &caller.world.faults;
         match self.asked_fault(head) {
-            Ok(None) => caller.world.faults.pick(&head.method, head.uri.path()),
-            Ok(fault) => fault.map(Arc::new),
+            Ok(None) => faults.pick(&head.method, head.uri.path()),
+            Ok(Some(fault)) => Some(faults.picked(Arc::new(fault))),
             // A header that is not a fault is refused by `check_head`.
             Err(_) => None,
         }

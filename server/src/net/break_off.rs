@@ -40,15 +40,13 @@ pub(crate) enum Fate {
 impl Fate {
     /// Makes the fault happen to a request that has arrived as a whole, and records what its caller gets to see.
     pub(crate) async fn of(fault: &Play, seen: &mut Reporter<'_>) -> Self {
-        if fault.hold || !fault.delay.is_zero() {
-            seen.announce();
-        }
-        if fault.hold && seen.held().await.is_err() {
+        if seen.released().await.is_err() {
             // A reset of the sandbox has dropped the request.
             seen.lost(None);
             return Self::Lost(BreakOff::RESET);
         }
         if !fault.delay.is_zero() {
+            seen.announce();
             sleep(fault.delay).await;
         }
         let service = seen.service;

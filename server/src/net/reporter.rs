@@ -4,12 +4,12 @@ use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::oneshot::error::RecvError, time::Instant};
 
 use crate::{
     contract::request_id,
     net::access_log::AccessLog,
-    sandbox::{fault::Play, journal::RecordedRequest},
+    sandbox::{fault::Play, held::Hold, journal::RecordedRequest},
     service::{self, Caller, Service},
 };
 
@@ -24,6 +24,7 @@ pub(crate) struct Reporter<'s> {
     /// The body, as far as it was read.
     pub(crate) body: Bytes,
     pub(crate) fault: Option<Arc<Play>>,
+    hold: Option<Hold>,
     /// Its number in the journal, once it is there.
     number: Option<u64>,
     is_done: bool,
@@ -32,11 +33,14 @@ pub(crate) struct Reporter<'s> {
 impl<'s> Reporter<'s> {
     pub(crate) fn begin(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.caller(&head);
+        let picked = service.fault(&caller, &head);
+        let (fault, hold) = picked.map_or((None, None), |picked| (Some(picked.play), picked.hold));
         Self {
             service,
             log,
             began: Instant::now(),
-            fault: service.fault(&caller, &head),
+            fault,
+            hold,
             caller,
             head,
             body: Bytes::new(),
@@ -47,19 +51,25 @@ impl<'s> Reporter<'s> {
 
     /// Makes the journal show the request although there is no response yet.
     pub(crate) fn announce(&mut self) {
-        if !service::is_admin(&self.head) {
+        if self.number.is_none() && !service::is_admin(&self.head) {
             let mut request = self.request(self.head.headers.clone());
             request.request_id = text(self.head.headers.get(&request_id::HEADER));
             self.number = Some(self.caller.world.journal.record(request));
         }
     }
 
-    /// Holds the request, which must have been announced, until it is released; an error if it is dropped instead.
-    pub(crate) fn held(&self) -> oneshot::Receiver<()> {
+    /// Makes the journal show that the request is held, if it is, and waits until it is released.
+    ///
+    /// # Errors
+    /// If it is dropped instead.
+    pub(crate) async fn released(&mut self) -> Result<(), RecvError> {
+        let Some(hold) = self.hold.take() else {
+            return Ok(());
+        };
+        self.announce();
         let world = &self.caller.world;
-        world
-            .held
-            .add(self.number.unwrap_or_default(), &world.journal)
+        let number = self.number.unwrap_or_default();
+        world.faults.held.wait(hold, number, &world.journal).await
     }
 
     /// Records that this is the response, and completes it.

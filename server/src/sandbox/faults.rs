@@ -7,7 +7,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::{
-    sandbox::fault::{Fault, InvalidFault, Play},
+    sandbox::{
+        fault::{Fault, InvalidFault, Play},
+        held::{HeldRequests, Hold},
+    },
     state::{
         room::{Room, Taken},
         split_mix::SplitMix64,
@@ -19,8 +22,17 @@ const MAX_FAULTS: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Faults {
     list: Mutex<List>,
+    /// The requests that are held by one of them.
+    pub(crate) held: HeldRequests,
     /// For their texts, bodies above all.
     room: Room,
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub(crate) struct Picked {
+    pub(crate) play: Arc<Play>,
+    pub(crate) hold: Option<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +86,7 @@ impl Faults {
     pub(crate) fn new(room: &Room) -> Self {
         Self {
             list: Mutex::default(),
+            held: HeldRequests::default(),
             room: room.clone(),
         }
     }
@@ -105,9 +118,9 @@ impl Faults {
         Ok(list.added)
     }
 
-    /// What happens to a request: the effect of the first fault that happens to it. A fault that has happened as often
+    /// Picks what happens to a request: the effect of the first fault that happens to it. A fault that has happened as often
     /// as it should is gone.
-    pub(crate) fn pick(&self, method: &Method, path: &str) -> Option<Arc<Play>> {
+    pub(crate) fn pick(&self, method: &Method, path: &str) -> Option<Picked> {
         let mut list = self.list.lock();
         let mut entries = list.entries.iter_mut();
         let index = entries.position(|entry| entry.pending.happens_to(method, path))?;
@@ -117,7 +130,14 @@ impl Faults {
         if limit.is_some_and(|times| entry.pending.played >= times) {
             list.entries.remove(index);
         }
-        Some(play)
+        // The list is still locked: once it is cleared, a release applies to all requests that were picked before.
+        Some(self.picked(play))
+    }
+
+    /// Holds the request that this happens to, if it is to be held.
+    pub(crate) fn picked(&self, play: Arc<Play>) -> Picked {
+        let hold = play.hold.then(|| self.held.add());
+        Picked { play, hold }
     }
 
     pub(crate) fn pending(&self) -> Vec<PendingFault> {

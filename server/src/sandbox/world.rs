@@ -11,9 +11,7 @@ use crate::{
         auth::{InvalidServiceKey, ServiceKey, WorldKeys},
         problem::{ProblemType, Refusal},
     },
-    sandbox::{
-        faults::Faults, held::HeldRequests, journal::Journal, rate_limit::Bucket, reading::Reading,
-    },
+    sandbox::{faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
     state::{
         room::Room,
         store::{SeedDeals, Store},
@@ -31,7 +29,6 @@ pub(crate) struct World {
     accepted: Mutex<Vec<ServiceKey>>,
     pub(crate) store: Store,
     pub(crate) faults: Faults,
-    pub(crate) held: HeldRequests,
     pub(crate) journal: Journal,
     pub(crate) bucket: Option<Bucket>,
     settings: Mutex<Settings>,
@@ -80,7 +77,6 @@ impl World {
             key,
             store: Store::new(beginning.max_agents, &beginning.room, &beginning.seed),
             faults: Faults::new(&beginning.for_faults),
-            held: HeldRequests::default(),
             journal: Journal::new(&beginning.for_requests),
             bucket: beginning.rate_limit.map(Bucket::new),
             settings: Mutex::new(beginning.settings.clone()),
@@ -111,14 +107,14 @@ impl World {
 
     /// Releases all held requests, and returns their number.
     pub(crate) fn release(&self) -> usize {
-        self.held.release(&self.journal)
+        self.faults.held.release(&self.journal)
     }
 
     /// Returns agents, deals, faults, journal and accepted keys to how the world began.
     pub(crate) fn reset(&self) {
         self.store.reset();
         self.faults.clear();
-        self.held.clear();
+        self.faults.held.clear();
         self.journal.clear();
         if let Some(bucket) = &self.bucket {
             bucket.fill();
@@ -195,7 +191,7 @@ impl Worlds {
     pub(crate) fn end(&self, world: &World) -> bool {
         let ended = self.others.write().remove(world.key.reveal());
         if let Some(world) = &ended {
-            world.held.clear();
+            world.faults.held.clear();
         }
         ended.is_some()
     }

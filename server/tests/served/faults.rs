@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{
     AGENT, HANG, KEY, Line, connect, create, create_agent, deal, get_deal, http2::Http2, line,
-    read_response, send, until,
+    post_head, read_response, send, until,
 };
 use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
 use tokio::time::sleep;
@@ -535,6 +535,26 @@ fn held_requests_get_their_responses_when_they_are_released() {
         assert_eq!(read_response(caller, false).status, status);
     }
     assert_eq!((sandbox.agents().len(), sandbox.release()), (2, 0));
+}
+
+/// A release applies to requests whose bodies are on their way, too. Once the faults are cleared, nothing stays held.
+#[test]
+fn a_request_is_released_even_before_its_body_is_there() {
+    let sandbox = start();
+    sandbox.fail_next(Fault::hold().forever()).unwrap();
+    let mut caller = connect(&sandbox);
+    let headers = format!(
+        "content-length: {}\r\nexpect: 100-continue\r\n",
+        AGENT.len()
+    );
+    caller.write_all(post_head(&headers).as_bytes()).unwrap();
+    assert_eq!(read_response(&mut caller, false).status, 100);
+    sandbox.clear_faults();
+    assert_eq!(sandbox.release(), 1);
+    caller.write_all(AGENT.as_bytes()).unwrap();
+    assert_eq!(read_response(&mut caller, false).status, 201);
+    let [seen] = sandbox.requests().try_into().unwrap();
+    assert!(!seen.is_held && seen.fault.is_some());
 }
 
 /// A request whose caller has gone is not among the released ones, and one that a reset drops gets no response.
