@@ -12,7 +12,7 @@ from processes import ended, python
 
 from dealkit.testing import Sandbox
 
-# How many more bytes may be allocated at the end of all rounds than at the end of the warm-up. A leak of 64 bytes per
+# The most bytes by which the allocated memory may grow between the warm-up and the end of all rounds. A leak of 64 bytes per
 # decode would be 2.7 MiB, one of a single Deal per call more than 15 MiB.
 MOST_GROWTH = 2 << 20
 

@@ -222,7 +222,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// # What is in the file
     ///
     /// For each row, its state, the agent's identifier, the status, the request's id, and times. Keys appear only as
-    /// hashes (BLAKE2b with a salt unique to the file), so nobody will come across an e-mail address in it by
+    /// hashes (BLAKE2b with a salt unique to the file), so a reader will not come across an e-mail address in it by
     /// chance. But anyone who has the file can check whether a key that they guess is in it, because it contains the
     /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
     /// `sdk/contract/ledger.md` in the repository.

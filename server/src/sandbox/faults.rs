@@ -28,7 +28,7 @@ pub(crate) struct Faults {
     room: Room,
 }
 
-/// What happens to a request.
+/// The fault of a request, and the hold on it.
 #[derive(Debug)]
 pub(crate) struct Picked {
     pub(crate) play: Arc<Play>,

@@ -178,7 +178,7 @@ def _date_in(text: str, form: str) -> date | None:
     return found.replace(year=found.year - 100) if "%y" in form and found > date.today() else found
 
 
-# What a spreadsheet makes of a long number: 4915100000012.0, 4.9151E+12.
+# A long number as a spreadsheet writes it: 4915100000012.0, 4.9151E+12.
 _SPREADSHEET_NUMBER = re.compile(r"\d+\.0*|[\d.,]+[eE][+-]?\d+")
 
 

@@ -14,7 +14,7 @@ from dealkit._cli.files import lines_of, named, temporary_database
 from dealkit._cli.formats import COLUMNS, with_pyarrow
 from dealkit._cli.tables import as_it_was, listed, plain, read_table
 
-# What is in a row of a table or in JSON, and hardly in an id.
+# Characters of a table's row or of JSON, which an id hardly has.
 _NO_ID = re.compile(r"[\s,;{}\[\]\"]")
 
 FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]

@@ -53,12 +53,16 @@ def tell(text: str) -> None:
             sys.stdout.flush()
     except OSError:
         pass  # The next write, or the end of the command, reports it.
-    _write(folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n")
+    _write(_message(text))
 
 
 def tell_in_handler(text: str) -> None:
     """Writes a line to standard error from a signal handler, which may have interrupted a write to it."""
-    _write(folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n", seconds=0)
+    _write(_message(text), seconds=0)
+
+
+def _message(text: str) -> str:
+    return folded(f"{painted('dealkit:', 'red', sys.stderr)} {text}", room(sys.stderr)) + "\n"
 
 
 def _write(text: str, seconds: float = _MESSAGE_WAIT) -> None:
