@@ -324,6 +324,11 @@ impl Recorded {
             agent_id: None,
             status: None,
             request_id: None,
+            title: None,
+            code: None,
+            label: None,
+            request: None,
+            request_differs: false,
             sent_at: None,
             in_flight: false,
         }

@@ -344,7 +344,7 @@ impl<T: Send + 'static> Work for Creates<T> {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let CreateRow { body, key } = row;
+        let CreateRow { body, key, label } = row;
         let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
         let course = Arc::new(Course {
             progress: call.as_ref().map(Call::progress).unwrap_or_default(),
@@ -355,7 +355,7 @@ impl<T: Send + 'static> Work for Creates<T> {
         let begin = || -> Result<BoxFuture<'static, Creation<T>>, Error> {
             #[cfg(feature = "ledger")]
             if let Some(recorder) = &mut self.recorder {
-                let recording = recorder.begin(key.as_deref(), index, &self.rules)?;
+                let recording = recorder.begin(key.as_deref(), label, index, &self.rules)?;
                 let (agent_id, course) = (self.agent_id, Arc::clone(&course));
                 let running = recording.run(index, call, send, agent_id, course, job.clone());
                 return Ok(running.boxed());

@@ -15,7 +15,7 @@ use crate::{
     },
     error::call::Error,
     http::base_url,
-    ledger::Ledger,
+    ledger::{Ledger, normalized},
     model::Agent,
 };
 
@@ -165,12 +165,12 @@ impl<T: Send + 'static> Once<T> {
             rules,
         } = self.entry;
         let recording = || {
-            if key.is_empty() {
+            if normalized(keys.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
             let base_url = base_url::normal(&service.base_url);
             let handle = service.ledgers.handle(&ledger, base_url, keys)?;
-            Ok(Recording::of(handle, &key, rules))
+            Ok(Recording::of(handle, &key, None, rules))
         };
         let creation = match recording() {
             Ok(recording) => {

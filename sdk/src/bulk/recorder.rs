@@ -1,6 +1,7 @@
 //! What a job with a ledger does with a row: whether it is sent, and what is recorded of it.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
     panic::AssertUnwindSafe,
@@ -11,20 +12,23 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{
     many::Job,
-    row::{Course, Created, Creation, id_in},
+    row::{Course, CreateRow, Created, Creation, id_in},
 };
 use crate::{
-    calls::{call::Call, service::BeforeSending},
+    calls::{call::Call, service::Guard},
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
     http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
         Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Record, Recorded,
-        Resolution, RowInDoubt, State, WhenInDoubt, Writer, compared,
+        RequestInfo, Resolution, RowInDoubt, Salt, State, WhenInDoubt, Writer, normalized,
     },
     value::Json,
 };
@@ -79,21 +83,38 @@ impl Recorder {
     pub(crate) fn begin(
         &mut self,
         key: Option<&str>,
+        label: Option<String>,
         index: usize,
         rules: &Rules,
     ) -> Result<Recording, Error> {
-        let Some(key) = key.filter(|key| !key.is_empty()) else {
+        let compared = key.map(|key| normalized(self.keys.as_deref(), key));
+        let Some(compared) = compared.filter(|key| !key.is_empty()) else {
             return Err(Error::config(
                 "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
             ));
         };
-        let hash = self.hashes.hash_one(compared(self.keys.as_deref(), key));
+        if label
+            .as_ref()
+            .is_some_and(|label| label.len() > CreateRow::MAX_LABEL)
+        {
+            return Err(Error::config(format!(
+                "not sent: the row's label is longer than {} bytes",
+                CreateRow::MAX_LABEL
+            )));
+        }
+        let hash = self.hashes.hash_one(&compared);
         let first = *self.seen.entry(hash).or_insert(index);
         if first != index {
             return Err(Error::duplicate_key(first));
         }
         let writer = self.writer.as_ref().map_err(LedgerError::clone)?;
-        Ok(Recording::of(writer.handle().clone(), key, rules.clone()))
+        let key = key.unwrap_or_default();
+        Ok(Recording::of(
+            writer.handle().clone(),
+            key,
+            label,
+            rules.clone(),
+        ))
     }
 
     /// Waits until everything noted so far is on disk.
@@ -109,15 +130,17 @@ pub(crate) struct Recording {
     handle: Handle,
     found: BoxFuture<'static, Result<Found, LedgerError>>,
     key: String,
+    label: Option<String>,
     rules: Rules,
 }
 
 impl Recording {
-    pub(crate) fn of(handle: Handle, key: &str, rules: Rules) -> Self {
+    pub(crate) fn of(handle: Handle, key: &str, label: Option<String>, rules: Rules) -> Self {
         Self {
             found: handle.look_up(key.to_owned()).boxed(),
             handle,
             key: key.to_owned(),
+            label,
             rules,
         }
     }
@@ -136,15 +159,21 @@ impl Recording {
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let Found { key, mut recorded } = match self.found.await {
+        let found = match self.found.await {
             Ok(found) => found,
             Err(error) => return Creation::not_sent(index, error.into()),
         };
+        let (key, mut recorded) = (found.key, found.recorded);
+        let body = call.as_ref().ok().and_then(Call::body).cloned();
+        let request = request_info(&found.salt, body.as_ref(), self.label);
+        let of_record =
+            |recorded: Recorded| Creation::of_record(index, recorded.compared_with(&request));
         let limit = call.as_ref().ok().filter(|_| self.rules.waits_in_flight);
         let mut claim = Claim {
             handle: self.handle,
             text: self.key,
             key,
+            request: request.clone(),
             when: WhenInDoubt::Ask,
             patience: limit.and_then(|call| Instant::now().checked_add(call.time_limit())),
             progress: Arc::default(),
@@ -162,12 +191,12 @@ impl Recording {
                 Err(error) => return Creation::not_sent(index, error.into()),
             };
             match (&self.rules.resolve, &call) {
-                _ if !known.is_in_doubt() => return Creation::of_record(index, known),
+                _ if !known.is_in_doubt() => return of_record(known),
                 (None, _) if self.rules.resends_unknown => break true,
                 (Some(resolve), Ok(call)) => {
                     let _place = job.place().await;
                     if course.is_given_up.load(Ordering::Relaxed) {
-                        return Creation::of_record(index, known);
+                        return of_record(known);
                     }
                     // Nothing is sent, but what is not ours must not be polled when it is given up.
                     course.may_send.store(true, Ordering::Relaxed);
@@ -180,7 +209,7 @@ impl Recording {
                         Err(creation) => return creation,
                     }
                 }
-                _ => return Creation::of_record(index, known),
+                _ => return of_record(known),
             }
         };
         course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
@@ -205,18 +234,21 @@ impl Recording {
         };
         claim.progress = call.progress();
         let claim = Arc::new(claim);
-        let result = send(call.before_sending(claim.before_sending())).await;
+        let guard = Arc::clone(&claim) as Arc<dyn Guard>;
+        let result = send(call.guarded_by(guard)).await;
         // Another row is sent while this one is recorded.
         drop(place);
         if let Some(recorded) = claim.refused.get() {
-            return Creation::of_record(index, recorded.clone());
+            return of_record(recorded.clone());
         }
         // If the ledger has failed, it was not claimed, or nobody knows whether it was: as if it were given up.
         let has_failed = |error: &Error| error.kind() == ErrorKind::Ledger;
         let mut ledger_error = None;
         if !result.as_ref().is_err_and(has_failed) && claim.is_open.swap(false, Ordering::Relaxed) {
             course.may_send.store(false, Ordering::Relaxed);
-            let noted = claim.handle.note(claim.key, note(&result, agent_id));
+            let noted = claim
+                .handle
+                .note(claim.key, note(&result, agent_id, request, body.as_ref()));
             ledger_error = noted.await.err();
         }
         Creation {
@@ -235,6 +267,7 @@ struct Claim {
     /// The key, and its hash.
     text: String,
     key: KeyHash,
+    request: RequestInfo,
     when: WhenInDoubt,
     /// Until when to wait for another job; `None` if it is not waited for.
     patience: Option<Instant>,
@@ -263,34 +296,12 @@ impl Claim {
     async fn claim(&self) -> Result<Option<Recorded>, LedgerError> {
         self.is_open.store(true, Ordering::Relaxed);
         self.term.store(self.handle.term(), Ordering::Relaxed);
-        let refused = self.handle.claim(self.key, self.when).await?;
+        let refused = self
+            .handle
+            .claim(self.key, self.when, self.request.clone())
+            .await?;
         self.is_open.store(refused.is_none(), Ordering::Relaxed);
         Ok(refused)
-    }
-
-    fn before_sending(self: &Arc<Self>) -> BeforeSending {
-        let this = Arc::clone(self);
-        Arc::new(move || {
-            let this = Arc::clone(&this);
-            Box::pin(async move {
-                // A row that is sent again after an attempt is claimed already.
-                while !this.is_open.load(Ordering::Relaxed) {
-                    let Some(refused) = this.claim().await? else {
-                        break;
-                    };
-                    // Those that wait look first: their claims would keep each other waiting.
-                    let waited = refused.in_flight;
-                    let recorded = this.wait(Some(refused)).await?;
-                    let is_free = |row: &Recorded| waited && row.is_in_doubt();
-                    if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
-                        let error = Error::recorded(&recorded, None);
-                        let _ = this.refused.set(recorded);
-                        return Err(error);
-                    }
-                }
-                Ok(this.handle.may_send(this.term.load(Ordering::Relaxed))?)
-            })
-        })
     }
 
     /// The row as somebody is asked about it.
@@ -356,11 +367,42 @@ impl Claim {
     }
 }
 
+impl Guard for Claim {
+    fn admit(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            // A row that is sent again after an attempt is claimed already.
+            while !self.is_open.load(Ordering::Relaxed) {
+                let Some(refused) = self.claim().await? else {
+                    break;
+                };
+                // Rows that wait are looked up first: their claims would keep each other waiting.
+                let waited = refused.in_flight;
+                let recorded = self.wait(Some(refused)).await?;
+                let is_free = |row: &Recorded| waited && row.is_in_doubt();
+                if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
+                    let error = Error::recorded(&recorded, None);
+                    let _ = self.refused.set(recorded);
+                    return Err(error);
+                }
+            }
+            self.check()
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        Ok(self.handle.may_send(self.term.load(Ordering::Relaxed))?)
+    }
+
+    fn expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.handle.lease_ended(self.term.load(Ordering::Relaxed)))
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         if *self.is_open.get_mut() {
             // A row that was only rejected so far would have been retried.
-            let noted = noted(self.progress.outcome());
+            let noted = noted(self.progress.outcome(), &self.request);
             let noted = noted.filter(|noted| noted.state != State::Rejected);
             // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
             drop(self.handle.note(self.key, noted));
@@ -377,6 +419,7 @@ impl<T> Creation<T> {
         let before = Created::Before {
             agent_id: recorded.agent_id,
             sent_at: recorded.sent_at,
+            request_differs: recorded.request_differs,
         };
         Self {
             index,
@@ -387,22 +430,48 @@ impl<T> Creation<T> {
     }
 }
 
+/// The request with this body and label, without its data.
+fn request_info(salt: &Salt, body: Option<&Bytes>, label: Option<String>) -> RequestInfo {
+    #[derive(Deserialize)]
+    struct Agent<'a> {
+        #[serde(borrow)]
+        email: Cow<'a, str>,
+    }
+    let email = |body| serde_json::from_slice::<Agent<'_>>(body).ok();
+    RequestInfo {
+        body: body.map(|body| salt.hash_request(body)),
+        email: body
+            .and_then(|body| email(body))
+            .map(|agent| salt.hash_email(&agent.email)),
+        label,
+    }
+}
+
 /// What is noted of a row with this outcome.
-fn noted(outcome: Outcome) -> Option<Record> {
+fn noted(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
     let state = match outcome {
         Outcome::NotSent => return None,
         Outcome::Succeeded => State::Succeeded,
         Outcome::Rejected => State::Rejected,
         Outcome::Unknown => State::Unknown,
     };
-    Some(Record::new(state))
+    Some(Record {
+        request: request.clone(),
+        ..Record::new(state)
+    })
 }
 
-fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Option<Record> {
+fn note<T>(
+    result: &Result<T, Error>,
+    agent_id: fn(&T) -> Option<String>,
+    request: RequestInfo,
+    body: Option<&Bytes>,
+) -> Option<Record> {
     // A ledger keeps no identifier that nobody would copy.
     let of_agent = |id: Option<String>| {
         Some(Record {
             agent_id: id.filter(|id| id.len() <= LONGEST_ID),
+            request: request.clone(),
             ..Record::new(State::Succeeded)
         })
     };
@@ -411,10 +480,36 @@ fn note<T>(result: &Result<T, Error>, agent_id: fn(&T) -> Option<String>) -> Opt
         Err(error) if error.outcome() == Outcome::Succeeded => {
             of_agent(error.body().and_then(id_in))
         }
-        Err(error) => noted(error.outcome()).map(|noted| Record {
-            status: error.status().map(|status| status.as_u16()),
-            request_id: error.shown_request_id(),
-            ..noted
+        Err(error) => noted(error.outcome(), &request).map(|noted| {
+            let (title, code) = match noted.state {
+                State::Rejected => {
+                    let title = error.shown_title();
+                    let title =
+                        title.filter(|title| !body.is_some_and(|body| repeats(title, body)));
+                    (title, error.shown_codes())
+                }
+                _ => (None, None),
+            };
+            Record {
+                status: error.status().map(|status| status.as_u16()),
+                request_id: error.shown_request_id(),
+                title,
+                code,
+                ..noted
+            }
         }),
     }
+}
+
+/// Whether a text repeats a string of a request, which may be personal data.
+fn repeats(text: &str, request: &[u8]) -> bool {
+    fn contains(text: &str, value: &Value) -> bool {
+        match value {
+            Value::String(string) => string.len() > 2 && text.contains(string.as_str()),
+            Value::Array(items) => items.iter().any(|item| contains(text, item)),
+            Value::Object(members) => members.values().any(|member| contains(text, member)),
+            _ => false,
+        }
+    }
+    serde_json::from_slice(request).is_ok_and(|request| contains(text, &request))
 }

@@ -59,6 +59,8 @@ pub enum Created<T = Agent> {
         agent_id: Option<AgentId>,
         /// When the row was sent.
         sent_at: Option<DateTime<Utc>>,
+        /// Whether the request that was sent differs from the row, whose changes were therefore not sent.
+        request_differs: bool,
     },
 }
 
@@ -163,18 +165,36 @@ pub(crate) fn id_in(body: &[u8]) -> Option<String> {
 pub struct CreateRow {
     pub(crate) body: Result<Bytes, Error>,
     pub(crate) key: Option<String>,
+    pub(crate) label: Option<String>,
 }
 
 impl CreateRow {
     /// A row made from the text of a JSON value, or from an error: for bindings, which write the JSON themselves.
     #[doc(hidden)]
     pub fn written(body: Result<Bytes, Error>) -> Self {
-        Self { body, key: None }
+        Self {
+            body,
+            key: None,
+            label: None,
+        }
     }
 
     /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
+        self
+    }
+}
+
+impl CreateRow {
+    /// The maximum length of a label, in bytes.
+    pub const MAX_LABEL: usize = 256;
+
+    /// Sets a label that the [ledger](crate::CreateMany::ledger) records with the row, such as an identifier in your own system. It
+    /// is stored as text and shown with the row, so it must not be personal data. A longer label than
+    /// [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
         self
     }
 }

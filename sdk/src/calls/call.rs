@@ -13,7 +13,7 @@ use crate::{
         operations::CallFuture,
         options::CallOptions,
         response::{RawResponse, Response, not_decoded},
-        service::{BeforeSending, Service},
+        service::{Guard, Service},
         trace::{self, CallTrace},
     },
     error::call::Error,
@@ -75,7 +75,7 @@ struct PendingRequest {
     parts: Result<RequestParts, Error>,
     options: CallOptions,
     progress: Arc<CallProgress>,
-    before_sending: Option<BeforeSending>,
+    guard: Option<Arc<dyn Guard>>,
 }
 
 type Read<T> =
@@ -129,7 +129,7 @@ impl<T> Call<T> {
                 parts,
                 options: CallOptions::default(),
                 progress: Arc::default(),
-                before_sending: None,
+                guard: None,
             },
             read: Box::new(read),
             mode: Async,
@@ -181,15 +181,20 @@ impl<T, M> Call<T, M> {
     }
 
     #[cfg(feature = "ledger")]
+    pub(crate) fn body(&self) -> Option<&Bytes> {
+        self.request.parts.as_ref().ok()?.body.as_ref()
+    }
+
+    #[cfg(feature = "ledger")]
     pub(crate) fn json_body(&self) -> Option<Json> {
         let body = self.request.parts.as_ref().ok()?.body.as_ref()?;
         serde_json::from_slice(body).ok()
     }
 
-    /// Runs this before each attempt, once that has its turn.
+    /// Has this decide for each attempt whether it may be made.
     #[cfg(feature = "ledger")]
-    pub(crate) fn before_sending(mut self, before_sending: BeforeSending) -> Self {
-        self.request.before_sending = Some(before_sending);
+    pub(crate) fn guarded_by(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.request.guard = Some(guard);
         self
     }
 
@@ -359,7 +364,7 @@ impl<T> Call<T> {
             parts,
             options,
             progress,
-            before_sending,
+            guard,
         } = self.request;
         let record = Record {
             operation: &operation,
@@ -371,9 +376,7 @@ impl<T> Call<T> {
         let span = trace.span.clone();
         let outcome = async {
             let request = prepare(&service, &operation, parts, &options)?;
-            let response = service
-                .exchange(record, &request, &options, before_sending)
-                .await?;
+            let response = service.exchange(record, &request, &options, guard).await?;
             trace.responded(&response);
             let unreadable = options.unreadable.unwrap_or(service.unreadable);
             (self.read)(response, &record, unreadable)

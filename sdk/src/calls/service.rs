@@ -1,8 +1,8 @@
 //! What every call of a client needs, and the only path to the service.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 use http::{HeaderMap, StatusCode};
 use tokio::{runtime::Handle, time::timeout};
 use url::Url;
@@ -13,9 +13,13 @@ use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Cause},
     http::{
-        connect::pools::Pools,
+        connect::{
+            pools::Pools,
+            progress::{MayLeave, Progress},
+        },
         error::{Sent, TransportCause, TransportError},
         key::Keys,
+        outcome::Outcome,
         response::HttpResponse,
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest},
@@ -51,9 +55,17 @@ pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 /// The longest URL that the HTTP library accepts.
 const LONGEST_URL: usize = 65_534;
 
-/// Runs before the first byte of each attempt leaves. If it fails, nothing is sent.
-pub(crate) type BeforeSending =
-    Arc<dyn Fn() -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+/// Decides for each attempt whether its request may leave.
+pub(crate) trait Guard: Send + Sync {
+    /// Completes before the attempt is made. If it fails, nothing is sent.
+    fn admit(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Checks, once the attempt has a connection, that its request may still leave. If not, nothing is sent.
+    fn check(&self) -> Result<(), Error>;
+
+    /// Completes when the request may no longer leave.
+    fn expired(&self) -> BoxFuture<'_, ()>;
+}
 
 impl Service {
     /// The URL of `path`, which begins with a slash and is escaped.
@@ -82,7 +94,7 @@ impl Service {
         record: Record<'_>,
         request: &HttpRequest,
         options: &CallOptions,
-        before_sending: Option<BeforeSending>,
+        guard: Option<Arc<dyn Guard>>,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::config(
@@ -102,7 +114,7 @@ impl Service {
             progress, traffic, ..
         } = record;
         let (connections, keys) = ((&*self.pools, &runtime), &self.keys);
-        let before_sending = before_sending.as_ref();
+        let guard = guard.as_ref();
         let attempt = |left: Duration| async move {
             let end = traffic.now().saturating_add(left);
             let Ok(_place) = timeout(left, self.pools.place()).await else {
@@ -117,8 +129,8 @@ impl Service {
             let key = keys.current(left(), total).await;
             let key =
                 key.map_err(|why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why))))?;
-            if let Some(before_sending) = before_sending {
-                before_sending().await.map_err(Unsuccessful::Refused)?;
+            if let Some(guard) = guard {
+                guard.admit().await.map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
             let (time, limit) = if left() < attempt_timeout {
@@ -128,15 +140,38 @@ impl Service {
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let outcome = send::attempt(
+            let may_leave = guard.map(|guard| {
+                let guard = Arc::clone(guard);
+                Arc::new(move || guard.check().is_ok()) as MayLeave
+            });
+            let sent = send::attempt(
                 connections,
-                request,
+                (request, may_leave),
                 &key,
                 deadline,
                 self.max_response_bytes,
                 &attempt,
-            )
-            .await;
+            );
+            let outcome = match guard {
+                None => sent.await,
+                Some(guard) => {
+                    let outcome = until_expired(&**guard, &attempt, sent).await;
+                    let is_unsent = |error: &TransportError| error.outcome() == Outcome::NotSent;
+                    let is_withheld = match &outcome {
+                        None => true,
+                        Some(outcome) => outcome.as_ref().is_err_and(is_unsent),
+                    };
+                    match (outcome, guard.check()) {
+                        (_, Err(why)) if is_withheld => {
+                            progress.attempt_withheld();
+                            return Err(Unsuccessful::Refused(why));
+                        }
+                        (Some(outcome), _) => outcome,
+                        // The lease was renewed at the last moment: another attempt may be made.
+                        (None, _) => Err(TransportError::new(TransportCause::Connect(None, None))),
+                    }
+                }
+            };
             let pause = traffic.learn(departed, outcome.as_ref());
             let mut error = match outcome {
                 Ok(response) => return Ok(response),
@@ -165,6 +200,19 @@ impl Service {
                 Unsuccessful::Refused(error) => error,
             },
         )
+    }
+}
+
+/// Makes an attempt; `None` if its request may no longer leave and still has no connection.
+async fn until_expired<T>(
+    guard: &dyn Guard,
+    attempt: &Progress,
+    sent: impl Future<Output = T>,
+) -> Option<T> {
+    match select(pin!(sent), guard.expired()).await {
+        Either::Left((outcome, _)) => Some(outcome),
+        Either::Right(_) if attempt.is_connecting() => None,
+        Either::Right(((), sent)) => Some(sent.await),
     }
 }
 

@@ -150,6 +150,23 @@ impl Error {
         })
     }
 
+    /// The title of the error response, fit to be shown.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn shown_title(&self) -> Option<String> {
+        let title = self.problem()?.title.as_deref()?;
+        let redactor = &self.response()?.redactor;
+        Some(short(&redactor.mask(title))).filter(|title| !title.is_empty())
+    }
+
+    /// The different codes of the violations in the error response, separated by spaces.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn shown_codes(&self) -> Option<String> {
+        use crate::error::summary::codes;
+
+        let redactor = &self.response()?.redactor;
+        codes(redactor, self.problem()?)
+    }
+
     /// What is known about the attempts, in brackets, if anything.
     fn attempts_text(&self) -> Words {
         let mut parts: Vec<Words> = Vec::new();

@@ -56,6 +56,23 @@ fn violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The different codes of a problem's violations, in order and separated by spaces.
+#[cfg(feature = "ledger")]
+pub(crate) fn codes(redactor: &Redactor, problem: &Problem) -> Option<String> {
+    let codes = problem
+        .errors
+        .iter()
+        .map(|violation| violation.code.as_str());
+    let mut shown: Vec<String> = Vec::new();
+    for code in codes.filter(|code| is_code(code)) {
+        let code = redactor.mask(code);
+        if !shown.contains(&code) && shown.len() < VIOLATIONS_SHOWN {
+            shown.push(code);
+        }
+    }
+    (!shown.is_empty()).then(|| shown.join(" "))
+}
+
 /// Whether a violation's code looks like one, rather than like a text that may repeat what was sent.
 fn is_code(code: &str) -> bool {
     code.len() <= CODE_SHOWN

@@ -74,6 +74,13 @@ impl CallProgress {
         error
     }
 
+    /// Records that the attempt ended before any part of its request was sent.
+    pub(crate) fn attempt_withheld(&self) {
+        let mut state = self.lock();
+        state.current = None;
+        state.before.get_or_insert(Outcome::NotSent);
+    }
+
     /// What the call has done or may have done so far.
     pub(crate) fn outcome(&self) -> Outcome {
         let state = self.lock();

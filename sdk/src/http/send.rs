@@ -1,9 +1,18 @@
 //! One request out, one whole response back.
 
-use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
+use std::{
+    error::Error as StdError,
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep, timeout_at},
@@ -19,7 +28,7 @@ use crate::{
             h2_errors::{is_reset_stream, was_not_taken},
             hyper_errors::{self, was_not_begun},
             pools::{Lane, Pools, Route},
-            progress::Progress,
+            progress::{MayLeave, Progress},
             rustls_errors,
             transport::{NotSent, Transport},
         },
@@ -32,6 +41,11 @@ use crate::{
 
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.
 const ERROR_BODY_READ: u64 = 1024 * 1024;
+
+/// How much later than its deadline an attempt must notice it to assume that the process was stopped, and how much longer it then
+/// has for what arrived meanwhile.
+const LATE: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How often, and for how long, a request that finds no free descriptor waits for one.
 const DESCRIPTOR_WAITS: u32 = 40;
@@ -73,11 +87,24 @@ impl HttpRequest {
         redactor.mask(&text.replace(self.url.path(), "[path]"))
     }
 
-    fn to_reqwest(&self, key: &Key) -> reqwest::Request {
+    fn to_reqwest(
+        &self,
+        key: &Key,
+        may_leave: Option<&MayLeave>,
+        progress: &Progress,
+    ) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         *request.headers_mut() = self.headers(key);
         if let Some(body) = &self.body {
-            *request.body_mut() = Some(body.clone().into());
+            let body = match may_leave {
+                None => body.clone().into(),
+                Some(may_leave) => reqwest::Body::wrap(GuardedBody {
+                    body: Full::new(body.clone()),
+                    may_leave: Arc::clone(may_leave),
+                    progress: progress.clone(),
+                }),
+            };
+            *request.body_mut() = Some(body);
         }
         request
     }
@@ -86,7 +113,7 @@ impl HttpRequest {
 /// Sends the request once. A response that is not a success, or larger than `max_response_bytes`, is an error here.
 pub(crate) async fn attempt(
     (pools, runtime): (&Pools, &Handle),
-    request: &HttpRequest,
+    (request, may_leave): (&HttpRequest, Option<MayLeave>),
     key: &Key,
     deadline: Deadline,
     max_response_bytes: u64,
@@ -95,11 +122,16 @@ pub(crate) async fn attempt(
     let redactor = &key.redactor;
     let sent = match pools.transport() {
         None => {
-            let sent = send_over((pools, runtime), request, key, progress);
+            let sent = send_over(
+                (pools, runtime),
+                (request, may_leave.as_ref()),
+                key,
+                progress,
+            );
             deadline.bound(sent).await
         }
         Some(transport) => {
-            let sent = send_through(transport, request, key, progress);
+            let sent = send_through(transport, (request, may_leave.as_ref()), key, progress);
             let sent = deadline.bound(sent).await;
             sent.map(|sent| sent.map(|incoming| (incoming, None)))
         }
@@ -148,11 +180,51 @@ pub(crate) async fn attempt(
     }
 }
 
+/// A request's body that is withheld if the request may no longer leave. Without its body, a request has no effect.
+struct GuardedBody {
+    body: Full<Bytes>,
+    may_leave: MayLeave,
+    progress: Progress,
+}
+
+/// The error of a withheld body.
+#[derive(Debug, thiserror::Error)]
+#[error("the request was withheld")]
+pub(super) struct Withheld;
+
+impl Body for GuardedBody {
+    type Data = Bytes;
+    type Error = Withheld;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Withheld>>> {
+        if !(self.may_leave)() {
+            // hyper reports this error to the connection, and to the request only that the connection is closed.
+            self.progress.withhold();
+            return Poll::Ready(Some(Err(Withheld)));
+        }
+        let body = Pin::new(&mut self.body).poll_frame(context);
+        body.map_err(|never| match never {})
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The end of an attempt's time.
 pub(crate) struct Deadline {
     at: Instant,
     /// The limit that determines it, as the caller knows it.
     limit: Duration,
+    /// The end of the time for what arrived while the process was stopped, if it was.
+    grace: OnceLock<Instant>,
 }
 
 impl Deadline {
@@ -161,11 +233,24 @@ impl Deadline {
         // Some thirty years stand for "never" if the clock cannot count that far.
         let never = Duration::from_secs(1_000_000_000);
         let at = now.checked_add(time).unwrap_or(now + never);
-        Self { at, limit }
+        Self {
+            at,
+            limit,
+            grace: OnceLock::new(),
+        }
     }
 
     async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
-        timeout_at(self.at, future).await.ok()
+        let mut future = pin!(future);
+        if let Ok(output) = timeout_at(self.at, &mut future).await {
+            return Some(output);
+        }
+        let now = Instant::now();
+        if self.grace.get().is_none() && now < self.at + LATE {
+            return None;
+        }
+        let until = self.grace.get_or_init(|| now + GRACE);
+        timeout_at(*until, future).await.ok()
     }
 
     fn left(&self) -> TimeLeft {
@@ -217,7 +302,7 @@ async fn read_body(
 /// rest is still on its way.
 async fn send_over(
     (pools, runtime): (&Pools, &Handle),
-    request: &HttpRequest,
+    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
     key: &Key,
     progress: &Progress,
 ) -> Result<(reqwest::Response, Option<Arc<Lane>>), TransportError> {
@@ -227,7 +312,9 @@ async fn send_over(
             let why = ConnectFailure::lasting(why);
             TransportError::new(TransportCause::Connect(Some(why), None))
         })?;
-        let sent = lane.http.execute(request.to_reqwest(key));
+        let sent = lane
+            .http
+            .execute(request.to_reqwest(key, may_leave, progress));
         let error = match progress.watch(sent).await {
             Ok(response) => return Ok((response, Some(lane))),
             Err(error) => error,
@@ -243,11 +330,13 @@ async fn send_over(
 
 async fn send_through(
     transport: &Transport,
-    request: &HttpRequest,
+    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
     key: &Key,
     progress: &Progress,
 ) -> Result<reqwest::Response, TransportError> {
-    let sent = transport.send(request.to_http(key)?, progress).await;
+    let sent = transport
+        .send(request.to_http(key)?, may_leave, progress)
+        .await;
     sent.map_err(|error| {
         let cause = ForeignError::of(&*error, &|text| request.mask(text, &key.redactor));
         TransportError::new(match find::<NotSent>(&*error) {
@@ -288,7 +377,7 @@ fn transport_error(
         TransportCause::Connect(None, Some(cause))
     } else if error.is_builder() {
         TransportCause::Unsendable(cause.to_string())
-    } else if was_not_begun(&error) || was_not_taken(&error) {
+    } else if was_not_begun(&error) || was_not_taken(&error) || progress.is_withheld() {
         TransportCause::NotTaken(cause)
     } else {
         let mut broken = TransportError::new(TransportCause::Interrupted(cause));

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use super::store::FORMAT;
 use crate::value::{
     named,
     words::{Piece, Words, words},
@@ -70,17 +71,23 @@ pub(super) enum Cause {
     },
     OtherKeys {
         theirs: Option<String>,
-        ours: String,
+        ours: Option<String>,
     },
     NotALedger(&'static str),
     NewerFormat(i64),
     Broken(String),
+    /// The file has another name, or how it has one.
+    OtherName(&'static str),
     Moved(&'static str),
     /// What is wrong with the base URL to be recorded.
     BaseUrl(Words),
     DatabaseUrl(&'static str),
     /// Why there is no connection, or no answer.
     Unreachable(String),
+    /// Other jobs may take this one for dead.
+    LeaseLost,
+    /// The file that shows that the job is alive is gone.
+    LockDeleted,
     /// Why the user may not do it.
     Denied(String),
     Refused(usize, Refusal),
@@ -105,6 +112,8 @@ pub(super) enum Refusal {
     Nobody,
     #[error("its agent's identifier is longer than {0} bytes")]
     LongId(usize),
+    #[error("its agent's identifier contains the character U+0000, which no identifier has")]
+    ZeroByte,
     #[error("the service has confirmed that it created this row's agent")]
     Succeeded,
     #[error("a job is sending this row now: wait until it has ended")]
@@ -126,19 +135,24 @@ impl LedgerError {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
-            Cause::NotALedger(_) | Cause::DatabaseUrl(_) => LedgerErrorKind::NotALedger,
+            Cause::NotALedger(_) | Cause::OtherName(_) | Cause::DatabaseUrl(_) => {
+                LedgerErrorKind::NotALedger
+            }
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
-            Cause::Moved(_) => LedgerErrorKind::Moved,
+            Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
             Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
-            Cause::Unreachable(_) => LedgerErrorKind::Unreachable,
+            Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
         }
     }
 
     /// Whether nothing more is to be sent, even once it can be written again: it may know less than it did.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.0.cause, Cause::Broken(_) | Cause::Moved(_))
+        matches!(
+            self.0.cause,
+            Cause::Broken(_) | Cause::Moved(_) | Cause::LockDeleted
+        )
     }
 
     /// The path of the file, if it is one.
@@ -167,18 +181,13 @@ impl LedgerError {
 }
 
 impl Cause {
-    /// Whether the file is a ledger all the same.
-    pub(super) fn is_of_a_ledger(&self) -> bool {
-        matches!(
-            self,
-            Cause::InUse | Cause::NewerFormat(_) | Cause::Broken(_) | Cause::Moved(_)
-        )
-    }
-
-    /// Others take the job for dead.
-    pub(super) fn lease_lost() -> Self {
-        let why = "it was out of reach for so long that other jobs take this one for dead";
-        Self::Unreachable(why.to_owned())
+    /// The format is not the one that this version of dealkit reads.
+    pub(super) fn other_format(version: i64) -> Self {
+        if version < FORMAT {
+            Self::NotALedger("its format is from before the first release of dealkit")
+        } else {
+            Self::NewerFormat(version)
+        }
     }
 
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
@@ -206,10 +215,11 @@ impl Cause {
                 )
             }
             Cause::OtherKeys { theirs, ours } => {
-                let differ = match theirs {
-                    Some(theirs) => format!("are called {theirs:?}, but those used here are called {ours:?}"),
-                    None => format!("have no name, but those used here are called {ours:?}"),
+                let name = |keys: &Option<String>| match keys {
+                    Some(name) => format!("are called {name:?}"),
+                    None => "have no name".to_owned(),
                 };
+                let differ = format!("{}, but those used here {}", name(theirs), name(ours));
                 format!(
                     "its keys {differ}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
                      every agent would be created again. Use the ledger's own keys"
@@ -227,6 +237,10 @@ impl Cause {
                  it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
                  them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
+            Cause::OtherName(why) => format!(
+                "{why}. A ledger must have one name: jobs that use another one do not see each other, and would create agents \
+                 twice. Nothing was sent"
+            ),
             Cause::Moved(how) => format!(
                 "{what} was {how} while it was open, and nothing more was sent. Put it back before you start the program \
                  again: without it, every agent would be created again"
@@ -237,6 +251,14 @@ impl Cause {
             Cause::Unreachable(why) => format!(
                 "the database cannot be reached ({why}). Nothing is sent unless it can be recorded there; once it responds, \
                  {AGAIN}"
+            ),
+            Cause::LockDeleted => format!(
+                "the file with `-job-` in its name that shows other jobs that this one is alive was deleted. Nothing more was \
+                 sent; leave such files alone, and {AGAIN}"
+            ),
+            Cause::LeaseLost => format!(
+                "the database was out of reach, or this program was stopped, for so long that other jobs take this one for \
+                 dead. Nothing more was sent; {AGAIN}"
             ),
             Cause::Denied(why) => format!(
                 "the database denies access ({why}). Its owner can create the tables with `dealkit ledger init` and grant \

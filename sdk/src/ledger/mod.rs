@@ -55,8 +55,8 @@ pub use {
 #[cfg(feature = "ledger")]
 pub(crate) use {
     kept::KeptLedgers,
-    key_hash::{KeyHash, compared},
-    state::{LONGEST_ID, Record, State, WhenInDoubt},
+    key_hash::{KeyHash, Salt, normalized},
+    state::{LONGEST_ID, Record, RequestInfo, State, WhenInDoubt},
     writer::{Found, Handle, Writer},
 };
 

@@ -4,7 +4,7 @@
 //! ends, and neither a forked child nor another process with the same id has it.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io,
     path::{Path, PathBuf},
     process,
@@ -20,9 +20,38 @@ static OURS: Mutex<Vec<(u32, i64)>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) number: i64,
-    path: PathBuf,
+    lock: LockFile,
     process: u32,
     _file: File,
+}
+
+/// The locked file that shows that a job is alive.
+#[derive(Clone, Debug)]
+pub(super) struct LockFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl LockFile {
+    /// Whether the file is still there. Without it, other jobs take the job for dead.
+    pub(super) fn exists(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
+    }
+}
+
+/// Distinguishes a file from another one under its name.
+pub(super) type Identity = (u64, u64);
+
+pub(super) fn identity(metadata: &Metadata) -> Identity {
+    #[cfg(unix)]
+    let identity = {
+        use std::os::unix::fs::MetadataExt as _;
+        (metadata.dev(), metadata.ino())
+    };
+    // While a file is open there, it can be neither moved nor replaced.
+    #[cfg(not(unix))]
+    let identity = (u64::from(metadata.is_file()), 0);
+    identity
 }
 
 impl Owner {
@@ -37,9 +66,10 @@ impl Owner {
             ours_locked().push(ours);
             // Someone who found the file before it was locked may have taken it for the trace of a job that has ended.
             if lock(&file).is_ok_and(|is_locked| is_locked) && path.exists() {
+                let identity = identity(&file.metadata()?);
                 return Ok(Self {
                     number,
-                    path,
+                    lock: LockFile { path, identity },
                     process: process::id(),
                     _file: file,
                 });
@@ -51,11 +81,17 @@ impl Owner {
     }
 }
 
+impl Owner {
+    pub(super) fn lock(&self) -> &LockFile {
+        &self.lock
+    }
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         // A forked child has not registered anything.
         if self.process == process::id() {
-            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.lock.path);
             ours_locked().retain(|other| *other != (self.process, self.number));
         }
     }

@@ -1,9 +1,6 @@
 //! What people find out about rows, and what they ask.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-};
+use std::{collections::HashSet, fmt};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -11,8 +8,8 @@ use http::StatusCode;
 use super::{
     error::{Cause, Refusal},
     key_hash::KeyHash,
-    state::{LONGEST_ID, Recorded, State},
-    store::{Rows, Store, Touched, now},
+    state::{LONGEST_ID, Recorded, Row, State},
+    store::{AgentOwners, Rows, Store, Touched, now},
 };
 use crate::value::{AgentId, Json};
 
@@ -108,29 +105,38 @@ pub(super) fn settle(
     let found: Vec<_> = found
         .map(|(key, agent_id)| (store.header().hash(&key), agent_id))
         .collect();
-    let (mut keys, mut agents) = (HashSet::new(), HashSet::new());
-    for (index, (key, agent_id)) in found.iter().enumerate() {
-        if !keys.insert(key) {
+    let mut keys = HashSet::new();
+    for (index, (key, _)) in found.iter().enumerate() {
+        if !keys.insert(*key) {
             return Err(Cause::Refused(index, Refusal::SameKey));
         }
-        if agent_id.as_ref().is_some_and(|id| !agents.insert(id)) {
-            return Err(Cause::Refused(index, Refusal::SameAgent));
-        }
     }
-    let agents = found.iter().enumerate();
-    let agents = agents.filter_map(|(index, (key, id))| Some((index, *key, id.as_ref()?)));
-    check_agents(store, &agents.collect::<Vec<_>>())?;
+    let agents = found.iter().filter_map(|(_, id)| id.clone());
     let touched = Touched {
-        keys: found.iter().map(|(key, _)| *key).collect(),
+        keys: keys.into_iter().collect(),
+        agents: agents.map(String::from).collect(),
         ..Touched::default()
     };
     let mut changed = 0;
-    let mut work = |rows: &mut Rows| {
+    let mut work = |rows: &mut Rows, owners: &mut AgentOwners| {
+        let known = |key| rows.get(key).and_then(Row::current).is_some();
+        if let Some(index) = found.iter().position(|(key, _)| !known(key)) {
+            // First: a key that the ledger does not have is the cause of what else may be wrong.
+            return Err(Cause::Refused(index, Refusal::UnknownKey));
+        }
         changed = 0;
+        let mut agents = HashSet::new();
         for (index, (key, agent_id)) in found.iter().enumerate() {
+            let agent_id = agent_id.as_ref();
+            let is_new = agent_id.is_none_or(|id| agents.insert(id));
+            let checked =
+                check_agent(owners, *key, agent_id).map_err(|rejection| match rejection {
+                    Refusal::AgentOfAnotherRow if !is_new => Refusal::SameAgent,
+                    rejection => rejection,
+                });
             let row = rows.entry(*key).or_default();
-            let settled = row.settle(now(), agent_id.as_ref().map(AgentId::as_str));
-            changed += usize::from(settled.map_err(|refusal| Cause::Refused(index, refusal))?);
+            let resolved = checked.and_then(|()| row.settle(now(), agent_id));
+            changed += usize::from(resolved.map_err(|rejection| Cause::Refused(index, rejection))?);
         }
         Ok(is_to_last)
     };
@@ -138,31 +144,30 @@ pub(super) fn settle(
     Ok(changed)
 }
 
-/// Whether these can be the agents of the rows with these keys, each of which has an index among all.
-pub(super) fn check_agents(
-    store: &mut dyn Store,
-    agents: &[(usize, KeyHash, &AgentId)],
-) -> Result<(), Cause> {
-    let ids: Vec<_> = agents.iter().map(|(_, _, id)| id.as_str()).collect();
-    // A service may have given one identifier to several rows.
-    let mut owners: HashMap<_, Vec<_>> = HashMap::new();
-    for (key, id) in store.rows_of_agents(&ids)? {
-        owners.entry(id).or_default().push(key);
+/// Checks that this can be the agent of the row with this key, and makes the row its owner.
+pub(super) fn check_agent(
+    owners: &mut AgentOwners,
+    key: KeyHash,
+    agent_id: Option<&AgentId>,
+) -> Result<(), Refusal> {
+    let Some(id) = agent_id.map(AgentId::as_str) else {
+        return Ok(());
+    };
+    if is_nobody(id) {
+        return Err(Refusal::Nobody);
     }
-    for (index, key, id) in agents {
-        let refusal = if is_nobody(id.as_str()) {
-            Refusal::Nobody
-        } else if id.as_str().len() > LONGEST_ID {
-            Refusal::LongId(LONGEST_ID)
-        } else if owners
-            .get(id.as_str())
-            .is_some_and(|of| of.iter().any(|owner| owner != key))
-        {
-            Refusal::AgentOfAnotherRow
-        } else {
-            continue;
-        };
-        return Err(Cause::Refused(*index, refusal));
+    if id.len() > LONGEST_ID {
+        return Err(Refusal::LongId(LONGEST_ID));
+    }
+    if id.contains('\0') {
+        return Err(Refusal::ZeroByte);
+    }
+    let owners = owners.entry(id.to_owned()).or_default();
+    if !owners.contains(&key) {
+        if !owners.is_empty() {
+            return Err(Refusal::AgentOfAnotherRow);
+        }
+        owners.push(key);
     }
     Ok(())
 }
@@ -176,8 +181,8 @@ pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Caus
     };
     store.for_each(&mut |record| match record.state {
         State::Succeeded => summary.succeeded += 1,
-        State::Settled if record.agent_id.is_some() => summary.settled_with_agent += 1,
-        State::Settled => summary.settled_without_agent += 1,
+        State::Resolved if record.agent_id.is_some() => summary.settled_with_agent += 1,
+        State::Resolved => summary.settled_without_agent += 1,
         State::Rejected => summary.rejected += 1,
         State::Sending if record.is_in_flight() => summary.in_flight += 1,
         State::Sending | State::Unknown => summary.in_doubt.extend(record.recorded()),

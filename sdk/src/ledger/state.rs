@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use http::StatusCode;
 
-use super::error::Refusal;
+use super::{error::Refusal, key_hash::Digest};
 use crate::{http::outcome::Outcome, value::AgentId};
 
 /// The longest identifier of an agent that is recorded, in bytes.
@@ -18,11 +18,26 @@ pub(crate) struct Record {
     /// The status of the response, and the service's id for the request, if the row was rejected or is unknown.
     pub(crate) status: Option<u16>,
     pub(crate) request_id: Option<String>,
+    /// The title and the violation codes of the error response, if the row was rejected.
+    pub(crate) title: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) request: RequestInfo,
     /// The job that is sending it, or was when it ended.
     pub(crate) job: Option<Job>,
     /// When a job claimed it, and when the latest was noted, in milliseconds since 1970: set when it is written.
     pub(crate) claimed_at: i64,
     pub(crate) noted_at: i64,
+}
+
+/// The request of a row, without its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    /// The hash of the request's body.
+    pub(crate) body: Option<Digest>,
+    /// The hash of the agent's e-mail address, if the body has one.
+    pub(crate) email: Option<Digest>,
+    /// The caller's label for the row.
+    pub(crate) label: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +58,8 @@ pub(crate) enum State {
     Rejected,
     /// The service may have acted.
     Unknown,
-    /// Somebody has found out: the identifier of its agent, or that there is none.
-    Settled,
+    /// The user has recorded the identifier of its agent, or that there is none.
+    Resolved,
 }
 
 /// What a job that claims a row does if the row is in doubt.
@@ -70,6 +85,16 @@ pub struct Recorded {
     pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
+    /// The title of the error response, if the service rejected the row and gave one.
+    pub title: Option<String>,
+    /// The codes of the violations in the error response, separated by spaces, if the service rejected the row and gave any.
+    pub code: Option<String>,
+    /// The [label](crate::CreateRow::label) of the row.
+    pub label: Option<String>,
+    /// Whether the request that was sent differs from the one that the row has now; false if no request was compared.
+    pub request_differs: bool,
+    /// The hash of the request that was sent, if it is known.
+    pub(crate) request: Option<Digest>,
     /// When it was sent.
     pub sent_at: Option<DateTime<Utc>>,
     /// Whether another job is sending the row right now, or [asks](crate::CreateMany::resolve) about it: its outcome is
@@ -83,7 +108,7 @@ impl State {
         Self::Succeeded,
         Self::Rejected,
         Self::Unknown,
-        Self::Settled,
+        Self::Resolved,
     ];
 
     pub(super) fn of_word(word: &str) -> Option<Self> {
@@ -96,7 +121,7 @@ impl State {
             Self::Succeeded => "succeeded",
             Self::Rejected => "rejected",
             Self::Unknown => "unknown",
-            Self::Settled => "settled",
+            Self::Resolved => "resolved",
         }
     }
 }
@@ -109,6 +134,9 @@ impl Record {
             agent_id: None,
             status: None,
             request_id: None,
+            title: None,
+            code: None,
+            request: RequestInfo::default(),
             job: None,
             claimed_at: 0,
             noted_at: 0,
@@ -123,10 +151,10 @@ impl Record {
     /// What is reported for the row instead of sending it; `None` if it may be sent.
     pub(super) fn recorded(&self) -> Option<Recorded> {
         let outcome = match self.state {
-            State::Settled if self.agent_id.is_none() => return None,
+            State::Resolved if self.agent_id.is_none() => return None,
             State::Rejected if !is_about_the_row(self.status) => return None,
             State::Sending | State::Unknown => Outcome::Unknown,
-            State::Succeeded | State::Settled => Outcome::Succeeded,
+            State::Succeeded | State::Resolved => Outcome::Succeeded,
             State::Rejected => Outcome::Rejected,
         };
         Some(Recorded {
@@ -134,6 +162,11 @@ impl Record {
             agent_id: self.agent_id.clone().map(AgentId::from),
             status: status_code(self.status),
             request_id: self.request_id.clone(),
+            title: self.title.clone(),
+            code: self.code.clone(),
+            label: self.request.label.clone(),
+            request: self.request.body,
+            request_differs: false,
             sent_at: self.sent_at(),
             in_flight: self.is_in_flight(),
         })
@@ -141,9 +174,16 @@ impl Record {
 
     /// The row as a job claims it, that was this before. If there is only to be asked about it, what is known of how it
     /// was sent stays, for whoever finds it in doubt if the job is killed.
-    pub(super) fn claimed(old: Option<&Self>, when: WhenInDoubt, job: i64, now: i64) -> Self {
+    pub(super) fn claimed(
+        old: Option<&Self>,
+        when: WhenInDoubt,
+        request: &RequestInfo,
+        job: i64,
+        now: i64,
+    ) -> Self {
         let asked = old.filter(|_| when == WhenInDoubt::Ask);
         Self {
+            request: asked.map_or(request, |old| &old.request).clone(),
             status: asked.and_then(|old| old.status),
             request_id: asked.and_then(|old| old.request_id.clone()),
             job: Some(Job {
@@ -166,10 +206,10 @@ impl Record {
     fn is_overruled_by(&self, noted: &Self) -> bool {
         match self.state {
             State::Succeeded => noted.state == State::Succeeded,
-            State::Settled if self.agent_id.is_some() => noted.state == State::Succeeded,
+            State::Resolved if self.agent_id.is_some() => noted.state == State::Succeeded,
             State::Sending if self.is_in_flight() => noted.state == State::Succeeded,
             State::Sending | State::Unknown => noted.state != State::Rejected,
-            State::Rejected | State::Settled => true,
+            State::Rejected | State::Resolved => true,
         }
     }
 }
@@ -184,14 +224,33 @@ impl Row {
     }
 
     /// Claims it for a job, or returns why it is not to be sent.
-    pub(super) fn claim(&mut self, job: i64, now: i64, when: WhenInDoubt) -> Option<Recorded> {
+    pub(super) fn claim(
+        &mut self,
+        job: i64,
+        now: i64,
+        when: WhenInDoubt,
+        request: &RequestInfo,
+    ) -> Option<Recorded> {
         let recorded = self.current().and_then(Record::recorded);
         let is_free = |recorded: &Recorded| when != WhenInDoubt::Report && recorded.is_in_doubt();
         let refused = recorded.filter(|recorded| !is_free(recorded));
         if refused.is_none() {
-            self.0.push(Record::claimed(self.current(), when, job, now));
+            let claimed = Record::claimed(self.current(), when, request, job, now);
+            self.0.push(claimed);
         }
         refused
+    }
+
+    /// The record that the row has this agent, or none.
+    pub(super) fn resolved(&self, agent_id: Option<&AgentId>) -> Record {
+        Record {
+            agent_id: agent_id.map(ToString::to_string),
+            request: self
+                .current()
+                .map(|old| old.request.clone())
+                .unwrap_or_default(),
+            ..Record::new(State::Resolved)
+        }
     }
 
     /// Notes what became of it, or that no part of it reached the service.
@@ -210,7 +269,7 @@ impl Row {
             // Somebody has changed it meanwhile; or the claim was refused, or given up before it was written. What somebody
             // has looked up says nothing about what was sent since.
             let is_nobody =
-                |noted: &Record| noted.state == State::Settled && noted.agent_id.is_none();
+                |noted: &Record| noted.state == State::Resolved && noted.agent_id.is_none();
             noted.as_ref().is_some_and(is_nobody)
         };
         let current = self.current();
@@ -221,27 +280,25 @@ impl Row {
     }
 
     /// Records that somebody has found its agent, or that there is none; returns whether that changes it.
-    pub(super) fn settle(&mut self, now: i64, agent_id: Option<&str>) -> Result<bool, Refusal> {
+    pub(super) fn settle(&mut self, now: i64, agent_id: Option<&AgentId>) -> Result<bool, Refusal> {
         let old = self.current().ok_or(Refusal::UnknownKey)?;
+        let found = agent_id.map(AgentId::as_str);
         let known = old.agent_id.as_deref();
         let changes = match old.state {
             State::Sending if old.is_in_flight() => return Err(Refusal::InFlight),
-            State::Succeeded
-                if agent_id.is_none() || known.is_some_and(|id| Some(id) != agent_id) =>
-            {
+            State::Succeeded if agent_id.is_none() || known.is_some_and(|id| Some(id) != found) => {
                 return Err(Refusal::Succeeded);
             }
-            State::Succeeded | State::Settled => known != agent_id,
+            State::Succeeded | State::Resolved => known != found,
             _ => true,
         };
         if changes {
-            let settled = Record {
-                agent_id: agent_id.map(str::to_owned),
+            let resolved = Record {
                 claimed_at: old.claimed_at,
                 noted_at: now,
-                ..Record::new(State::Settled)
+                ..self.resolved(agent_id)
             };
-            self.0.push(settled);
+            self.0.push(resolved);
         }
         Ok(changes)
     }
@@ -255,8 +312,22 @@ impl Recorded {
             agent_id: None,
             status: None,
             request_id: None,
+            title: None,
+            code: None,
+            label: None,
+            request: None,
+            request_differs: false,
             sent_at: None,
             in_flight: true,
+        }
+    }
+
+    /// Compares the request that was sent with the one that the row has now.
+    pub(crate) fn compared_with(self, request: &RequestInfo) -> Self {
+        let differs = |(sent, now)| sent != now;
+        Self {
+            request_differs: self.request.zip(request.body).is_some_and(differs),
+            ..self
         }
     }
 

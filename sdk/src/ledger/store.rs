@@ -1,17 +1,21 @@
 //! What a ledger needs of a database, and what follows from that for every database.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{
-    error::Cause,
-    key_hash::{self, KeyHash, compared, ignore_case},
-    state::{Record, Recorded, Row, WhenInDoubt},
+    error::{Cause, Refusal},
+    key_hash::{Digest, KeyHash, Salt, ignore_case},
+    people,
+    state::{Record, Recorded, RequestInfo, Row, WhenInDoubt},
 };
-use crate::http::base_url;
+use crate::{http::base_url, value::AgentId};
+
+/// The version of the format, the same in every kind of database.
+pub(super) const FORMAT: i64 = 2;
 
 /// An open ledger in a database, which keeps its rows and knows nothing of the rules.
 ///
@@ -29,17 +33,18 @@ pub(super) trait Store: Send {
 
     fn is_empty(&mut self) -> Result<bool, Cause>;
 
-    /// What it has on each of these keys, all at the same time.
+    /// Returns the latest record of each of these keys, all as of one moment.
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
 
-    /// The rows that have one of these agents, with its identifier.
-    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause>;
+    /// Returns the latest record of a row with each of these hashes of an e-mail address, if there is such a row.
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause>;
 
     /// Calls a function with each row as it is now.
     fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause>;
 
-    /// Changes rows in one transaction, which nobody else can come between, and which is durable when this returns. The
-    /// function may be called again if the transaction fails. If it fails itself, or returns false, nothing is changed.
+    /// Changes rows in one transaction, isolated from all others, and durable when this returns. The function may be called
+    /// again if the transaction fails. If it fails itself, or returns false, nothing is changed. A transaction with claims
+    /// fails if the header is no longer the one with which the ledger was opened.
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause>;
 
     /// How often a job has to renew that it is alive, if others would otherwise take it for dead.
@@ -51,14 +56,23 @@ pub(super) trait Store: Send {
         Ok(())
     }
 
-    /// Changes what it says about itself.
-    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause>;
+    /// Changes the header in one transaction, which sees no claim come or go. The function gets the current header and
+    /// whether the ledger has no rows, and returns the new header, or `None` to change nothing.
+    fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause>;
 }
+
+/// Decides on the new header of a ledger, given the current header and whether the ledger has no rows.
+pub(super) type HeaderChange<'a> =
+    &'a mut dyn FnMut(&Header, bool) -> Result<Option<Header>, Cause>;
 
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
 
+/// The rows that have an agent, by the agent's identifier. Several rows may have one, because a service may give one
+/// identifier to several rows.
+pub(super) type AgentOwners = HashMap<String, Vec<KeyHash>>;
+
 /// Changes the rows of the keys that were named.
-pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows) -> Result<bool, Cause>;
+pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
 
 /// The keys of rows that are to be changed.
 #[derive(Default)]
@@ -71,8 +85,10 @@ pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows) -> Result<bool, Cause
 )]
 pub(super) struct Touched {
     pub(super) keys: BTreeSet<KeyHash>,
-    /// Those that a job wants to claim now.
-    pub(super) claims: BTreeSet<KeyHash>,
+    /// The keys that a job wants to claim now, each with its request.
+    pub(super) claims: BTreeMap<KeyHash, RequestInfo>,
+    /// The identifiers of agents whose rows the change depends on.
+    pub(super) agents: BTreeSet<String>,
     pub(super) now: i64,
 }
 
@@ -104,20 +120,33 @@ pub(super) fn changed<'a>(
     changed.filter(|changed| changed.old != changed.new)
 }
 
-/// What a ledger says about itself.
-#[derive(Clone)]
+/// The part of a ledger that says whose rows it has.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) salt: [u8; 32],
+    pub(super) salt: Salt,
     pub(super) service: String,
     pub(super) keys: Option<String>,
 }
 
 pub(super) enum Write {
     /// A row is about to be sent or, if it is in doubt, perhaps to be asked about.
-    Claim { key: KeyHash, when: WhenInDoubt },
-    /// What became of a row; `None` if no part of it reached the service.
+    Claim {
+        key: KeyHash,
+        when: WhenInDoubt,
+        request: RequestInfo,
+    },
+    /// The outcome of a row; `None` if no part of it reached the service.
     Note { key: KeyHash, noted: Option<Record> },
+    /// The agent of a claimed row, which has this index in the job, or that there is none.
+    Resolve {
+        key: KeyHash,
+        index: usize,
+        agent_id: Option<AgentId>,
+    },
 }
+
+/// The result of one write: what another job has recorded if a claim is rejected; or why an agent cannot be that of a row.
+pub(super) type Written = Result<Option<Recorded>, (usize, Refusal)>;
 
 impl Header {
     /// That of a new ledger.
@@ -125,7 +154,7 @@ impl Header {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         Ok(Self {
-            salt,
+            salt: Salt(salt),
             service: service.to_owned(),
             keys: keys.map(str::to_owned),
         })
@@ -139,22 +168,79 @@ impl Header {
         keys: Option<String>,
     ) -> Result<Self, Cause> {
         let this = Self {
-            salt,
+            salt: Salt(salt),
             service,
             keys,
         };
         if this.check() != check {
-            return Err(Cause::Broken("its salt was changed".to_owned()));
+            return Err(Cause::Broken("its header was changed".to_owned()));
         }
         Ok(this)
     }
 
+    /// The check value of the whole header.
     pub(super) fn check(&self) -> [u8; 16] {
-        key_hash::hash(&self.salt, "").0
+        let mut bytes = Vec::new();
+        for text in [Some(&self.service), self.keys.as_ref()] {
+            bytes.push(u8::from(text.is_some()));
+            let text = text.map_or("", String::as_str);
+            bytes.extend((text.len() as u64).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        self.salt.hash_header(&bytes)
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        key_hash::hash(&self.salt, &compared(self.keys.as_deref(), key))
+        self.salt.hash_key(self.keys.as_deref(), key)
+    }
+
+    /// Rejects a job that was opened with this header if the ledger has another header by now.
+    pub(super) fn refuse_other(&self, now: &Self) -> Result<(), Cause> {
+        if self.salt != now.salt {
+            return Err(Cause::Moved("replaced"));
+        }
+        now.refuse_other_service(&self.service)?;
+        if self.keys != now.keys {
+            return Err(Cause::OtherKeys {
+                theirs: now.keys.clone(),
+                ours: self.keys.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), Cause> {
+        if base_url::is_same(&self.service, service) {
+            return Ok(());
+        }
+        Err(Cause::OtherService {
+            theirs: self.service.clone(),
+            ours: service.to_owned(),
+        })
+    }
+
+    /// Rejects keys with another name than those of the ledger: it would recognise no row by them, so that every agent would be
+    /// created again. A ledger without rows has no row to recognise, and accepts any name.
+    pub(super) fn refuse_other_keys(
+        &self,
+        keys: Option<&str>,
+        is_empty: impl FnOnce() -> Result<bool, Cause>,
+    ) -> Result<(), Cause> {
+        let Some(ours) = keys else {
+            return Ok(());
+        };
+        // Keys that had no name so far get one, unless their rows would be looked for in another way from then on.
+        let is_accepted = match &self.keys {
+            Some(theirs) => theirs == ours,
+            None => !ignore_case(keys),
+        };
+        if is_accepted || is_empty()? {
+            return Ok(());
+        }
+        Err(Cause::OtherKeys {
+            theirs: self.keys.clone(),
+            ours: Some(ours.to_owned()),
+        })
     }
 }
 
@@ -167,46 +253,26 @@ impl dyn Store + '_ {
         work(self).map_err(|cause| self.explain(cause))
     }
 
-    /// Refuses a job for another service, or with other keys, and notes the name of the keys.
+    /// Rejects a job for another service, or with other keys, and records the name of the keys.
     pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        self.refuse_other_service(service)?;
-        self.refuse_other_keys(keys)?;
-        if keys.is_none() || keys == self.header().keys.as_deref() {
-            return Ok(());
+        let has_name = |header: &Header| keys.is_none() || keys == header.keys.as_deref();
+        if has_name(self.header()) {
+            return self.header().refuse_other_service(service);
         }
-        let service = self.header().service.clone();
-        self.rename(&service, keys)
-    }
-
-    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), Cause> {
-        let theirs = &self.header().service;
-        if base_url::is_same(theirs, service) {
-            return Ok(());
-        }
-        Err(Cause::OtherService {
-            theirs: theirs.clone(),
-            ours: service.to_owned(),
+        self.change_header(&mut |header, is_empty| {
+            header.refuse_other_service(service)?;
+            header.refuse_other_keys(keys, || Ok(is_empty))?;
+            Ok((!has_name(header)).then(|| Header {
+                keys: keys.map(str::to_owned),
+                ..header.clone()
+            }))
         })
     }
 
-    /// Refuses keys with another name than those of the ledger: it would recognise nobody by them, so that everybody
-    /// would be created again. A ledger without rows has nobody to recognise, and accepts any name.
+    /// Rejects a look-up with other keys than those of the ledger.
     pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), Cause> {
-        let (theirs, Some(ours)) = (self.header().keys.clone(), keys) else {
-            return Ok(());
-        };
-        // Keys that had no name so far get one, unless their rows would be looked for in another way from then on.
-        let is_accepted = match &theirs {
-            Some(theirs) => theirs == ours,
-            None => !ignore_case(keys),
-        };
-        if is_accepted || self.is_empty()? {
-            return Ok(());
-        }
-        Err(Cause::OtherKeys {
-            theirs,
-            ours: ours.to_owned(),
-        })
+        let header = self.header().clone();
+        header.refuse_other_keys(keys, || self.is_empty())
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
@@ -215,27 +281,47 @@ impl dyn Store + '_ {
         Ok(self.read(keys)?.into_iter().map(recorded).collect())
     }
 
-    /// Writes all of this in one transaction, which is durable when this returns. For a claim that is refused, because
-    /// another job was faster, the answer is what that job has recorded.
-    pub(super) fn write(&mut self, writes: &[&Write]) -> Result<Vec<Option<Recorded>>, Cause> {
+    /// Writes all of this in one transaction, which is durable when this returns.
+    pub(super) fn write(&mut self, writes: &[&Write]) -> Result<Vec<Written>, Cause> {
         let (job, now) = (self.job(), now());
-        let claims = writes.iter().filter(|write| write.is_claim());
-        let touched = Touched {
+        let mut touched = Touched {
             keys: writes.iter().map(|write| write.key()).collect(),
-            claims: claims.map(|write| write.key()).collect(),
             now,
+            ..Touched::default()
         };
+        for write in writes {
+            match write {
+                Write::Claim { key, request, .. } => {
+                    touched.claims.insert(*key, request.clone());
+                }
+                Write::Resolve { agent_id, .. } => {
+                    touched.agents.extend(agent_id.clone().map(String::from));
+                }
+                Write::Note { .. } => {}
+            }
+        }
         let mut answers = Vec::new();
-        let mut work = |rows: &mut Rows| {
+        let mut work = |rows: &mut Rows, owners: &mut AgentOwners| {
             answers.clear();
             for write in writes {
                 let row = rows.entry(write.key()).or_default();
                 answers.push(match write {
-                    Write::Claim { when, .. } => row.claim(job, now, *when),
+                    Write::Claim { when, request, .. } => Ok(row.claim(job, now, *when, request)),
                     Write::Note { noted, .. } => {
                         row.note(job, now, noted.clone());
-                        None
+                        Ok(None)
                     }
+                    Write::Resolve {
+                        key,
+                        index,
+                        agent_id,
+                    } => match people::check_agent(owners, *key, agent_id.as_ref()) {
+                        Ok(()) => {
+                            row.note(job, now, Some(row.resolved(agent_id.as_ref())));
+                            Ok(None)
+                        }
+                        Err(refusal) => Err((*index, refusal)),
+                    },
                 });
             }
             Ok(true)
@@ -252,7 +338,7 @@ impl Write {
 
     fn key(&self) -> KeyHash {
         match self {
-            Self::Claim { key, .. } | Self::Note { key, .. } => *key,
+            Self::Claim { key, .. } | Self::Note { key, .. } | Self::Resolve { key, .. } => *key,
         }
     }
 }

@@ -16,12 +16,15 @@ use super::{
     error::{Cause, HIDDEN_URL, LedgerError, Place},
     lease::Lease,
     people::{self, Summary},
-    sqlite::Sqlite,
-    state::Recorded,
-    store::Store,
+    sqlite::{self, Sqlite},
+    state::{Recorded, RequestInfo},
+    store::{Header, Store},
     writer::Writer,
 };
-use crate::{http::base_url, value::AgentId};
+use crate::{
+    http::base_url,
+    value::{AgentId, Json},
+};
 
 /// A record of what became of each create: an SQLite file, or a PostgreSQL database.
 ///
@@ -47,7 +50,10 @@ pub struct Ledger(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    Sqlite(PathBuf),
+    Sqlite {
+        path: PathBuf,
+        waits: bool,
+    },
     #[cfg(feature = "ledger-postgres")]
     Postgres(Arc<Database>),
 }
@@ -59,7 +65,10 @@ impl Ledger {
         let path = path.as_ref();
         let is_url = is_database(&path.to_string_lossy());
         let path = if is_url { Path::new(HIDDEN_URL) } else { path };
-        Self(Kind::Sqlite(path.to_owned()))
+        Self(Kind::Sqlite {
+            path: path.to_owned(),
+            waits: true,
+        })
     }
 
     /// The ledger in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). The first job creates
@@ -82,7 +91,7 @@ impl Ledger {
     /// The path of the file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
-            Kind::Sqlite(path) => Some(path),
+            Kind::Sqlite { path, .. } => Some(path),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => None,
         }
@@ -94,7 +103,7 @@ impl Ledger {
     /// If the database cannot be reached, or denies it.
     pub fn init(&self) -> Result<(), LedgerError> {
         self.apart(|| match &self.0 {
-            Kind::Sqlite(_) => Ok(()),
+            Kind::Sqlite { .. } => Ok(()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => postgres::init(database),
         })
@@ -117,17 +126,25 @@ impl Ledger {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // Damaged ones, too: whoever asks must not overlook them.
-            let is_one = match Sqlite::open(&path, false) {
-                Ok(opened) => opened.is_some(),
-                Err(cause) => cause.is_of_a_ledger(),
-            };
-            if is_one {
+            // A file that cannot be read, or has just disappeared, is no ledger that a job could use.
+            if sqlite::is_ledger(&path).unwrap_or(false) {
                 found.push(path);
             }
         }
         found.sort();
-        Ok(found.into_iter().map(Self::sqlite).collect())
+        Ok(found
+            .into_iter()
+            .map(|path| Self::sqlite(path).without_waiting())
+            .collect())
+    }
+
+    /// Waits at most a second for other programs that keep the file locked, in place of half a minute: for files that the user
+    /// has not named, such as those [in a folder](Self::in_folder). A database is not affected.
+    pub fn without_waiting(mut self) -> Self {
+        if let Kind::Sqlite { waits, .. } = &mut self.0 {
+            *waits = false;
+        }
+        self
     }
 
     /// Returns what the ledger knows about each of these keys, in their order: `None` for a row that the next run
@@ -143,18 +160,74 @@ impl Ledger {
         keys: impl Into<Option<&'a str>>,
         rows: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let keys = keys.into();
+        let rows: Vec<_> = rows.into_iter().map(|key| (key, None)).collect();
+        self.look_up_all(keys, rows)
+    }
+
+    /// Does the same as [`look_up`](Self::look_up), and compares the requests: each row is a pair of its key and the request that
+    /// it has now. [`Recorded::request_differs`] then says whether another request was sent.
+    ///
+    /// # Errors
+    /// Those of `look_up`.
+    pub fn look_up_requests<'a, K: AsRef<str>>(
+        &self,
+        keys: impl Into<Option<&'a str>>,
+        rows: impl IntoIterator<Item = (K, Json)>,
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let rows = rows.into_iter();
+        let rows = rows.map(|(key, request)| (key, Some(request))).collect();
+        self.look_up_all(keys.into(), rows)
+    }
+
+    fn look_up_all<K: AsRef<str>>(
+        &self,
+        keys: Option<&str>,
+        rows: Vec<(K, Option<Json>)>,
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
         let rows: Vec<_> = rows
             .into_iter()
-            .map(|row| row.as_ref().to_owned())
+            .map(|(key, request)| (key.as_ref().to_owned(), request))
             .collect();
-        let keys = keys.into();
         self.apart(|| {
             let Some(mut store) = self.open(false)? else {
                 return Ok(rows.iter().map(|_| None).collect());
             };
             store.run(|store| store.refuse_other_keys(keys))?;
-            let rows: Vec<_> = rows.iter().map(|key| store.header().hash(key)).collect();
-            store.run(|store| store.look_up(&rows))
+            let header = store.header().clone();
+            let hashes: Vec<_> = rows.iter().map(|(key, _)| header.hash(key)).collect();
+            let found = store.run(|store| store.look_up(&hashes))?.into_iter();
+            let compared = found.zip(&rows).map(|(recorded, (_, request))| {
+                let body = request.as_ref().map(|json| json.as_str().as_bytes());
+                let request = RequestInfo {
+                    body: body.map(|body| header.salt.hash_request(body)),
+                    ..RequestInfo::default()
+                };
+                Some(recorded?.compared_with(&request))
+            });
+            Ok(compared.collect())
+        })
+    }
+
+    /// Returns what the ledger knows about a row whose agent has each of these e-mail addresses, in their order: to find rows
+    /// whose keys have changed. `None` if no request with the address was sent. Addresses are compared without regard to case.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not a ledger.
+    pub fn look_up_emails<E: AsRef<str>>(
+        &self,
+        emails: impl IntoIterator<Item = E>,
+    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+        let emails = emails.into_iter();
+        let emails: Vec<_> = emails.map(|email| email.as_ref().to_owned()).collect();
+        self.apart(|| {
+            let Some(mut store) = self.open(false)? else {
+                return Ok(emails.iter().map(|_| None).collect());
+            };
+            let salt = store.header().salt;
+            let hashes: Vec<_> = emails.iter().map(|email| salt.hash_email(email)).collect();
+            let found = store.run(|store| store.read_emails(&hashes))?.into_iter();
+            Ok(found.map(|row| row?.recorded()).collect())
         })
     }
 
@@ -167,7 +240,8 @@ impl Ledger {
             let service = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
             let store = self.open(false)?;
             store.map_or(Ok(()), |store| {
-                store.refuse_other_service(&base_url::normal(&service))
+                let header = store.header();
+                header.refuse_other_service(&base_url::normal(&service))
             })
         })
     }
@@ -226,11 +300,13 @@ impl Ledger {
         self.with(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
             let service = base_url::normal(&url);
-            let (before, keys) = (&store.header().service, store.header().keys.clone());
-            if base_url::is_same(before, &service) {
-                return Ok(());
-            }
-            store.rename(&service, keys.as_deref())
+            store.change_header(&mut |header, _| {
+                let is_news = !base_url::is_same(&header.service, &service);
+                Ok(is_news.then(|| Header {
+                    service: service.clone(),
+                    ..header.clone()
+                }))
+            })
         })
     }
 
@@ -262,7 +338,7 @@ impl Ledger {
 
     fn place(&self) -> Place {
         match &self.0 {
-            Kind::Sqlite(path) => Place::File(path.clone()),
+            Kind::Sqlite { path, .. } => Place::File(path.clone()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => database.place(),
         }
@@ -270,7 +346,9 @@ impl Ledger {
 
     fn open(&self, writes: bool) -> Result<Option<Box<dyn Store>>, Cause> {
         Ok(match &self.0 {
-            Kind::Sqlite(path) => Sqlite::open(path, writes)?.map(|store| Box::new(store) as _),
+            Kind::Sqlite { path, waits } => {
+                Sqlite::open(path, writes, *waits)?.map(|store| Box::new(store) as _)
+            }
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Postgres::open(database)?.map(|store| Box::new(store) as _),
         })
@@ -285,7 +363,9 @@ impl Ledger {
         lease: Lease,
     ) -> Result<Box<dyn Store>, Cause> {
         let mut store: Box<dyn Store> = match &self.0 {
-            Kind::Sqlite(path) => Box::new(Sqlite::open_to_send(path, service, keys)?),
+            Kind::Sqlite { path, .. } => {
+                Box::new(Sqlite::open_to_send(path, service, keys, &lease)?)
+            }
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Box::new(Postgres::open_to_send(
                 database,
@@ -295,8 +375,8 @@ impl Ledger {
                 lease.clone(),
             )?),
         };
-        // Files have no lease: the operating system knows who is alive.
-        drop((is_job, lease));
+        #[cfg(not(feature = "ledger-postgres"))]
+        let _ = is_job;
         store.run(|store| store.bind(service, keys))?;
         Ok(store)
     }

@@ -16,13 +16,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    error::{Cause, LedgerError, Place},
+    error::{Cause, LedgerError, LedgerErrorKind, Place},
     given_up::{self, GivenUp},
-    key_hash::KeyHash,
-    lease::Lease,
-    people,
-    state::{Record, Recorded, State, WhenInDoubt},
-    store::{Store, Write},
+    key_hash::{KeyHash, Salt},
+    lease::{self, Lease},
+    state::{Record, Recorded, RequestInfo, WhenInDoubt},
+    store::{Store, Write, Written},
 };
 use crate::value::AgentId;
 
@@ -52,6 +51,7 @@ pub(crate) struct Handle {
 /// What a ledger has on a key.
 pub(crate) struct Found {
     pub(crate) key: KeyHash,
+    pub(crate) salt: Salt,
     /// `None` if the row may be sent.
     pub(crate) recorded: Option<Recorded>,
 }
@@ -61,8 +61,6 @@ type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 /// What the thread is asked for. It is done in this order, but look-ups do not wait for the disk.
 enum Ask {
     LookUp(String, Answer<Found>),
-    /// Whether this can be the agent of the row, which has this index in the job.
-    CheckAgent(KeyHash, AgentId, usize, Answer<()>),
     Write(Write, Answer<Option<Recorded>>),
     /// Says when everything before this is done.
     Idle(mpsc::Sender<()>),
@@ -85,6 +83,7 @@ impl Writer {
             thread: sender,
             claimed: Arc::default(),
         };
+        let claimed = Arc::clone(&handle.claimed);
         let given_up = GivenUp::default();
         let flag = Arc::clone(&given_up);
         let thread = thread::Builder::new()
@@ -98,6 +97,8 @@ impl Writer {
                     store: None,
                     lease,
                     renewed: Instant::now(),
+                    is_outdated: false,
+                    claimed,
                     failure: None,
                     unwritten: Vec::new(),
                 };
@@ -177,12 +178,13 @@ impl Handle {
         &self,
         key: KeyHash,
         when: WhenInDoubt,
+        request: RequestInfo,
     ) -> Result<Option<Recorded>, LedgerError> {
         if !self.claimed().insert(key) {
             return Ok(Some(Recorded::in_flight()));
         }
-        let claim = Write::Claim { key, when };
-        let refused = self.answer_to(|answer| Ask::Write(claim, answer)).await?;
+        let claim = Write::Claim { key, when, request };
+        let refused = self.write(claim).await?;
         if refused.is_some() {
             self.claimed().remove(&key);
         }
@@ -197,15 +199,15 @@ impl Handle {
         index: usize,
         agent_id: Option<AgentId>,
     ) -> Result<(), LedgerError> {
-        if let Some(id) = agent_id.clone() {
-            self.answer_to(|answer| Ask::CheckAgent(key, id, index, answer))
-                .await?;
-        }
-        let settled = Record {
-            agent_id: agent_id.map(String::from),
-            ..Record::new(State::Settled)
+        let resolve = Write::Resolve {
+            key,
+            index,
+            agent_id,
         };
-        self.note(key, Some(settled)).await.map(drop)
+        self.write(resolve).await?;
+        // A rejected one stays claimed, until something else is recorded of the row.
+        self.claimed().remove(&key);
+        Ok(())
     }
 
     /// Notes what became of a row that was claimed, or that no part of it reached the service. Once this has completed,
@@ -215,11 +217,17 @@ impl Handle {
         key: KeyHash,
         noted: Option<Record>,
     ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
-        let note = Write::Note { key, noted };
-        let answer = self.answer_to(|answer| Ask::Write(note, answer));
+        let answer = self.write(Write::Note { key, noted });
         // Whoever claims it from here on does so after this note.
         self.claimed().remove(&key);
         answer
+    }
+
+    fn write(
+        &self,
+        write: Write,
+    ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
+        self.answer_to(|answer| Ask::Write(write, answer))
     }
 
     fn claimed(&self) -> MutexGuard<'_, HashSet<KeyHash>> {
@@ -233,10 +241,25 @@ impl Handle {
 
     /// Refuses to send a row that was claimed with this lease, once others may take that for over.
     pub(crate) fn may_send(&self, term: u64) -> Result<(), LedgerError> {
-        if self.lease.is_held(Instant::now(), term) {
-            return Ok(());
+        match self.lease.remaining(lease::now(), term) {
+            Some(Duration::ZERO) => Err(self.error(match self.place {
+                Place::File(_) => Cause::LockDeleted,
+                Place::Database(_) => Cause::LeaseLost,
+            })),
+            _ => Ok(()),
         }
-        Err(self.error(Cause::lease_lost()))
+    }
+
+    /// Waits until rows that were claimed with this lease must no longer be sent, if there is such a moment.
+    pub(crate) async fn lease_ended(&self, term: u64) {
+        // Looks again after each wait: the lease may have been renewed.
+        while let Some(remaining) = self.lease.remaining(lease::now(), term) {
+            if remaining.is_zero() {
+                return;
+            }
+            tokio::time::sleep(remaining).await;
+        }
+        std::future::pending().await
     }
 
     fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
@@ -279,6 +302,10 @@ struct Work<O> {
     lease: Lease,
     /// When it was last attempted to renew that the job is alive.
     renewed: Instant,
+    /// Whether the ledger has another header than when it was opened.
+    is_outdated: bool,
+    /// The rows that are claimed here, as in [`Handle`].
+    claimed: Arc<Mutex<HashSet<KeyHash>>>,
     /// The failure after which nothing is opened or claimed any more.
     failure: Option<LedgerError>,
     /// What could not be noted, if it goes on: until it is, the rows count as in flight.
@@ -302,10 +329,6 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
         for ask in [first].into_iter().chain(asked.try_iter()) {
             match ask {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
-                Ask::CheckAgent(key, id, index, answer) => {
-                    let agents = [(index, key, &id)];
-                    let _ = answer.send(self.run(|store| people::check_agents(store, &agents)));
-                }
                 Ask::Write(write, answer) => writes.push((write, answer)),
                 Ask::Idle(answer) => waiting.push(answer),
                 Ask::Close => goes_on = false,
@@ -323,11 +346,14 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
 
     /// The ledger, which is opened if it is not open.
     fn store(&mut self) -> Result<&mut (dyn Store + 'static), LedgerError> {
-        // A client that was out of reach goes on as another job.
-        let has_lapsed = !self.lease.is_held(Instant::now(), self.lease.term());
+        // A client whose database was out of reach, or whose ledger has a new header, continues as another job.
+        let remaining = self.lease.remaining(lease::now(), self.lease.term());
+        let has_lapsed = remaining == Some(Duration::ZERO);
+        let is_outdated = has_lapsed || (self.is_outdated && self.has_no_claims());
         let store = match self.store.take() {
-            Some(store) if self.is_job || !has_lapsed => store,
+            Some(store) if self.is_job || !is_outdated => store,
             _ => {
+                self.is_outdated = false;
                 if let Some(failure) = &self.failure {
                     return Err(failure.clone());
                 }
@@ -337,6 +363,11 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
             }
         };
         Ok(&mut **self.store.insert(store))
+    }
+
+    fn has_no_claims(&self) -> bool {
+        let claimed = self.claimed.lock();
+        claimed.unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     fn run<T>(
@@ -364,7 +395,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
         let every = store.renewed_every()?;
         if self.renewed.elapsed() >= every {
             self.renewed = Instant::now();
-            // If it fails for so long that the job must stop, `may_send` says so.
+            // If the job must stop, the lease has ended.
             let _ = store.renew();
         }
         Some(every.saturating_sub(self.renewed.elapsed()))
@@ -378,12 +409,17 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
             let hash = |(key, _): &(String, _)| store.header().hash(key);
             let keys: Vec<_> = asked.iter().map(hash).collect();
             let found = store.look_up(&keys)?;
-            Ok(keys.into_iter().zip(found))
+            Ok((store.header().salt, keys.into_iter().zip(found)))
         });
         match found {
-            Ok(found) => {
+            Ok((salt, found)) => {
                 for ((key, recorded), (_, answer)) in found.zip(asked) {
-                    let _ = answer.send(Ok(Found { key, recorded }));
+                    let found = Found {
+                        key,
+                        salt,
+                        recorded,
+                    };
+                    let _ = answer.send(Ok(found));
                 }
             }
             Err(error) => {
@@ -406,14 +442,20 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
             && self.failure.is_none()
         {
             self.fail(error);
+            let has_new_header = matches!(
+                error.kind(),
+                LedgerErrorKind::OtherService | LedgerErrorKind::OtherKeys
+            );
             asked = without_claims(asked, error);
             written = self.commit(&asked);
+            self.is_outdated |= has_new_header;
         }
         match written {
             // Nobody waits for the answer if the row was given up meanwhile.
-            Ok(recorded) => {
-                for ((_, answer), recorded) in asked.into_iter().zip(recorded) {
-                    let _ = answer.send(Ok(recorded));
+            Ok(written) => {
+                for ((_, answer), written) in asked.into_iter().zip(written) {
+                    let rejected = |(index, why)| self.error(Cause::Refused(index, why));
+                    let _ = answer.send(written.map_err(rejected));
                 }
             }
             Err(error) => {
@@ -427,7 +469,7 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
         }
     }
 
-    fn commit<T>(&mut self, asked: &[(Write, T)]) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    fn commit<T>(&mut self, asked: &[(Write, T)]) -> Result<Vec<Written>, LedgerError> {
         if asked.is_empty() {
             return Ok(Vec::new());
         }

@@ -188,6 +188,32 @@ impl Cluster {
         }
     }
 
+    /// The statements that make the tables of a schema again in the current one, with their rows.
+    pub fn dump(&self, schema: &str) -> String {
+        let dumped = Command::new(self.programs.join("pg_dump"))
+            .args(["--inserts", "--no-owner", "--schema", schema])
+            .args(["--username=postgres", "--dbname=postgres", "--host"])
+            .arg(&self.folder)
+            .args(["--port", &self.port.to_string()])
+            .output()
+            .unwrap();
+        assert!(dumped.status.success(), "{dumped:?}");
+        let dumped = String::from_utf8(dumped.stdout).unwrap();
+        let other = [
+            "--",
+            "\\",
+            "SET ",
+            "SELECT pg_catalog.set_config",
+            "CREATE SCHEMA",
+        ];
+        let lines = dumped.lines().filter(|line| {
+            let is_other = other.iter().any(|start| line.starts_with(start));
+            !line.is_empty() && !is_other
+        });
+        let lines: Vec<_> = lines.collect();
+        lines.join("\n").replace(&format!("{schema}."), "") + "\n"
+    }
+
     fn psql(&self, url: &str) -> Command {
         let (_, schema) = url.split_once("schema=").unwrap();
         let mut psql = Command::new(self.programs.join("psql"));

@@ -37,7 +37,12 @@ struct Connecting {
     /// Whether it ever ran.
     ever: AtomicBool,
     asked_for_certificate: AtomicBool,
+    /// Whether the body was withheld, without which the request has no effect.
+    withheld: AtomicBool,
 }
+
+/// Decides, once a request has a connection, whether it may still leave.
+pub(crate) type MayLeave = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Tells the request that is waiting for a connection that the service asks for a client certificate.
 pub(super) fn asked_for_certificate() {
@@ -83,11 +88,20 @@ impl Progress {
         self.0.status.store(status.as_u16(), Ordering::Relaxed);
     }
 
+    /// Records that the body was withheld.
+    pub(crate) fn withhold(&self) {
+        self.0.withheld.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.0.withheld.load(Ordering::Relaxed)
+    }
+
     /// What the request has done or may have done so far.
     pub(crate) fn outcome(&self) -> Outcome {
         match StatusCode::from_u16(self.0.status.load(Ordering::Relaxed)) {
             Ok(status) => Outcome::of_status(status),
-            Err(_) if self.is_connecting() => Outcome::NotSent,
+            Err(_) if self.is_connecting() || self.is_withheld() => Outcome::NotSent,
             Err(_) => Outcome::Unknown,
         }
     }

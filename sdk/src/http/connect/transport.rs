@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::http::connect::progress::Progress;
+use crate::http::connect::progress::{MayLeave, Progress};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -16,7 +16,11 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Transport(Arc<Exchange>);
 
-type Exchange = dyn Fn(Request<Bytes>, Progress) -> BoxFuture<'static, Result<reqwest::Response, BoxError>>
+type Exchange = dyn Fn(
+        Request<Bytes>,
+        Option<MayLeave>,
+        Progress,
+    ) -> BoxFuture<'static, Result<reqwest::Response, BoxError>>
     + Send
     + Sync;
 
@@ -30,12 +34,15 @@ impl Transport {
         B::Data: Into<Bytes>,
         B::Error: Into<BoxError>,
     {
-        Self(Arc::new(move |request, progress| {
+        Self(Arc::new(move |request, may_leave, progress| {
             let mut service = service.clone();
             Box::pin(async move {
                 let ready = poll_fn(|context| service.poll_ready(context));
                 let ready = progress.not_sent_during(ready).await;
                 ready.map_err(NotSent::new)?;
+                if may_leave.is_some_and(|may_leave| !may_leave()) {
+                    return Err(NotSent::new("the request was withheld").into());
+                }
                 let response = service.call(request).await.map_err(Into::into)?;
                 Ok(response.map(reqwest::Body::wrap).into())
             })
@@ -47,9 +54,10 @@ impl Transport {
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
+        may_leave: Option<&MayLeave>,
         progress: &Progress,
     ) -> Result<reqwest::Response, BoxError> {
-        (self.0)(request, progress.clone()).await
+        (self.0)(request, may_leave.cloned(), progress.clone()).await
     }
 }
 

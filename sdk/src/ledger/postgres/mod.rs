@@ -14,23 +14,24 @@ use std::{
     error::Error as _,
     io::{self, ErrorKind},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio_postgres::{Client, error::SqlState, types::Type};
 
 pub(in crate::ledger) use self::database::Database;
 use self::{
-    session::{LIMIT, Session, begin, execute, get, in_transaction, query, query_one},
+    rows::LOCK_HEADER,
+    session::{LIMIT, Session, begin, execute, in_transaction, query, query_one},
     tables::{find, make},
 };
 use super::{
     error::Cause,
     given_up::insist,
-    key_hash::KeyHash,
-    lease::Lease,
+    key_hash::{Digest, KeyHash},
+    lease::{self, Lease},
     state::{Record, Row},
-    store::{Changes, Header, Store, Touched},
+    store::{Changes, Header, HeaderChange, Store, Touched},
 };
 
 /// How long others take a job for alive after it was last heard from, and how often it is to be heard from.
@@ -66,7 +67,7 @@ impl Postgres {
     ) -> Result<Self, Cause> {
         let mut session = Session::new(database)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let begun = Instant::now();
+        let begun = lease::now();
         let header = find_in(&mut session)?;
         let new = Header::new(service, keys)?;
         let header = session.run(LIMIT, false, async |client, database| {
@@ -103,6 +104,15 @@ impl Postgres {
             header,
             job: None,
         }))
+    }
+}
+
+impl Postgres {
+    /// Sends nothing more of what was claimed with a lease that the database takes for expired.
+    fn end_lost_lease(&self, cause: &Cause) {
+        if let (Cause::LeaseLost, Some((_, lease))) = (cause, &self.job) {
+            lease.end();
+        }
     }
 }
 
@@ -159,15 +169,9 @@ impl Store for Postgres {
         })
     }
 
-    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause> {
         self.session.read(LIMIT, async |client| {
-            let sql = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
-                AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
-            let found = query(client, sql, &[(&ids, Type::TEXT_ARRAY)]).await?;
-            let found = found.iter();
-            found
-                .map(|row| Ok((KeyHash(session::bytes(row, 0)?), get(row, 1)?)))
-                .collect()
+            rows::read_emails(client, emails).await
         })
     }
 
@@ -178,34 +182,53 @@ impl Store for Postgres {
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let (job, salt) = (self.job(), self.header.salt);
-        // A claim that was not answered is not sent, but what became of a row may still be noted. A client tries again when
+        let (job, opened) = (self.job(), self.header.clone());
+        // A claim that was not answered is not sent, but the outcome of a row may still be recorded. A client tries again when
         // it is next called.
         let is_patient = self.is_patient && touched.claims.is_empty();
-        self.session
+        let changed = self
+            .session
             .run(LIMIT, is_patient, async |client, database| {
                 let begin = begin(database);
                 loop {
-                    let locked = rows::lock(client, &begin, touched, job, &salt).await?;
-                    if let Some((mut rows, stored)) = locked {
-                        if work(&mut rows)? {
-                            return rows::save(client, (rows, stored)).await;
+                    let locked = rows::lock(client, &begin, touched, job, &opened).await?;
+                    if let Some(mut locked) = locked {
+                        if work(&mut locked.rows, &mut locked.owners)? {
+                            return rows::save(client, locked).await;
                         }
                         return execute(client, "ROLLBACK").await;
                     }
                     execute(client, "ROLLBACK").await?;
                 }
-            })
+            });
+        changed.inspect_err(|cause| self.end_lost_lease(cause))
     }
 
-    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        self.session.run(LIMIT, false, async |client, database| {
-            let sql = "UPDATE ledger SET service = $1, keys = $2";
-            let parameters = [(&service as _, Type::TEXT), (&keys as _, Type::TEXT)];
-            in_transaction(client, &begin(database), query(client, sql, &parameters)).await
+    fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
+        let header = self.session.run(LIMIT, false, async |client, database| {
+            in_transaction(client, &begin(database), async {
+                query(client, LOCK_HEADER, &[]).await?;
+                let schema = &database.schema;
+                let current = find(client, schema).await?.ok_or(Cause::Moved("deleted"))?;
+                let sql = "SELECT EXISTS (SELECT FROM creates)";
+                let is_empty = query_one(client, sql, &[]).await? != Some(true);
+                let Some(new) = work(&current, is_empty)? else {
+                    return Ok(current);
+                };
+                let sql = "UPDATE ledger SET service = $1, keys = $2, header_check = $3";
+                let check = new.check();
+                let check = &check[..];
+                let parameters = [
+                    (&new.service as _, Type::TEXT),
+                    (&new.keys as _, Type::TEXT),
+                    (&check as _, Type::BYTEA),
+                ];
+                query(client, sql, &parameters).await?;
+                Ok(new)
+            })
+            .await
         })?;
-        self.header.service = service.to_owned();
-        self.header.keys = keys.map(str::to_owned);
+        self.header = header;
         Ok(())
     }
 
@@ -217,7 +240,7 @@ impl Store for Postgres {
         let Some((job, lease)) = self.job.clone() else {
             return Ok(());
         };
-        let begun = Instant::now();
+        let begun = lease::now();
         let sql = format!(
             "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
             lease_until()
@@ -230,7 +253,8 @@ impl Store for Postgres {
                 in_transaction(client, &begin(database), renewed).await
             })?;
         if renewed.is_empty() {
-            return Err(Cause::lease_lost());
+            lease.end();
+            return Err(Cause::LeaseLost);
         }
         lease.renew(begun + MAY_SEND);
         Ok(())

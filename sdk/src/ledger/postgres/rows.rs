@@ -1,6 +1,9 @@
 //! Rows: how they are locked, read and written.
 
-use std::{collections::HashSet, pin::pin};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    pin::pin,
+};
 
 use futures_util::{
     StreamExt as _,
@@ -11,29 +14,50 @@ use tokio_postgres::{Client, Row as Columns, types::Type};
 use super::{
     super::{
         error::Cause,
-        key_hash::KeyHash,
-        state::{Job, Record, Row, State, WhenInDoubt},
-        store::{Rows, Touched, changed},
+        key_hash::{Digest, KeyHash},
+        state::{Job, Record, RequestInfo, Row, State, WhenInDoubt},
+        store::{AgentOwners, Header, Rows, Touched, changed},
     },
     session::{bytes, execute, get, query},
+    tables::{HEADER, header},
 };
 
-const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
+const RECORD: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
 
-const CHECK: &str = "SELECT salt,
-    EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp())
-    FROM ledger";
-
-const CLAIM: &str = "INSERT INTO creates (key, entry, state, job, claimed_at, noted_at)
-    SELECT key, 0, 'sending', $2, $3, $3 FROM unnest($1) AS key ORDER BY key
+const CLAIM: &str =
+    "INSERT INTO creates (key, entry, state, request, email, label, job, claimed_at, noted_at)
+    SELECT key, 0, 'sending', request, email, label, $5, $6, $6
+    FROM unnest($1, $2, $3, $4) AS claimed (key, request, email, label) ORDER BY key
     ON CONFLICT DO NOTHING RETURNING key";
+
+/// Excludes changes of the header until the end of the transaction. Each claim would have to write a row lock on the header.
+const LOCK_HEADER_SHARED: &str =
+    "SELECT pg_advisory_xact_lock_shared(7234298, hashtext(current_schema()::text))";
+
+/// Excludes claims and changes of the header until the end of the transaction.
+pub(super) const LOCK_HEADER: &str =
+    "SELECT pg_advisory_xact_lock(7234298, hashtext(current_schema()::text))";
+
+/// Excludes other transactions that record one of these agents of a row. Sorted, so that no two of them can deadlock.
+const LOCK_AGENTS: &str = "SELECT pg_advisory_xact_lock(7234299, agent) FROM
+    (SELECT DISTINCT hashtext(id) AS agent FROM unnest($1) AS id ORDER BY agent) AS agents";
+
+const OWNERS: &str = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
+    AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
 
 /// The first entry of a key is never replaced by another transaction while it is locked, and stands for all of them.
 const LOCK: &str =
     "SELECT key FROM creates WHERE key = ANY($1) AND entry = 0 ORDER BY key FOR UPDATE";
 
-/// Rows that are locked, and as they are in the database.
-type Locked = (Rows, Rows);
+/// Rows that are locked.
+pub(super) struct Locked {
+    /// The rows to change: those that were claimed just now have no entry yet.
+    pub(super) rows: Rows,
+    /// The rows in the database.
+    stored: Rows,
+    /// The rows of the agents that the change depends on.
+    pub(super) owners: AgentOwners,
+}
 
 /// What there is of these keys.
 pub(super) async fn read(client: &Client, keys: &[KeyHash]) -> Result<Rows, Cause> {
@@ -43,7 +67,7 @@ pub(super) async fn read(client: &Client, keys: &[KeyHash]) -> Result<Rows, Caus
     let (alive, found) = try_join(alive(client), query(client, &sql, &parameters)).await?;
     let mut rows = Rows::new();
     for row in &found {
-        let key = KeyHash(bytes(row, 7)?);
+        let key = KeyHash(bytes(row, 12)?);
         rows.entry(key).or_default().0.push(record(row, &alive)?);
     }
     Ok(rows)
@@ -61,46 +85,86 @@ pub(super) async fn for_each(client: &Client, take: &mut dyn FnMut(Record)) -> R
     Ok(())
 }
 
+/// Reads the latest record of a row with each of these hashes of an e-mail address.
+pub(super) async fn read_emails(
+    client: &Client,
+    emails: &[Digest],
+) -> Result<Vec<Option<Record>>, Cause> {
+    let sql =
+        "SELECT DISTINCT ON (email) email, key FROM creates WHERE email = ANY($1) ORDER BY email";
+    let hashes: Vec<_> = emails.iter().map(|email| &email.0[..]).collect();
+    let found = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
+    let key = |row| Ok((Digest(bytes(row, 0)?), KeyHash(bytes(row, 1)?)));
+    let keys = found.iter().map(key);
+    let keys = keys.collect::<Result<HashMap<Digest, KeyHash>, Cause>>()?;
+    let rows = read(client, &keys.values().copied().collect::<Vec<_>>()).await?;
+    let current = |email| rows.get(keys.get(email)?)?.current().cloned();
+    Ok(emails.iter().map(current).collect())
+}
+
 /// Claims the rows of which nothing is known, in a transaction that has been begun with `begin`, and locks and reads all.
-/// `None` if a row has come or gone meanwhile, because its claim was made or withdrawn.
+/// `None` if a claim was made or withdrawn meanwhile.
 pub(super) async fn lock(
     client: &Client,
     begin: &str,
     touched: &Touched,
     job: i64,
-    salt: &[u8],
+    opened: &Header,
 ) -> Result<Option<Locked>, Cause> {
     let all: Vec<_> = touched.keys.iter().copied().collect();
-    let (keys, claims) = (slices(&touched.keys), slices(&touched.claims));
+    let (keys, claims) = (slices(&touched.keys), slices(touched.claims.keys()));
+    let requests = touched.claims.values();
+    let bodies: Vec<_> = requests
+        .clone()
+        .map(|request| slice(&request.body))
+        .collect();
+    let emails: Vec<_> = requests
+        .clone()
+        .map(|request| slice(&request.email))
+        .collect();
+    let labels: Vec<_> = requests.map(|request| request.label.as_deref()).collect();
     let claim = [
         (&claims as _, Type::BYTEA_ARRAY),
+        (&bodies as _, Type::BYTEA_ARRAY),
+        (&emails as _, Type::BYTEA_ARRAY),
+        (&labels as _, Type::TEXT_ARRAY),
         (&job as _, Type::INT8),
         (&touched.now as _, Type::INT8),
     ];
-    let check = [(&job as _, Type::INT8)];
+    let check = format!(
+        "SELECT {HEADER}, EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp()) FROM ledger"
+    );
+    let of_job = [(&job as _, Type::INT8)];
     let keys = [(&keys as _, Type::BYTEA_ARRAY)];
     // Jobs and rows are read after the rows are locked: what others have committed meanwhile is then seen, and a job that has
     // claimed a row is seen alive.
-    let (_, checked, claimed, locked, mut stored) = try_join5(
+    let (_, (_, owners), checked, claimed, (locked, mut stored)) = try_join5(
         execute(client, begin),
-        query(client, CHECK, &check),
+        try_join(
+            query(client, LOCK_HEADER_SHARED, &[]),
+            owners(client, &touched.agents),
+        ),
+        query(client, &check, &of_job),
         query(client, CLAIM, &claim),
-        query(client, LOCK, &keys),
-        read(client, &all),
+        try_join(query(client, LOCK, &keys), read(client, &all)),
     )
     .await?;
     let checked = checked.first().ok_or(Cause::Moved("deleted"))?;
-    if get::<&[u8]>(checked, 0)? != salt {
+    let current = header(checked)?;
+    if current.salt != opened.salt {
         return Err(Cause::Moved("replaced"));
     }
-    if !claims.is_empty() && !get::<bool>(checked, 1)? {
-        return Err(Cause::lease_lost());
+    if !claims.is_empty() {
+        opened.refuse_other(&current)?;
+        if !get::<bool>(checked, 4)? {
+            return Err(Cause::LeaseLost);
+        }
     }
     let locked = locked.iter().map(|row| bytes(row, 0).map(KeyHash));
     let locked = locked.collect::<Result<HashSet<_>, _>>()?;
     if touched
         .claims
-        .iter()
+        .keys()
         .chain(stored.keys())
         .any(|key| !locked.contains(key))
     {
@@ -110,16 +174,41 @@ pub(super) async fn lock(
     let mut rows: Rows = touched.keys.iter().map(row).collect();
     for row in &claimed {
         let key = KeyHash(bytes(row, 0)?);
-        let claimed = Record::claimed(None, WhenInDoubt::Report, job, touched.now);
+        let request = touched.claims.get(&key).cloned().unwrap_or_default();
+        let claimed = Record::claimed(None, WhenInDoubt::Report, &request, job, touched.now);
         rows.insert(key, Row::default());
         stored.insert(key, Row(vec![claimed]));
     }
-    Ok(Some((rows, stored)))
+    Ok(Some(Locked {
+        rows,
+        stored,
+        owners,
+    }))
+}
+
+/// Locks agents, and finds the rows that have them now.
+async fn owners(client: &Client, ids: &BTreeSet<String>) -> Result<AgentOwners, Cause> {
+    if ids.is_empty() {
+        return Ok(AgentOwners::new());
+    }
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    let ids = [(&ids as _, Type::TEXT_ARRAY)];
+    let (_, found) = try_join(
+        query(client, LOCK_AGENTS, &ids),
+        query(client, OWNERS, &ids),
+    )
+    .await?;
+    let mut owners = AgentOwners::new();
+    for row in &found {
+        let key = KeyHash(bytes(row, 0)?);
+        owners.entry(get(row, 1)?).or_default().push(key);
+    }
+    Ok(owners)
 }
 
 /// Writes what has changed, and commits, in one round trip.
-pub(super) async fn save(client: &Client, (rows, stored): Locked) -> Result<(), Cause> {
-    let changed = changed(&stored, &rows);
+pub(super) async fn save(client: &Client, locked: Locked) -> Result<(), Cause> {
+    let changed = changed(&locked.stored, &locked.rows);
     let put = changed
         .clone()
         .filter_map(|changed| Some((changed.key, changed.entry, changed.new?)));
@@ -170,15 +259,21 @@ async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> 
         agent_id.filter(|id| !is_known || !id.contains('\0'))
     });
     let statuses = column(&entries, |record| record.status.map(i32::from));
-    let requests = column(&entries, |record| record.request_id.as_deref());
+    let request_ids = column(&entries, |record| record.request_id.as_deref());
+    let titles = column(&entries, |record| record.title.as_deref());
+    let codes = column(&entries, |record| record.code.as_deref());
+    let bodies = column(&entries, |record| slice(&record.request.body));
+    let emails = column(&entries, |record| slice(&record.request.email));
+    let labels = column(&entries, |record| record.request.label.as_deref());
     let jobs = column(&entries, |record| record.job.map(|job| job.number));
     let claimed = column(&entries, |record| record.claimed_at);
     let noted = column(&entries, |record| record.noted_at);
     let sql = format!(
         "INSERT INTO creates (key, entry, {RECORD})
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
         ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
-        status = excluded.status, request_id = excluded.request_id, job = excluded.job,
+        status = excluded.status, request_id = excluded.request_id, title = excluded.title, code = excluded.code,
+        request = excluded.request, email = excluded.email, label = excluded.label, job = excluded.job,
         claimed_at = excluded.claimed_at, noted_at = excluded.noted_at"
     );
     let parameters = [
@@ -187,7 +282,12 @@ async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> 
         (&states as _, Type::TEXT_ARRAY),
         (&agents as _, Type::TEXT_ARRAY),
         (&statuses as _, Type::INT4_ARRAY),
-        (&requests as _, Type::TEXT_ARRAY),
+        (&request_ids as _, Type::TEXT_ARRAY),
+        (&titles as _, Type::TEXT_ARRAY),
+        (&codes as _, Type::TEXT_ARRAY),
+        (&bodies as _, Type::BYTEA_ARRAY),
+        (&emails as _, Type::BYTEA_ARRAY),
+        (&labels as _, Type::TEXT_ARRAY),
         (&jobs as _, Type::INT8_ARRAY),
         (&claimed as _, Type::INT8_ARRAY),
         (&noted as _, Type::INT8_ARRAY),
@@ -214,10 +314,28 @@ fn record(row: &Columns, alive: &HashSet<i64>) -> Result<Record, Cause> {
         agent_id: get(row, 1)?,
         status: status.and_then(|status| status.try_into().ok()),
         request_id: get(row, 3)?,
-        job: get::<Option<i64>>(row, 4)?.map(job),
-        claimed_at: get(row, 5)?,
-        noted_at: get(row, 6)?,
+        title: get(row, 4)?,
+        code: get(row, 5)?,
+        request: RequestInfo {
+            body: digest(row, 6)?,
+            email: digest(row, 7)?,
+            label: get(row, 8)?,
+        },
+        job: get::<Option<i64>>(row, 9)?.map(job),
+        claimed_at: get(row, 10)?,
+        noted_at: get(row, 11)?,
     })
+}
+
+fn digest(row: &Columns, column: usize) -> Result<Option<Digest>, Cause> {
+    let is_null = get::<Option<&[u8]>>(row, column)?.is_none();
+    (!is_null)
+        .then(|| bytes(row, column).map(Digest))
+        .transpose()
+}
+
+fn slice(digest: &Option<Digest>) -> Option<&[u8]> {
+    digest.as_ref().map(|digest| &digest.0[..])
 }
 
 fn slices<'a>(keys: impl IntoIterator<Item = &'a KeyHash>) -> Vec<&'a [u8]> {

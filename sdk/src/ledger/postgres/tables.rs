@@ -1,23 +1,24 @@
 //! The tables of a ledger: a schema has one, as a file does.
 
-use tokio_postgres::{Client, types::Type};
+use tokio_postgres::{Client, Row as Columns, types::Type};
 
 use super::{
-    super::{error::Cause, store::Header},
+    super::{
+        error::Cause,
+        store::{FORMAT, Header},
+    },
     database::Database,
     session::{begin, bytes, execute, get, in_transaction, query, query_one},
 };
-
-const VERSION: i64 = 1;
 
 const TABLES: &str = "
 CREATE TABLE version (version bigint NOT NULL);
 CREATE TABLE ledger (
     one bigint PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     salt bytea NOT NULL,
-    salt_check bytea NOT NULL,
     service text NOT NULL,
-    keys text
+    keys text,
+    header_check bytea NOT NULL
 );
 CREATE TABLE jobs (
     number bigint PRIMARY KEY,
@@ -30,13 +31,19 @@ CREATE TABLE creates (
     agent_id text,
     status integer,
     request_id text,
+    title text,
+    code text,
+    request bytea,
+    email bytea,
+    label text,
     job bigint,
     claimed_at bigint NOT NULL,
     noted_at bigint NOT NULL,
     PRIMARY KEY (key, entry)
 );
 CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
-INSERT INTO version VALUES (1);
+CREATE INDEX creates_of_email ON creates (email) WHERE email IS NOT NULL;
+INSERT INTO version VALUES (2);
 ";
 
 /// Makes the transactions wait for each other that make tables.
@@ -47,14 +54,16 @@ pub(super) async fn find(client: &Client, schema: &str) -> Result<Option<Header>
     if !are_there(client, schema).await? {
         return Ok(None);
     }
-    let found = query(
-        client,
-        "SELECT salt, salt_check, service, keys FROM ledger",
-        &[],
-    )
-    .await?;
-    let header = |row| Header::read(bytes(row, 0)?, bytes(row, 1)?, get(row, 2)?, get(row, 3)?);
+    let found = query(client, &format!("SELECT {HEADER} FROM ledger"), &[]).await?;
     found.first().map(header).transpose()
+}
+
+/// The columns from which [`header`] reads a header.
+pub(super) const HEADER: &str = "salt, header_check, service, keys";
+
+/// Reads a header from the first columns of a row.
+pub(super) fn header(row: &Columns) -> Result<Header, Cause> {
+    Header::read(bytes(row, 0)?, bytes(row, 1)?, get(row, 2)?, get(row, 3)?)
 }
 
 async fn are_there(client: &Client, schema: &str) -> Result<bool, Cause> {
@@ -67,8 +76,8 @@ async fn are_there(client: &Client, schema: &str) -> Result<bool, Cause> {
     }
     let sql = format!("SELECT version FROM {schema}.version");
     match query_one(client, &sql, &[]).await? {
-        Some(VERSION) => Ok(true),
-        Some(version) => Err(Cause::NewerFormat(version)),
+        Some(FORMAT) => Ok(true),
+        Some(version) => Err(Cause::other_format(version)),
         None => Err(Cause::Broken("its version is missing".to_owned())),
     }
 }
@@ -94,9 +103,9 @@ pub(super) async fn make(
         let Some(header) = header else {
             return Ok(());
         };
-        let sql = "INSERT INTO ledger (salt, salt_check, service, keys) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO ledger (salt, header_check, service, keys) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let check = header.check();
-        let (salt, check) = (&header.salt[..], &check[..]);
+        let (salt, check) = (&header.salt.0[..], &check[..]);
         let parameters = [
             (&salt as _, Type::BYTEA),
             (&check as _, Type::BYTEA),

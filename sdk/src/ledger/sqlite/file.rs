@@ -1,8 +1,8 @@
 //! The file of a ledger: how it is found, told from others, and created.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs::{self, File, Metadata},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst},
@@ -14,9 +14,10 @@ use super::{
     super::{
         error::{Cause, HIDDEN_URL},
         owner,
-        store::Header,
+        store::{FORMAT, Header},
     },
-    APPLICATION_ID, VERSION,
+    APPLICATION_ID,
+    header::{self, Descriptor},
     rows::{Sums, TABLES},
 };
 
@@ -24,16 +25,17 @@ const HEADER: &str = "
 CREATE TABLE ledger (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     salt BLOB NOT NULL,
-    salt_check BLOB NOT NULL,
     service TEXT NOT NULL,
     keys TEXT,
+    header_check BLOB NOT NULL,
     changes INTEGER NOT NULL,
     sums BLOB NOT NULL
 ) STRICT;
 ";
 
-/// The file behind a path that is to be a ledger; `None` if nothing is there.
-pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
+/// Finds the file of a ledger; `None` if nothing is there. The file's header is checked without SQLite, which would roll back
+/// or checkpoint what another program has left in a database of its own.
+pub(super) fn find(path: &Path) -> Result<Option<Found>, Cause> {
     if path == Path::new(HIDDEN_URL) {
         return Err(Cause::NotALedger(
             "it is the URL of a database, for Ledger::postgres",
@@ -45,9 +47,8 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
         Err(error) => return Err(error.into()),
         Ok(_) => {}
     }
-    let file = fs::canonicalize(path)?;
-    // Opening anything but a file, such as a pipe, may block for ever.
-    let metadata = fs::metadata(&file)?;
+    let path = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&path)?;
     if !metadata.is_file() {
         return Err(Cause::NotALedger("it is not a regular file"));
     }
@@ -55,23 +56,52 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Cause> {
     if metadata.len() == 0 {
         return Err(Cause::NotALedger("it is empty"));
     }
-    Ok(Some(file))
+    let descriptor = header::read(&path, &metadata)?.map_err(Cause::NotALedger)?;
+    if let Some(why) = other_name(&path, &metadata) {
+        return Err(Cause::OtherName(why));
+    }
+    Ok(Some(Found {
+        path,
+        _descriptor: descriptor,
+    }))
 }
 
-/// What tells a file from another that takes its name.
-pub(super) type Identity = (u64, u64);
+/// The file of a ledger.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) _descriptor: Descriptor,
+}
 
-pub(super) fn identity(file: &Path) -> io::Result<Identity> {
-    let metadata = fs::metadata(file)?;
-    #[cfg(unix)]
-    let identity = {
-        use std::os::unix::fs::MetadataExt as _;
-        (metadata.dev(), metadata.ino())
-    };
-    // While a file is open there, it can be neither moved nor replaced.
-    #[cfg(not(unix))]
-    let identity = (u64::from(metadata.is_file()), 0);
-    Ok(identity)
+/// Explains why the file of a ledger can be reached by a name in another folder. The locks of jobs are files next to the
+/// ledger: a job that reaches the ledger by another name would take all others for dead.
+#[cfg(unix)]
+fn other_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if metadata.nlink() > 1 {
+        return Some("it has another name, a hard link: delete that");
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+        let mount = |path: &Path| {
+            let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+            let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+            is_known.then_some(found.stx_mnt_id)
+        };
+        if mount(path) != mount(folder_of(path)) {
+            return Some("the file itself is mounted: mount its folder");
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = path;
+    None
+}
+
+#[cfg(not(unix))]
+fn other_name(_: &Path, _: &Metadata) -> Option<&'static str> {
+    None
 }
 
 /// The whole path of a file that is to be created.
@@ -85,19 +115,43 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Creates a ledger. It appears under its name as a whole, unless somebody else was faster.
+/// Creates a ledger. It appears under its name as a whole, unless another job was faster.
 pub(super) fn create(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
     let unfinished = owner::unfinished_path(file, job);
-    let made = fill(&unfinished, header).and_then(|()| {
-        match fs::hard_link(&unfinished, file) {
-            // Some file systems have no hard links.
-            Err(_) if !file.exists() => Ok(fs::rename(&unfinished, file)?),
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-            _ => Ok(()),
-        }
+    let created = fill(&unfinished, header).and_then(|()| match move_new(&unfinished, file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
     });
     let _ = fs::remove_file(&unfinished);
-    made
+    created
+}
+
+/// Moves a file to a name that no file has.
+fn move_new(file: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::{
+            fs::{CWD, RenameFlags, renameat_with},
+            io::Errno,
+        };
+
+        match renameat_with(CWD, file, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            moved => return Ok(moved?),
+        }
+    }
+    match fs::hard_link(file, to) {
+        Ok(()) => fs::remove_file(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // The file system has no hard links, and cannot rename without replacing. A crash may leave a part of the file, which
+        // is no ledger.
+        Err(_) => {
+            let content = fs::read(file)?;
+            let mut new = owner::open_new(to)?;
+            new.write_all(&content)?;
+            new.sync_all()
+        }
+    }
 }
 
 fn fill(unfinished: &Path, header: &Header) -> Result<(), Cause> {
@@ -105,16 +159,16 @@ fn fill(unfinished: &Path, header: &Header) -> Result<(), Cause> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(unfinished, flags)?;
     connection.execute_batch(&format!(
-        "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; BEGIN; \
+        "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; BEGIN; \
          {HEADER} {TABLES}"
     ))?;
     connection.execute(
         "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?)",
         params![
-            &header.salt[..],
-            &header.check()[..],
+            &header.salt.0[..],
             header.service,
             header.keys,
+            &header.check()[..],
             Sums::none()
         ],
     )?;

@@ -3,6 +3,7 @@
 //! Everything here may wait for the disk or for other jobs, so only threads that may do that call it.
 
 mod file;
+mod header;
 mod rows;
 
 use std::{
@@ -14,32 +15,46 @@ use std::{
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, ffi,
-    params, types::FromSql,
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior,
+    config::DbConfig, ffi, params, types::FromSql,
 };
 
 use self::{
-    file::{Counted, Identity, create, find, identity, place_of_new, sync_folder},
+    file::{Counted, Found, create, find, place_of_new, sync_folder},
     rows::{ALL, Stored, Sums},
 };
 use super::{
     error::Cause,
     given_up::is_given_up,
-    key_hash::KeyHash,
-    owner::Owner,
+    key_hash::{Digest, KeyHash},
+    lease::Lease,
+    owner::{Identity, Owner, identity},
     state::Record,
-    store::{Changes, Header, Rows, Store, Touched, changed},
+    store::{Changes, FORMAT, Header, HeaderChange, Rows, Store, Touched, changed},
 };
 
 /// `deal` in ASCII.
-const APPLICATION_ID: i64 = 0x6465_616c;
-const VERSION: i64 = 1;
+const APPLICATION_ID: u32 = 0x6465_616c;
 
 /// What happened to a file that is no longer what is found under its name.
 const VANISHED: &str = "moved, deleted or replaced";
 
 /// How long to wait for others, in milliseconds.
 const PATIENCE: i32 = 30_000;
+
+/// How long to wait for others to finish with a file that the user did not name, in milliseconds.
+const A_MOMENT: i32 = 1_000;
+
+/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says.
+fn wait<const PATIENCE: i32>(times: i32) -> bool {
+    thread::sleep(Duration::from_millis(1));
+    times < PATIENCE && !is_given_up()
+}
+
+/// Whether this file is a ledger, damaged or not. Waits for no other program, and changes nothing.
+pub(super) fn is_ledger(path: &Path) -> io::Result<bool> {
+    header::is_ledger(path, &fs::metadata(path)?)
+}
 
 pub(super) struct Sqlite {
     connection: Connection,
@@ -50,6 +65,8 @@ pub(super) struct Sqlite {
     changes: i64,
     /// The parts of its rows that were found as dealkit has left them.
     verified: HashSet<u8>,
+    /// Declared after the connection, which is closed first.
+    _found: Found,
     _counted: Counted,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
@@ -61,46 +78,58 @@ impl Sqlite {
         path: &Path,
         service: &str,
         keys: Option<&str>,
+        lease: &Lease,
     ) -> Result<Self, Cause> {
         let counted = Counted::new()?;
         let found = find(path)?;
-        let is_new = found.is_none();
-        let file = found.map_or_else(|| place_of_new(path), Ok)?;
+        let file = match &found {
+            Some(found) => found.path.clone(),
+            None => place_of_new(path)?,
+        };
         let owner = Owner::new(&file)?;
-        if is_new {
-            create(&file, owner.number, &Header::new(service, keys)?)?;
-        }
+        let found = match found {
+            Some(found) => found,
+            None => {
+                create(&file, owner.number, &Header::new(service, keys)?)?;
+                find(&file)?.ok_or(Cause::Moved(VANISHED))?
+            }
+        };
         // In case the job that created it was killed before it did this.
         sync_folder(&file)?;
-        let mut this = Self::open_file(file, true, counted)?;
+        let mut this = Self::open_file(found, true, PATIENCE, counted)?;
+        lease.begin_locked(owner.lock().clone());
         this.owner = Some(owner);
         Ok(this)
     }
 
     /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.
-    pub(super) fn open(path: &Path, writes: bool) -> Result<Option<Self>, Cause> {
+    pub(super) fn open(path: &Path, writes: bool, waits: bool) -> Result<Option<Self>, Cause> {
         let counted = Counted::new()?;
-        let open = |file| Self::open_file(file, writes, counted);
+        let patience = if waits { PATIENCE } else { A_MOMENT };
+        let open = |found| Self::open_file(found, writes, patience, counted);
         find(path)?.map(open).transpose()
     }
 
-    fn open_file(file: PathBuf, writes: bool, counted: Counted) -> Result<Self, Cause> {
+    fn open_file(
+        found: Found,
+        writes: bool,
+        patience: i32,
+        counted: Counted,
+    ) -> Result<Self, Cause> {
+        let file = found.path.clone();
         // The file is never opened by other means than SQLite's: closing it would release SQLite's locks.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&file, flags)?;
-        connection.busy_handler(Some(|times| {
-            thread::sleep(Duration::from_millis(1));
-            times < PATIENCE && !is_given_up()
+        connection.busy_handler(Some(if patience == PATIENCE {
+            wait::<PATIENCE>
+        } else {
+            wait::<A_MOMENT>
         }))?;
         // Without this, SQLite plans some of the statements anew whenever they are executed.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let application: i64 = pragma(&connection, "application_id")?;
-        if application != APPLICATION_ID {
-            return Err(Cause::NotALedger("it is another SQLite database"));
-        }
         let version: i64 = pragma(&connection, "user_version")?;
-        if version != VERSION {
-            return Err(Cause::NewerFormat(version));
+        if version != FORMAT {
+            return Err(Cause::other_format(version));
         }
         for (name, value) in [
             ("cell_size_check", "ON"),
@@ -128,17 +157,16 @@ impl Sqlite {
         if fs::metadata(&file)?.len() < whole {
             return Err(Cause::Broken("its end is missing".to_owned()));
         }
-        let header = "SELECT salt, salt_check, service, keys, changes FROM ledger";
-        let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
-            connection.query_row(header, [], |row| row.try_into())?;
-        let identity = identity(&file)?;
+        let (header, changes) = read_header(&connection)?;
+        let identity = identity(&fs::metadata(&file)?);
         Ok(Self {
             connection,
             file,
             identity,
-            header: Header::read(salt, check, service, keys)?,
+            header,
             changes,
             verified: HashSet::new(),
+            _found: found,
             _counted: counted,
             owner: None,
         })
@@ -150,11 +178,10 @@ impl Sqlite {
         work: impl FnOnce(&Stored<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
         let connection = self.connection.unchecked_transaction()?;
-        let mut sums = connection.prepare_cached("SELECT sums FROM ledger")?;
         let stored = Stored {
             connection: &connection,
             file: &self.file,
-            sums: sums.query_row([], |row| row.get(0))?,
+            sums: read_sums(&connection)?,
         };
         work(&stored, &mut self.verified)
     }
@@ -162,17 +189,14 @@ impl Sqlite {
     /// Does something in one transaction that writes; undoes it if that returns false.
     fn in_transaction(
         &mut self,
-        work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>) -> Result<bool, Cause>,
+        work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         // SQLite takes a file that counts as many changes for the one that it has in memory.
         self.connection.release_memory()?;
         // Unless it is committed, it is undone when it is dropped.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
-        let header = "SELECT salt, changes, sums FROM ledger";
-        let (salt, changes, sums): ([u8; 32], i64, Sums) = connection
-            .prepare_cached(header)?
-            .query_row([], |row| row.try_into())?;
-        if salt != self.header.salt {
+        let (header, changes) = read_header(&connection)?;
+        if header.salt != self.header.salt {
             return Err(Cause::Moved("replaced"));
         }
         if changes < self.changes {
@@ -182,9 +206,9 @@ impl Sqlite {
         let mut stored = Stored {
             connection: &connection,
             file: &self.file,
-            sums,
+            sums: read_sums(&connection)?,
         };
-        if work(&mut stored, &mut self.verified)? {
+        if work(&mut stored, &mut self.verified, &header)? {
             let changes = changes.wrapping_add(1);
             connection
                 .prepare_cached("UPDATE ledger SET changes = ?, sums = ?")?
@@ -207,7 +231,8 @@ impl Store for Sqlite {
 
     fn explain(&self, cause: Cause) -> Cause {
         // Depending on what it was about to do, SQLite has other words for a file that is gone.
-        let is_there = || identity(&self.file).is_ok_and(|found| found == self.identity);
+        let is_there =
+            || fs::metadata(&self.file).is_ok_and(|found| identity(&found) == self.identity);
         match cause {
             Cause::Io(_) | Cause::Broken(_) if !is_there() => Cause::Moved(VANISHED),
             cause => cause,
@@ -215,10 +240,7 @@ impl Store for Sqlite {
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
-        Ok(!self
-            .connection
-            .prepare("SELECT 1 FROM creates")?
-            .exists([])?)
+        self.reading(|stored, _| Ok(stored.is_empty()?))
     }
 
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
@@ -233,18 +255,16 @@ impl Store for Sqlite {
         })
     }
 
-    fn rows_of_agents(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, String)>, Cause> {
-        let sql = "SELECT key FROM creates AS it WHERE agent_id = ?
-            AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
-        let mut of_agent = self.connection.prepare_cached(sql)?;
-        let mut found = Vec::new();
-        for id in ids {
-            let rows = of_agent.query_map([id], |row| row.get(0))?;
-            for key in rows {
-                found.push((KeyHash(key?), (*id).to_owned()));
-            }
-        }
-        Ok(found)
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause> {
+        self.reading(|stored, _| {
+            let keys = "SELECT key FROM creates WHERE email = ? LIMIT 1";
+            let mut keys = stored.connection.prepare_cached(keys)?;
+            let mut read = |email: &Digest| {
+                let key = keys.query_row([email], |row| row.get(0)).optional()?;
+                key.map_or(Ok(None), |key| Ok(stored.row(KeyHash(key))?.0.pop()))
+            };
+            emails.iter().map(|email| read(email)).collect()
+        })
     }
 
     fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
@@ -252,13 +272,21 @@ impl Store for Sqlite {
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        self.in_transaction(|stored, verified| {
+        let opened = self.header.clone();
+        let lock = self.owner.as_ref().map(|owner| owner.lock().clone());
+        self.in_transaction(|stored, verified, header| {
+            if !touched.claims.is_empty() {
+                opened.refuse_other(header)?;
+                if lock.as_ref().is_some_and(|lock| !lock.exists()) {
+                    return Err(Cause::LockDeleted);
+                }
+            }
             stored.verify(&touched.keys, verified)?;
             let row = |key: &KeyHash| Ok((*key, stored.row(*key)?));
             let before = touched.keys.iter().map(row);
             let before = before.collect::<Result<Rows, Cause>>()?;
             let mut rows = before.clone();
-            if !work(&mut rows)? {
+            if !work(&mut rows, &mut stored.owners(&touched.agents)?)? {
                 return Ok(false);
             }
             let mut has_changed = false;
@@ -270,16 +298,36 @@ impl Store for Sqlite {
         })
     }
 
-    fn rename(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        self.in_transaction(|stored, _| {
-            let sql = "UPDATE ledger SET service = ?, keys = ?";
-            stored.connection.execute(sql, params![service, keys])?;
+    fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
+        let mut current = self.header.clone();
+        self.in_transaction(|stored, _, header| {
+            current = header.clone();
+            let Some(new) = work(header, stored.is_empty()?)? else {
+                return Ok(false);
+            };
+            let sql = "UPDATE ledger SET service = ?, keys = ?, header_check = ?";
+            let values = params![new.service, new.keys, new.check()];
+            stored.connection.execute(sql, values)?;
+            current = new;
             Ok(true)
         })?;
-        self.header.service = service.to_owned();
-        self.header.keys = keys.map(str::to_owned);
+        self.header = current;
         Ok(())
     }
+}
+
+/// Reads the header, and how many transactions there were.
+fn read_header(connection: &Connection) -> Result<(Header, i64), Cause> {
+    let sql = "SELECT salt, header_check, service, keys, changes FROM ledger";
+    let mut header = connection.prepare_cached(sql)?;
+    let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
+        header.query_row([], |row| row.try_into())?;
+    Ok((Header::read(salt, check, service, keys)?, changes))
+}
+
+fn read_sums(connection: &Connection) -> Result<Sums, rusqlite::Error> {
+    let mut sums = connection.prepare_cached("SELECT sums FROM ledger")?;
+    sums.query_row([], |row| row.get(0))
 }
 
 fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, rusqlite::Error> {

@@ -1,6 +1,10 @@
 //! Rows: how they are read, written and checked.
 
-use std::{collections::HashSet, ops::RangeInclusive, path::Path};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::RangeInclusive,
+    path::Path,
+};
 
 use blake2::{Blake2b, Digest as _, digest::consts::U4};
 use rusqlite::{
@@ -11,10 +15,10 @@ use rusqlite::{
 use super::super::{
     error::Cause,
     given_up::is_given_up,
-    key_hash::KeyHash,
+    key_hash::{Digest, KeyHash},
     owner,
-    state::{Job, Record, Row, State},
-    store::Changed,
+    state::{Job, Record, RequestInfo, Row, State},
+    store::{AgentOwners, Changed},
 };
 
 pub(super) const TABLES: &str = "
@@ -25,15 +29,21 @@ CREATE TABLE creates (
     agent_id TEXT,
     status INTEGER,
     request_id TEXT,
+    title TEXT,
+    code TEXT,
+    request BLOB,
+    email BLOB,
+    label TEXT,
     job INTEGER,
     claimed_at INTEGER NOT NULL,
     noted_at INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX creates_of_key ON creates (key, entry);
 CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX creates_of_email ON creates (email) WHERE email IS NOT NULL;
 ";
 
-const RECORD: &str = "state, agent_id, status, request_id, job, claimed_at, noted_at";
+const RECORD: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
 
 /// The part in which a row is checked, so that a job reads only what is near its own keys: the rows whose keys begin with the
 /// same byte.
@@ -77,6 +87,24 @@ impl Stored<'_> {
         Ok(Row(entries.collect::<Result<_, _>>()?))
     }
 
+    pub(super) fn is_empty(&self) -> Result<bool, rusqlite::Error> {
+        let mut any = self.connection.prepare_cached("SELECT 1 FROM creates")?;
+        Ok(!any.exists([])?)
+    }
+
+    /// Finds the rows that have these agents now.
+    pub(super) fn owners(&self, ids: &BTreeSet<String>) -> Result<AgentOwners, Cause> {
+        let sql = "SELECT key FROM creates AS it WHERE agent_id = ?
+            AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
+        let mut of_agent = self.connection.prepare_cached(sql)?;
+        let mut owners = AgentOwners::new();
+        for id in ids {
+            let rows = of_agent.query_map([id], |row| row.get(0).map(KeyHash))?;
+            owners.insert(id.clone(), rows.collect::<Result<_, _>>()?);
+        }
+        Ok(owners)
+    }
+
     /// Makes sure that nothing else has changed what is recorded of these keys, or lost it.
     pub(super) fn verify<'k>(
         &self,
@@ -114,8 +142,8 @@ impl Stored<'_> {
                 let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
             }
-            let (key, record) = (KeyHash(row.get(7)?), self.record(row)?);
-            sums.add(key, digest(key, row.get(8)?, &record));
+            let (key, record) = (KeyHash(row.get(12)?), self.record(row)?);
+            sums.add(key, digest(key, row.get(13)?, &record));
             match current.replace((key, record)) {
                 Some((before, record)) if before != key => take(record),
                 _ => {}
@@ -148,9 +176,11 @@ impl Stored<'_> {
             return Ok(());
         };
         let sql = format!(
-            "INSERT INTO creates (key, entry, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            "INSERT INTO creates (key, entry, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
-            status = excluded.status, request_id = excluded.request_id, job = excluded.job,
+            status = excluded.status, request_id = excluded.request_id, title = excluded.title,
+            code = excluded.code, request = excluded.request, email = excluded.email,
+            label = excluded.label, job = excluded.job,
             claimed_at = excluded.claimed_at, noted_at = excluded.noted_at"
         );
         self.connection.prepare_cached(&sql)?.execute(params![
@@ -160,6 +190,11 @@ impl Stored<'_> {
             new.agent_id,
             new.status,
             new.request_id,
+            new.title,
+            new.code,
+            new.request.body,
+            new.request.email,
+            new.request.label,
             new.job.map(|job| job.number),
             new.claimed_at,
             new.noted_at
@@ -177,9 +212,16 @@ impl Stored<'_> {
             agent_id: row.get(1)?,
             status: row.get(2)?,
             request_id: row.get(3)?,
-            job: row.get::<_, Option<i64>>(4)?.map(job),
-            claimed_at: row.get(5)?,
-            noted_at: row.get(6)?,
+            title: row.get(4)?,
+            code: row.get(5)?,
+            request: RequestInfo {
+                body: row.get(6)?,
+                email: row.get(7)?,
+                label: row.get(8)?,
+            },
+            job: row.get::<_, Option<i64>>(9)?.map(job),
+            claimed_at: row.get(10)?,
+            noted_at: row.get(11)?,
         })
     }
 }
@@ -213,20 +255,37 @@ impl ToSql for KeyHash {
     }
 }
 
-/// A number that changes with everything that is recorded of a row.
+impl FromSql for Digest {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        <[u8; 16]>::column_result(value).map(Self)
+    }
+}
+
+impl ToSql for Digest {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
+    }
+}
+
+/// Hashes an entry of a row with everything that is recorded in it.
 fn digest(key: KeyHash, entry: i64, record: &Record) -> u32 {
     let mut hash = Blake2b::<U4>::new();
     hash.update(key.0);
-    let state = Some(record.state.as_str());
-    for text in [
-        state,
-        record.agent_id.as_deref(),
-        record.request_id.as_deref(),
+    let request = &record.request;
+    for value in [
+        Some(record.state.as_str().as_bytes()),
+        record.agent_id.as_ref().map(String::as_bytes),
+        record.request_id.as_ref().map(String::as_bytes),
+        record.title.as_ref().map(String::as_bytes),
+        record.code.as_ref().map(String::as_bytes),
+        request.body.as_ref().map(|hash| &hash.0[..]),
+        request.email.as_ref().map(|hash| &hash.0[..]),
+        request.label.as_ref().map(String::as_bytes),
     ] {
-        hash.update([u8::from(text.is_some())]);
-        let text = text.unwrap_or_default();
-        hash.update((text.len() as u64).to_be_bytes());
-        hash.update(text);
+        hash.update([u8::from(value.is_some())]);
+        let value = value.unwrap_or_default();
+        hash.update((value.len() as u64).to_be_bytes());
+        hash.update(value);
     }
     hash.update(record.status.unwrap_or_default().to_be_bytes());
     for number in [

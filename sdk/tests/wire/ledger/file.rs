@@ -88,6 +88,8 @@ async fn a_change_by_anything_else_is_noticed() {
     let ledger = Ledger::sqlite(folder.path().join("changed"));
     for change in [
         "UPDATE ledger SET salt = zeroblob(32)",
+        "UPDATE ledger SET keys = 'email'",
+        "UPDATE ledger SET service = 'https://other.example.com'",
         "UPDATE creates SET state = 'rejected' WHERE state = 'unknown'",
         "UPDATE creates SET state = 'elsewhere' WHERE state = 'unknown'",
         "UPDATE creates SET status = NULL WHERE state = 'unknown'",
@@ -106,10 +108,76 @@ async fn a_change_by_anything_else_is_noticed() {
     }
     // Damaged ones are found, too, and so are those of a later version.
     let database = Connection::open(whole.path().unwrap()).unwrap();
-    database.pragma_update(None, "user_version", 2).unwrap();
+    database.pragma_update(None, "user_version", 3).unwrap();
     drop(database);
     assert_eq!(kind(whole.summary()), LedgerErrorKind::NewerFormat);
-    assert_eq!(Ledger::in_folder(folder.path()).unwrap(), [whole, ledger]);
+    let found = Ledger::in_folder(folder.path()).unwrap();
+    assert_eq!(found, [whole, ledger].map(Ledger::without_waiting));
+}
+
+/// Databases of other programs in the folder of a ledger, in every state in which SQLite would change or lock them.
+#[tokio::test]
+async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
+    let (folder, ledger, _) = filled(1, in_turn).await;
+    let path = |name: &str| folder.path().join(name);
+    // One has a write-ahead log, one a hot journal, which its program has left behind, and one is locked.
+    let [wal, hot, locked] = ["wal.db", "hot.db", "locked.db"].map(|name| {
+        let database = Connection::open(path(name)).unwrap();
+        let tables = "CREATE TABLE other (x); INSERT INTO other VALUES (zeroblob(9000));";
+        database.execute_batch(tables).unwrap();
+        database
+    });
+    wal.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO other VALUES (1)")
+        .unwrap();
+    hot.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1; BEGIN")
+        .unwrap();
+    for _ in 0..50 {
+        hot.execute_batch(
+            "UPDATE other SET x = randomblob(9000); INSERT INTO other VALUES (zeroblob(9000))",
+        )
+        .unwrap();
+    }
+    for name in ["wal.db", "wal.db-wal", "hot.db", "hot.db-journal"] {
+        fs::copy(path(name), path(&format!("left-{name}"))).unwrap();
+    }
+    locked.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    fs::write(path("photograph.jpg"), vec![9; 5000]).unwrap();
+    let state = || {
+        let entries = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        // Reading that file here would release the locks of this process.
+        let entries = entries.filter(|path| !path.ends_with("locked.db"));
+        let mut files: Vec<_> = entries
+            .map(|path| (fs::read(&path).unwrap(), path))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = state();
+    assert_eq!(
+        Ledger::in_folder(folder.path()).unwrap(),
+        [ledger.clone().without_waiting()]
+    );
+    for name in ["left-wal.db", "left-hot.db", "locked.db", "photograph.jpg"] {
+        let other = Ledger::sqlite(path(name));
+        assert_eq!(kind(other.summary()), LedgerErrorKind::NotALedger);
+        assert_eq!(
+            kind(open(&client("http://127.0.0.1:9"), &other, None)),
+            LedgerErrorKind::NotALedger
+        );
+    }
+    assert!(state() == before);
+    // The locks of this process are still there.
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let inode = fs::metadata(path("locked.db")).unwrap().ino();
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let is_locked = |line: &str| line.contains(&format!(":{inode} ")) && line.contains("WRITE");
+        assert!(locks.lines().any(is_locked), "{locks}");
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ mod bound;
 mod file;
 /// What is given up is recorded as far as it has come.
 mod given_up;
+/// A job sends nothing once others may take it for dead.
+mod lease;
 /// People find out what became of a row.
 mod people;
 /// Of jobs side by side, each row is sent by one.
