@@ -46,7 +46,8 @@ mod _native {
         },
         bulk::{
             ledger::{
-                init_ledger, ledger_path, ledgers_in_folder, look_up_in_ledger, move_ledger,
+                back_up_ledger, init_ledger, ledger_path, ledgers_in_folder,
+                look_up_emails_in_ledger, look_up_in_ledger, move_ledger, normalize_key,
                 settle_ledger, show_ledger,
             },
             many::Many,

@@ -87,6 +87,65 @@ def test_a_second_run_creates_nobody_twice(imports: Import) -> None:
     assert len(sandbox.agents) == 6, "as its user wanted it, one of them twice"
 
 
+def test_keys_that_a_spreadsheet_has_changed_create_nobody_twice_with_yes(imports: Import) -> None:
+    def write(*rows: tuple[str, str]) -> None:
+        lines = [f"{key},{name}@example.com,{name},Example\n" for key, name in rows]
+        (imports.folder / "agents.csv").write_text("profile.external_id,email,first_name,last_name\n" + "".join(lines))
+
+    write(("00123", "ada"), ("B\u00e9", "grace"))
+    assert imports().code == 0
+    # Invisible characters and another form of a letter are no other key.
+    write(("\ufeff00\u200b123", "ada"), ("Be\u0301\u00ad", "grace"))
+    done = imports()
+    assert (done.code, len(imports.sandbox.agents)) == (0, 2)
+    write(("123", "Ada"), ("B\u00e9", "grace"), ("5", "joan"))
+    done = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
+    assert done.code == 0 and "knows the e-mail address, but not the key (row 2)" in done.shown
+    done = imports()
+    assert "nothing was sent: with --yes, nobody can confirm that the rows with other keys" in done.told
+    assert len(imports.sandbox.agents) == 2
+
+
+def test_a_row_that_has_changed_since_its_agent_was_created(imports: Import) -> None:
+    def write(phone: str, name: str) -> None:
+        (imports.folder / "agents.csv").write_text(
+            "email,first_name,last_name,phone\n"
+            f"ada@example.com,Ada,Lovelace,{phone}\ngrace@example.com,{name},Hopper,+4915100000013\njoan@example.com,Joan,C,\n"
+        )
+
+    options = ["--report", "report.csv"]
+    write("+4915100000012", "Grace")
+    imports.sandbox.fail_next(status=422, after=2, method="POST", body={"title": "No such office", "errors": [
+        {"pointer": "/profile/officeId", "code": "unknown_office", "detail": "x"}]})
+    assert imports(*options, "--concurrency", "1").code == 1
+    write("+4915100000099", "")
+    done = imports(*options)
+    report = (imports.folder / "report.csv").read_text()
+    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in done.shown
+    by_row = {line.split(",")[0]: line for line in report.splitlines()}
+    assert ",created," in by_row["2"] and "this change is not sent" in by_row["2"]
+    assert ",created," in by_row["3"] and "the row has become invalid, and nothing was sent" in by_row["3"]
+    # The reason of a rejection is not lost, and advice is about rows that there are.
+    assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
+    assert "enter none in the report's column agent_id once the row is corrected" in done.shown
+    assert "unknown rows" not in done.shown and len(imports.sandbox.agents) == 2
+
+
+def test_a_backup_is_made_while_an_import_is_running(imports: Import) -> None:
+    imports.write(3)
+    imports.sandbox.fail_next(hold=True, after=1, method="POST")
+    process = imports.start("--ledger", "l.ledger")
+    imports.sandbox.wait_for(held=True, timeout=HANGS)
+    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert done.code == 0 and "copy.ledger is a copy of l.ledger" in done.shown
+    imports.sandbox.release()
+    assert end(process).code == 0
+    copy = show(imports.folder / "copy.ledger")
+    assert copy.succeeded + len(copy.in_doubt) == 3 and copy.in_doubt
+    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert done.code != 0 and "already a file" in done.told
+
+
 def test_a_table_of_another_name_creates_nobody_twice(imports: Import) -> None:
     """Without --ledger, there is one beside the table."""
     imports.write(3)

@@ -34,7 +34,7 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
         ({"CANARY@example.com": None}, LedgerError, "its key is not in the ledger"),
         ({"row1@example.com": None}, LedgerError, "the service has confirmed that it created"),
-        ({"CANARY": ""}, LedgerError, "empty, or a word that stands for no agent"),
+        ({"row1@example.com": ""}, LedgerError, "empty, or a word that stands for no agent"),
         ({"CANARY\ud800": None}, ValueError, "the key at index 1 contains an unpaired surrogate"),
         ({5: None}, TypeError, "the key at index 1 must be a str, not int"),
         ({"CANARY": 5}, TypeError, "the agent's identifier at index 1 must be a str, not int"),

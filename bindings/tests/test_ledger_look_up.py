@@ -32,7 +32,7 @@ def test_it_has_what_the_next_run_does_not_send(tmp_path: Path, dealkit_sandbox:
     id = dealkit_sandbox.agents[1].id
     unknown, rejected, created = (
         Recorded("unknown", None, None),
-        Recorded("rejected", None, 422),
+        Recorded("rejected", None, 422, title="Unprocessable Entity"),
         Recorded("succeeded", id, None),
     )
     assert look_up(str(ledger), iter(emails), key="email") == [unknown, rejected, created, None]

@@ -23,6 +23,7 @@ from dealkit._bulk.resolve import RowInDoubt
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.private import sealed
+from dealkit._models.agent_request import create_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,10 +38,13 @@ __all__ = [
     "Recorded",
     "RowInDoubt",
     "Summary",
+    "backup",
     "in_folder",
     "init",
     "look_up",
+    "look_up_emails",
     "move",
+    "normalize_key",
     "path",
     "settle",
     "show",
@@ -60,6 +64,14 @@ class Recorded(NamedTuple):
     """The status of the response, if there was one and the row was rejected or its outcome is unknown."""
     in_flight: bool = False
     """Whether a job is sending the row right now: its outcome is unknown, but that job will know it."""
+    request_differs: bool = False
+    """Whether the request that was sent differs from the one given to ``look_up``."""
+    title: str | None = None
+    """The title of the error response, if the row was rejected and it had one."""
+    code: str | None = None
+    """The codes of the violations in the error response, separated by spaces, if the row was rejected and it had any."""
+    label: str | None = None
+    """The label of the row, if it has one. Rust programs set it."""
 
 
 class InDoubt(NamedTuple):
@@ -144,7 +156,13 @@ def show(path: str | PathLike[str]) -> Summary:
 
 @sealed
 def look_up(
-    path: str | PathLike[str], keys: Iterable[str], *, key: str | None = None, service: str | None = None
+    path: str | PathLike[str],
+    keys: Iterable[str],
+    *,
+    key: str | None = None,
+    service: str | None = None,
+    requests: Iterable[Mapping[str, Any]] | None = None,
+    wait: bool = True,
 ) -> list[Recorded | None]:
     """Looks up rows in the ledger by the keys that the job gave them, in that order.
 
@@ -159,6 +177,9 @@ def look_up(
         keys: The keys of the rows.
         key: The name of the keys, as in the job: ``"email"``.
         service: The base URL of the service, to make sure that it is the ledger's.
+        requests: The rows as ``create_many`` takes them, one for each key: ``request_differs`` then says which have changed
+            since they were sent.
+        wait: Whether to wait for half a minute if another program keeps the file locked, or only for a second.
 
     Raises:
         LedgerError: The file cannot be read or is not a ledger, or it is for another service or keys with another name.
@@ -166,8 +187,74 @@ def look_up(
     for what, kind, given in (("service", "a base URL", service), ("key", "the name of a field", key)):
         if given is not None and not isinstance(given, str):
             raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
-    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, _keys(keys)))
+    check_bools(wait=wait)
+    names = _keys(keys)
+    calls = None if requests is None else [create_agent({**row}, False) for row in requests]
+    if calls is not None and len(calls) != len(names):
+        raise ValueError(f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests")
+    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, names, calls, wait))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
+
+
+@sealed
+def look_up_emails(
+    path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True
+) -> list[Recorded | None]:
+    """Looks up rows in the ledger by the e-mail addresses of their agents, in that order: to find rows whose keys have
+    changed.
+
+    None stands for an address with which nothing was sent. Addresses are compared without regard to case. Nothing is
+    written.
+
+    >>> ledger.look_up_emails("agents.ledger", ["Ada@example.com"])
+    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False)]
+
+    Args:
+        path: The ledger.
+        emails: The addresses.
+        wait: Whether to wait for half a minute if another program keeps the file locked, or only for a second.
+
+    Raises:
+        LedgerError: The file cannot be read or is not a ledger.
+    """
+    check_bools(wait=wait)
+    found = unwrap(_native.look_up_emails_in_ledger(file_path("path", path), _keys(emails), wait))
+    return [None if recorded is None else Recorded(*recorded) for recorded in found]
+
+
+def normalize_key(key: str, *, name: str | None = None) -> str:
+    """Returns the form in which ledgers compare a key: two rows whose keys have the same form are the same row.
+
+    That is Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys are
+    named ``email``.
+
+    >>> ledger.normalize_key("Ada@Example.com", name="email")
+    'ada@example.com'
+
+    Args:
+        key: The key of a row.
+        name: The name of the keys, as in the job.
+    """
+    return str(unwrap(_native.normalize_key(name, _text("key", key, 0))))
+
+
+@sealed
+def backup(path: str | PathLike[str], to: str | PathLike[str]) -> None:
+    """Copies a ledger to a new file, as it is at one moment. Jobs may have it open.
+
+    The copy is a ledger, too. Keep it away from jobs: it does not know the rows that were sent after it was made. In the process
+    of a job, use this function and not ``sqlite3``, which can undo what the job writes.
+
+    >>> ledger.backup("agents.ledger", "agents.backup")
+
+    Args:
+        path: The ledger. For one in a database, use the database's own tools, such as ``pg_dump``.
+        to: The file to write, which must not exist.
+
+    Raises:
+        LedgerError: The ledger cannot be read, is damaged or is in a database, or the file exists or cannot be written.
+    """
+    unwrap(_native.back_up_ledger(file_path("path", path), file_path("to", to)))
 
 
 @sealed

@@ -1,14 +1,17 @@
 //! What people do with a ledger between two jobs: look rows up, settle them, count them.
 
 use dealkit::{
-    AgentId,
-    ledger::{Ledger, LedgerError},
+    AgentId, Json,
+    ledger::{self, Ledger, LedgerError, Recorded},
 };
 use pyo3::{prelude::*, types::PyList};
 
-use crate::python::{
-    failure::{Failure, Outcome, Returned, entry},
-    gil,
+use crate::{
+    calls::call::Call,
+    python::{
+        failure::{Failure, Outcome, Returned, entry},
+        gil,
+    },
 };
 
 /// Does something with a ledger, which is a path or the URL of a database, and what is given for it. It may wait for the disk or
@@ -50,30 +53,100 @@ pub(crate) fn settle_ledger<'py>(
     })
 }
 
-/// Looks up rows in a ledger by their keys, which have this name, and which is of this service, if they are given: for each row
-/// that the next run does not send again, its outcome, its agent's identifier, its status, and whether a job is sending it; for
-/// the others, None.
+/// A row that the next run does not send again: its outcome, its agent's identifier, its status, whether a job is sending it,
+/// whether it has changed, the title and the codes of a rejection, and its label.
+type Found = (
+    &'static str,
+    Option<String>,
+    Option<u16>,
+    bool,
+    bool,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
+
+fn found(recorded: Option<Recorded>) -> Option<Found> {
+    let recorded = recorded?;
+    Some((
+        recorded.outcome.as_str(),
+        recorded.agent_id.map(String::from),
+        recorded.status.map(u16::from),
+        recorded.in_flight,
+        recorded.request_differs,
+        recorded.title,
+        recorded.code,
+        recorded.label,
+    ))
+}
+
+fn waiting(ledger: Ledger, waits: bool) -> Ledger {
+    if waits {
+        ledger
+    } else {
+        ledger.without_waiting()
+    }
+}
+
+/// Looks up rows in a ledger by their keys, which have this name, and which is of this service, if they are given; `None` for a row
+/// that the next run sends. With requests, one for each key, says whether the row has changed.
 #[pyfunction]
 pub(crate) fn look_up_in_ledger<'py>(
     name: String,
     keys: Option<String>,
     service: Option<String>,
     rows: &Bound<'py, PyList>,
+    requests: Option<&Bound<'py, PyList>>,
+    waits: bool,
 ) -> Returned<'py> {
-    let given = all::<String>(rows);
-    with_ledger(rows.py(), name, given, |ledger, rows| {
+    let given = all::<String>(rows).and_then(|rows| Ok((rows, requests.map(bodies).transpose()?)));
+    with_ledger(rows.py(), name, given, |ledger, (rows, requests)| {
+        let ledger = waiting(ledger, waits);
         service.map_or(Ok(()), |service| ledger.check_service(&service))?;
-        let found = ledger
-            .look_up(keys.as_deref(), rows)?
-            .into_iter()
-            .map(|recorded| {
-                let recorded = recorded?;
-                let agent_id = recorded.agent_id.map(String::from);
-                let (outcome, status) = (recorded.outcome.as_str(), recorded.status.map(u16::from));
-                Some((outcome, agent_id, status, recorded.in_flight))
-            });
-        Ok(found.collect::<Vec<_>>())
+        let recorded = match requests {
+            None => ledger.look_up(keys.as_deref(), rows)?,
+            Some(requests) => {
+                ledger.look_up_requests(keys.as_deref(), rows.into_iter().zip(requests))?
+            }
+        };
+        Ok(recorded.into_iter().map(found).collect::<Vec<_>>())
     })
+}
+
+/// The bodies of creates.
+fn bodies(calls: &Bound<'_, PyList>) -> Outcome<Vec<Json>> {
+    let body = |call: Bound<'_, PyAny>| {
+        let call = call.cast::<Call>().map_err(PyErr::from)?;
+        let body = call.get().body.clone().unwrap_or_default();
+        Ok(serde_json::from_slice::<Json>(&body).unwrap_or_else(|_| Json::string("")))
+    };
+    calls.iter().map(body).collect()
+}
+
+/// Looks up rows in a ledger by the e-mail addresses of their agents.
+#[pyfunction]
+pub(crate) fn look_up_emails_in_ledger<'py>(
+    name: String,
+    emails: &Bound<'py, PyList>,
+    waits: bool,
+) -> Returned<'py> {
+    let given = all::<String>(emails);
+    with_ledger(emails.py(), name, given, |ledger, emails| {
+        let recorded = waiting(ledger, waits).look_up_emails(emails)?;
+        Ok(recorded.into_iter().map(found).collect::<Vec<_>>())
+    })
+}
+
+/// Returns the form in which ledgers compare a key.
+#[pyfunction]
+pub(crate) fn normalize_key(py: Python<'_>, name: Option<String>, key: String) -> Returned<'_> {
+    entry(py, || Ok(ledger::normalize_key(name.as_deref(), &key)))
+}
+
+/// Copies a ledger to a new file.
+#[pyfunction]
+pub(crate) fn back_up_ledger(py: Python<'_>, name: String, to: String) -> Returned<'_> {
+    with_ledger(py, name, Ok(()), |ledger, ()| ledger.backup(to))
 }
 
 /// Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, settled with an

@@ -22,7 +22,7 @@ pub(crate) struct Item {
 
 /// What the ledger says about a row: whether it is the result of an earlier run, the agent's identifier, when it was sent,
 /// in milliseconds since 1970, and why the ledger does not have it.
-type Record = (bool, Option<String>, Option<i64>, Option<LedgerError>);
+type Record = (bool, Option<String>, Option<i64>, bool, Option<LedgerError>);
 
 impl From<Retrieved<RawResponse>> for Item {
     fn from(retrieved: Retrieved<RawResponse>) -> Self {
@@ -38,6 +38,7 @@ impl From<Retrieved<RawResponse>> for Item {
 impl From<Creation<RawResponse>> for Item {
     fn from(creation: Creation<RawResponse>) -> Self {
         let is_earlier = creation.is_recorded();
+        let request_differs = creation.request_differs();
         let has_record = is_earlier || creation.ledger_error.is_some();
         let (result, agent_id, sent_at) = match creation.result {
             Ok(Created::Before {
@@ -53,7 +54,13 @@ impl From<Creation<RawResponse>> for Item {
             record: has_record.then(|| {
                 let agent_id = agent_id.map(String::from);
                 let sent_at = sent_at.map(|at| at.timestamp_millis());
-                (is_earlier, agent_id, sent_at, creation.ledger_error)
+                (
+                    is_earlier,
+                    agent_id,
+                    sent_at,
+                    request_differs,
+                    creation.ledger_error,
+                )
             }),
         }
     }
@@ -64,7 +71,13 @@ type Parts<'py> = (
     usize,
     Option<String>,
     Option<Bound<'py, PyAny>>,
-    Option<(bool, Option<String>, Option<i64>, Option<Bound<'py, PyAny>>)>,
+    Option<(
+        bool,
+        Option<String>,
+        Option<i64>,
+        bool,
+        Option<Bound<'py, PyAny>>,
+    )>,
 );
 
 impl Item {
@@ -74,10 +87,12 @@ impl Item {
             let value = response::result(py, &result, read_as, raw);
             into_python(py, value)
         });
-        let record = self.record.map(|(is_earlier, agent_id, sent_at, error)| {
-            let failure = error.map(|error| into_python::<()>(py, Err(error.into())));
-            PyResult::Ok((is_earlier, agent_id, sent_at, failure.transpose()?))
-        });
+        let record = self
+            .record
+            .map(|(is_earlier, agent_id, sent_at, differs, error)| {
+                let failure = error.map(|error| into_python::<()>(py, Err(error.into())));
+                PyResult::Ok((is_earlier, agent_id, sent_at, differs, failure.transpose()?))
+            });
         Ok((self.index, self.id, value.transpose()?, record.transpose()?))
     }
 }

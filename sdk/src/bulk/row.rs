@@ -102,6 +102,21 @@ impl<T> Creation<T> {
         }
     }
 
+    /// Whether the [ledger](crate::CreateMany::ledger)'s record of the row is of another request than the row has now, so that a
+    /// change was not sent. False if nothing is recorded.
+    pub fn request_differs(&self) -> bool {
+        match &self.result {
+            Ok(created) => matches!(
+                created,
+                Created::Before {
+                    request_differs: true,
+                    ..
+                }
+            ),
+            Err(error) => error.request_differs(),
+        }
+    }
+
     /// Whether this is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and nothing
     /// was sent: `result` is then [`Created::Before`], or an error of kind [`Recorded`](crate::ErrorKind::Recorded).
     pub fn is_recorded(&self) -> bool {

@@ -102,6 +102,8 @@ impl Error {
             status: recorded.status,
             request_id: recorded.request_id.clone(),
             in_flight: recorded.in_flight,
+            reason: recorded.reason(),
+            request_differs: recorded.request_differs,
             unanswered,
         })
     }
@@ -335,6 +337,17 @@ impl Error {
             self.0.cause,
             Cause::Recorded {
                 in_flight: true,
+                ..
+            }
+        )
+    }
+
+    /// Whether the ledger's record of the row is of another request than the row has now, so that a change was not sent.
+    pub fn request_differs(&self) -> bool {
+        matches!(
+            self.0.cause,
+            Cause::Recorded {
+                request_differs: true,
                 ..
             }
         )

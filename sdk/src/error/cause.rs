@@ -37,6 +37,10 @@ pub(crate) enum Cause {
         status: Option<StatusCode>,
         request_id: Option<String>,
         in_flight: bool,
+        /// The title and the violation codes of the error response, if the service rejected the row.
+        reason: Option<String>,
+        /// Whether the request that was sent differs from the row as it is now.
+        request_differs: bool,
         /// Why the function that was asked about the row has not answered.
         unanswered: Option<Unanswered>,
     },
@@ -108,9 +112,23 @@ impl Cause {
                 outcome,
                 status,
                 in_flight,
+                reason,
+                request_differs,
                 unanswered,
                 ..
-            } => recorded(*outcome, *status, *in_flight, unanswered.as_deref()),
+            } => {
+                let text = recorded(
+                    *outcome,
+                    *status,
+                    *in_flight,
+                    reason.as_deref(),
+                    unanswered.as_deref(),
+                );
+                match request_differs {
+                    true => words!("{}. The row has changed since, and this change was not sent", text),
+                    false => text,
+                }
+            }
             Cause::DuplicateKey(first) => format!(
                 "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
                  its own"
@@ -210,6 +228,7 @@ fn recorded(
     outcome: Outcome,
     status: Option<StatusCode>,
     in_flight: bool,
+    reason: Option<&str>,
     unanswered: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) -> Words {
     if in_flight {
@@ -219,6 +238,7 @@ fn recorded(
         );
     }
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let why = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
         None => words!(""),
         Some(None) => words!(", and the function that was asked to resolve it failed"),
@@ -231,8 +251,9 @@ fn recorded(
         Outcome::Succeeded => words!("the agent was created earlier; nothing was sent"),
         Outcome::Rejected => {
             words!(
-                "the service rejected it earlier{}; nothing was sent",
-                status
+                "the service rejected it earlier{}{}; nothing was sent",
+                status,
+                reason
             )
         }
         Outcome::NotSent | Outcome::Unknown => words!(

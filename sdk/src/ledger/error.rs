@@ -76,6 +76,8 @@ pub(super) enum Cause {
     NotALedger(&'static str),
     NewerFormat(i64),
     Broken(String),
+    /// The kind of ledger cannot do this.
+    Unsupported(&'static str),
     /// The file has another name, or how it has one.
     OtherName(&'static str),
     Moved(&'static str),
@@ -141,7 +143,9 @@ impl LedgerError {
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
-            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
+            Cause::BaseUrl(_) | Cause::Unsupported(_) | Cause::Refused(..) => {
+                LedgerErrorKind::Refused
+            }
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
         }
@@ -237,6 +241,7 @@ impl Cause {
                  it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
                  them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
+            Cause::Unsupported(why) => (*why).to_owned(),
             Cause::OtherName(why) => format!(
                 "{why}. A ledger must have one name: jobs that use another one do not see each other, and would create agents \
                  twice. Nothing was sent"
@@ -274,6 +279,9 @@ impl Cause {
                 match error.kind() {
                     NotFound => {
                         format!("{error}; name the ledger of a job or, for a new one, a folder that exists")
+                    }
+                    AlreadyExists => {
+                        "there is already a file with this name; name one that does not exist yet".to_owned()
                     }
                     PermissionDenied | ReadOnlyFilesystem => {
                         format!("{error}; make the file and its folder readable and writable, and {AGAIN}")

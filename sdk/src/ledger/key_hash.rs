@@ -12,6 +12,22 @@ pub(super) fn ignore_case(keys: Option<&str>) -> bool {
     keys == Some("email")
 }
 
+/// Returns the form in which a ledger compares a key, if its keys have this name: two rows whose keys have the same form are the same
+/// row.
+///
+/// That is Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys are named
+/// `email`.
+///
+/// ```
+/// use dealkit::ledger::normalize_key;
+///
+/// assert_eq!(normalize_key("email", "Ada@Example.com\u{200b}"), "ada@example.com");
+/// assert_eq!(normalize_key(None, "e\u{301}"), "\u{e9}");
+/// ```
+pub fn normalize_key<'a>(name: impl Into<Option<&'a str>>, key: &str) -> String {
+    normalized(name.into(), key).into_owned()
+}
+
 /// Normalizes a key for comparison: Unicode form NFC, without format characters (category Cf), and in lower case if the keys are
 /// named `email`. Programs that copy a table write `é` in either form, and add invisible characters to cells.
 pub(crate) fn normalized<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {

@@ -47,6 +47,7 @@ mod writer;
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
 pub use {
+    key_hash::normalize_key,
     people::{Resolution, RowInDoubt, Summary},
     state::Recorded,
     value::Ledger,

@@ -322,6 +322,13 @@ impl Recorded {
         }
     }
 
+    /// The title and the codes of a rejection, as a text.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let parts = [self.title.as_deref(), self.code.as_deref()];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(": "))
+    }
+
     /// Compares the request that was sent with the one that the row has now.
     pub(crate) fn compared_with(self, request: &RequestInfo) -> Self {
         let differs = |(sent, now)| sent != now;

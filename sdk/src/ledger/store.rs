@@ -36,8 +36,8 @@ pub(super) trait Store: Send {
     /// Returns the latest record of each of these keys, all as of one moment.
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
 
-    /// Returns the latest record of a row with each of these hashes of an e-mail address, if there is such a row.
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause>;
+    /// Returns the latest records of the rows with each of these hashes of an e-mail address.
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause>;
 
     /// Calls a function with each row as it is now.
     fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause>;

@@ -17,7 +17,7 @@ use super::{
     lease::Lease,
     people::{self, Summary},
     sqlite::{self, Sqlite},
-    state::{Recorded, RequestInfo},
+    state::{Record, Recorded, RequestInfo},
     store::{Header, Store},
     writer::Writer,
 };
@@ -227,7 +227,8 @@ impl Ledger {
             let salt = store.header().salt;
             let hashes: Vec<_> = emails.iter().map(|email| salt.hash_email(email)).collect();
             let found = store.run(|store| store.read_emails(&hashes))?.into_iter();
-            Ok(found.map(|row| row?.recorded()).collect())
+            let recorded = |rows: Vec<Record>| rows.iter().find_map(Record::recorded);
+            Ok(found.map(recorded).collect())
         })
     }
 
@@ -308,6 +309,30 @@ impl Ledger {
                 }))
             })
         })
+    }
+
+    /// Copies the ledger to a new file, as it is at one moment. Jobs may have it open. The copy is a ledger, too: keep it away from
+    /// jobs, which would not know the rows that were sent after it was made.
+    ///
+    /// # Errors
+    /// If the file exists, or cannot be written; or if the ledger cannot be read, or is in a database: copy that with its own tools,
+    /// such as `pg_dump`.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<(), LedgerError> {
+        let to = to.as_ref();
+        let Some(path) = self.path() else {
+            let why =
+                "a ledger in a database is copied with the database's own tools, such as pg_dump";
+            return Err(LedgerError::new(self.place(), Cause::Unsupported(why)));
+        };
+        let failed = |cause| LedgerError::of_file(path, cause);
+        let store = Sqlite::open(path, false, true).map_err(failed)?;
+        let mut store =
+            store.ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound).into()))?;
+        // A copy of a damaged ledger would be of no use.
+        people::summary(&mut store).map_err(failed)?;
+        store
+            .backup(to)
+            .map_err(|cause| LedgerError::of_file(to, cause))
     }
 
     fn with<T: Send>(

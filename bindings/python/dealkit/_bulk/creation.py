@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # The arguments of a Creation, from which the rest follows.
-_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error", "sent_at")
+_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error", "sent_at", "request_differs")
 
 
 class Creation(Generic[T]):
@@ -31,7 +31,18 @@ class Creation(Generic[T]):
     ...         print(creation.outcome, creation.error)
     """
 
-    __slots__ = ("agent", "agent_id", "error", "index", "key", "ledger_error", "outcome", "recorded", "sent_at")
+    __slots__ = (
+        "agent",
+        "agent_id",
+        "error",
+        "index",
+        "key",
+        "ledger_error",
+        "outcome",
+        "recorded",
+        "request_differs",
+        "sent_at",
+    )
 
     def __init__(
         self,
@@ -44,6 +55,7 @@ class Creation(Generic[T]):
         recorded: bool = False,
         ledger_error: LedgerError | None = None,
         sent_at: datetime | None = None,
+        request_differs: bool = False,
     ) -> None:
         self.index: Final = index
         """The position of the row among those given, from 0. Of a single create, 0."""
@@ -66,6 +78,8 @@ class Creation(Generic[T]):
         a ``RecordedError``."""
         self.sent_at: Final = sent_at
         """When an earlier run sent the row whose agent it created, in UTC."""
+        self.request_differs: Final = request_differs
+        """Whether the ledger's record is of another request than the row has now, so that a change was not sent."""
         self.ledger_error: Final = ledger_error
         """Why the ledger lacks the result of the row, if it could not be written: a later run treats the row as
         unknown."""
@@ -101,8 +115,8 @@ def _restored(*parts: Any) -> Creation[Any]:
 
 def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | None, record: Any) -> Creation[Any]:
     """What the native half knows: ``record`` is whether this was known before, the agent's identifier, when it was sent,
-    and why the ledger lacks the result."""
-    recorded, agent_id, sent, unrecorded = (False, None, None, None) if record is None else record
+    whether the row has changed since, and why the ledger lacks the result."""
+    recorded, agent_id, sent, differs, unrecorded = (False, None, None, False, None) if record is None else record
     ledger_error: Any = None if unrecorded is None else exception(unrecorded)
     return Creation(
         index=index,
@@ -113,4 +127,5 @@ def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | N
         recorded=recorded,
         sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
         ledger_error=ledger_error,
+        request_differs=differs,
     )

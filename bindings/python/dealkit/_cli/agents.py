@@ -14,8 +14,8 @@ from dealkit._cli.columns import Columns
 from dealkit._cli.creates import Creates
 from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import named, refuse_inputs
-from dealkit._cli.known import elsewhere, ledger_of, note_earlier
-from dealkit._cli.rows import Result, Rows, show_outcomes
+from dealkit._cli.known import NOT_SENT, changed_keys, elsewhere, ledger_of, note_earlier
+from dealkit._cli.rows import Result, Rows, first_rows, show_outcomes
 from dealkit._cli.screen import ask, command_line, counted, masked, safe, say, table
 from dealkit._cli.service import NO_ADDRESS, address, connect, probe
 from dealkit._cli.tables import read_table
@@ -24,10 +24,12 @@ _RUNNING = "the import has not finished: the ledger has the row's outcome, and t
 # The reasons of a LedgerError after which the ledger does not know what was sent.
 _LOST = ("broken", "moved", "not_a_ledger")
 
-_SETTLE = """\
-Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the agent's id, or none if there is \
-no agent an hour after the import: a request that was held up may still arrive. For a rejected row, enter none once it is corrected. \
-Then:"""
+_SETTLE = {
+    "unknown": "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the agent's id, or "
+    "none if there is no agent an hour after the import: a request that was held up may still arrive.",
+    "rejected": "For a rejected row, enter none in the report's column agent_id once the row is corrected.",
+}
+"""What to do about rows of each outcome before they are settled."""
 
 # Which options read cells that the service does not take, by the kind of problem.
 _OPTIONS = {
@@ -58,15 +60,28 @@ def run(options: Namespace) -> int:
             say(f"{said}.")
     result["counts"] = {"rows": fit + invalid, "sendable": fit, "invalid": invalid}
     say(f"{counted(fit, 'row')} can be sent, {invalid:,} cannot")
-    known = note_earlier(own, rows, options)
+    known, changed = note_earlier(own, rows, options)
     to_send = fit - known.total()
     if known and own is not None:
         outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(known.items()))
         say(f"{masked(own)} already has {known.total():,} of them, not to be sent again: {outcomes}")
+    if changed:
+        say(
+            f"{counted(len(changed), 'row')} changed since an earlier run sent {'it' if len(changed) == 1 else 'them'}: {NOT_SENT} "
+            f"({first_rows(changed)})."
+        )
+        result["changed_rows"] = changed
     if to_send and isinstance(own, Path) and not own.exists():
         say(f"{safe(str(own))} will be a new, empty ledger: all of these rows will be sent.")
     # Without a service, no ledger has been asked.
     others = [] if own is None else elsewhere(own, rows, options)
+    renamed = [] if own is None else changed_keys(own, rows)
+    if renamed and own is not None:
+        say(
+            f"{counted(len(renamed), 'row')} would be sent again under another key: {masked(own)} knows the e-mail address, but "
+            f"not the key ({first_rows(renamed)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
+        )
+        result["renamed_rows"] = renamed
     lost = 0 if own is None else rows.lost()
     if lost:
         say(
@@ -85,6 +100,11 @@ def run(options: Namespace) -> int:
         if own is None:
             raise Failed(NO_ADDRESS)
         _refuse_unasked(others, lost, options)
+        if renamed and options.yes:
+            raise Failed(
+                "nothing was sent: with --yes, nobody can confirm that the rows with other keys are other agents. Give them "
+                "their old keys, or leave out --yes"
+            )
         if to_send and not options.yes:
             ask(f"Create {counted(to_send, 'agent')} at {safe(address(options))}?")
         # Detects a refused key or an unreachable service before a row is used up.
@@ -155,8 +175,8 @@ def _finish(
     if can_go_on:
         options.result["files"]["ledger"] = masked(own)
         say(f"{masked(own)} records this: repeating the command creates no agent twice.")
-        if found & {"unknown", "rejected"}:
-            say(f"\n{_SETTLE}\n  {command_line(['ledger', 'settle', str(own), str(report)])}\n{again}")
+        if to_do := [text for outcome, text in _SETTLE.items() if outcome in found]:
+            say(f"\n{' '.join(to_do)} Then:\n  {command_line(['ledger', 'settle', str(own), str(report)])}\n{again}")
     go_on = f"To continue, run the same command again:\n{again}"
     if stopped_by is not None and not can_go_on:
         reason = failure_of(stopped_by)

@@ -19,6 +19,7 @@ from dealkit import (
     StoppedError,
 )
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
+from dealkit._cli.known import NOT_SENT
 from dealkit._cli.rows import Result, Rows, word_of
 from dealkit._cli.screen import Progress, tell_in_handler
 from dealkit.ledger import KeyOf
@@ -28,6 +29,12 @@ from dealkit.ledger import KeyOf
 _IN_A_ROW = 5
 
 _UNSEEN = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
+
+
+def _message(creation: Creation[Agent]) -> str:
+    if creation.error is not None:
+        return in_words(creation.error)
+    return f"the row has changed since it was sent: {NOT_SENT}" if creation.request_differs else ""
 
 
 class _Agent(dict[str, Any]):
@@ -131,7 +138,7 @@ class Creates:
                 word_of(creation.outcome, in_flight=getattr(error, "in_flight", False)),
                 creation.agent_id or "",
                 str(getattr(error, "status_code", None) or ""),
-                "" if error is None else in_words(error),
+                _message(creation),
                 creation.recorded,
             )
             self._rows.note(noted)

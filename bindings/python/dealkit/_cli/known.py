@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dealkit import ledger
+from dealkit import LedgerError, ledger
+from dealkit._cli.advice import in_words
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import named
 from dealkit._cli.rows import AT_A_TIME, Result, Rows, word_of
-from dealkit._cli.screen import say
+from dealkit._cli.screen import safe, say
 from dealkit._cli.service import address
 
 
@@ -29,37 +30,86 @@ def ledger_of(options: Namespace) -> str | Path | None:
     return Path(options.file).parent / f"agents-{service}.ledger" if service else None
 
 
-def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> Counter[str]:
-    """Notes the outcomes of earlier runs, and counts the rows that have one and are not sent again."""
+def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tuple[Counter[str], list[int]]:
+    """Notes the outcomes of earlier runs. Returns how many of the valid rows have one and are not sent again, and the numbers of
+    those that have changed since."""
     known: Counter[str] = Counter()
+    changed: list[int] = []
     if path is None or (isinstance(path, Path) and not path.exists()):
-        return known
+        return known, changed
     if isinstance(path, Path):
         # Reads all of it, and refuses a ledger that is damaged before anything that it says is shown or written.
         ledger.show(path)
+    service = address(options) or None
     for some in _some(rows):
         keys = [row.key for row, _ in some]
-        found = ledger.look_up(path, keys, key=rows.key_name, service=address(options) or None)
+        found = ledger.look_up(path, keys, key=rows.key_name, service=service, requests=[agent for _, agent in some])
         for (row, _), one in zip(some, found, strict=True):
             if one is None or (options.resend_unknown and one.outcome == "unknown"):
                 continue
-            word = word_of(one.outcome, in_flight=one.in_flight)
-            rows.note(
-                Result(row.number, row.key, word, one.agent_id or "", str(one.status_code or ""), was_earlier=True)
-            )
-            known[word] += 1
-    return known
+            noted = _noted(row, one, f"the row has changed since it was sent: {NOT_SENT}" if one.request_differs else "")
+            rows.note(noted)
+            known[noted.outcome] += 1
+            if one.request_differs:
+                changed.append(row.number)
+    # An agent that exists is not invalid because its row has become so.
+    invalid = rows.invalid()
+    while batch := [*islice(invalid, AT_A_TIME)]:
+        found = ledger.look_up(path, [row.key for row in batch], key=rows.key_name, service=service)
+        for row, one in zip(batch, found, strict=True):
+            if one is not None:
+                rows.note(_noted(row, one, f"the row has become invalid, and nothing was sent: {row.message}"))
+    return known, changed
+
+
+NOT_SENT = "this change is not sent"
+"""What a row is told that has changed since its agent was created."""
+
+
+def _noted(row: Result, found: ledger.Recorded, change: str) -> Result:
+    """What the ledger has on a row, and how the row has changed."""
+    reason = ": ".join(part for part in (found.title, found.code) if part)
+    parts = [f"the service rejected it: {safe(reason)}"] if reason else []
+    message = "; ".join([*parts, *([change] if change else [])])
+    word = word_of(found.outcome, in_flight=found.in_flight)
+    return Result(row.number, row.key, word, found.agent_id or "", str(found.status_code or ""), message, was_earlier=True)
+
+
+def changed_keys(own: str | Path, rows: Rows) -> list[int]:
+    """The numbers of rows to be sent whose keys are new, although requests with their e-mail addresses were sent before. A
+    spreadsheet may have changed the keys."""
+    if isinstance(own, Path) and not own.exists():
+        return []
+    addresses: dict[int, str] = {}
+    known_addresses = set()
+    for some in _some(rows):
+        emails = [str(agent["email"]) for _, agent in some]
+        by_key = ledger.look_up(own, [row.key for row, _ in some], key=rows.key_name)
+        by_email = ledger.look_up_emails(own, emails)
+        for (row, _), email, of_key, of_email in zip(some, emails, by_key, by_email, strict=True):
+            if of_key is not None:
+                known_addresses.add(email.casefold())
+            elif of_email is not None:
+                addresses[row.number] = email.casefold()
+    # Two rows of the table may have one address, of which the ledger knows one.
+    return [number for number, address in addresses.items() if address not in known_addresses]
 
 
 def elsewhere(own: str | Path, rows: Rows, options: Namespace) -> list[Path]:
     """The other ledgers that know some of the rows to be sent, by whichever column, in the folders of the table and of the
-    import's own ledger. Says how many they know."""
+    import's own ledger, and those that cannot be read. Says how many rows they know."""
     folders = {Path(options.file).parent, *([own.parent] if isinstance(own, Path) else [])}
     found = []
     for path in (path for folder in sorted(folders) for path in ledger.in_folder(folder)):
         if isinstance(own, Path) and own.exists() and own.samefile(path):
             continue
-        if number := sum(_known(path, some) for some in _some(rows)):
+        try:
+            number = sum(_known(path, some) for some in _some(rows))
+        except LedgerError as error:
+            found.append(path)
+            say(f"{named(path)}, another ledger, cannot be read: {in_words(error)}. It may have some of these rows.")
+            continue
+        if number:
             found.append(path)
             say(
                 f"{named(path)}, another ledger, has {number:,} of these rows. This import does not use it, so it would send "
@@ -71,12 +121,14 @@ def elsewhere(own: str | Path, rows: Rows, options: Namespace) -> list[Path]:
 def _known(path: Path, some: list[tuple[Result, dict[str, Any]]]) -> int:
     """How many of these rows a ledger knows by their keys, addresses or external ids."""
     new = [(row.key, agent) for row, agent in some if not row.was_earlier]
+    emails = [str(agent["email"]) for _, agent in new]
     columns = (
         [key for key, _ in new],
-        [str(agent["email"]) for _, agent in new],
+        emails,
         [str(agent["profile"].get("external_id", "")) for _, agent in new],
     )
-    return sum(map(any, zip(*(ledger.look_up(path, column) for column in columns), strict=True)))
+    by_key = [ledger.look_up(path, column, wait=False) for column in columns]
+    return sum(map(any, zip(*by_key, ledger.look_up_emails(path, emails, wait=False), strict=True)))
 
 
 def _some(rows: Rows) -> Iterator[list[tuple[Result, dict[str, Any]]]]:

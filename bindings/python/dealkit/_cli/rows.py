@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dealkit import Client
+from dealkit import Client, ledger
 from dealkit._cli.columns import Columns
 from dealkit._cli.files import temporary_database
 from dealkit._cli.screen import painted, pairs, safe, say, table
@@ -40,7 +40,7 @@ def word_of(outcome: str, *, in_flight: bool) -> str:
 _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
-    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0);
+    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, is_invalid INTEGER);
 CREATE TABLE firsts (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
 CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
 """
@@ -86,6 +86,12 @@ class Groups(dict[tuple[str, str], tuple[str, "array[int]"]]):
         return found
 
 
+def first_rows(numbers: Sequence[int]) -> str:
+    """The first of some rows, for the screen."""
+    more = ", …" if len(numbers) > _MOST_SHOWN else ""
+    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MOST_SHOWN]))}{more}"
+
+
 class Rows:
     """The rows of an import, and what became of them, in a temporary database: there may be more than fit in memory."""
 
@@ -126,15 +132,15 @@ class Rows:
                         groups.put(column, kind, number, text)
                 message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
                 self._database.execute(
-                    "INSERT INTO rows (number, key, cells, outcome, message) VALUES (?, ?, ?, ?, ?)",
-                    (number, key, json.dumps(cells), "invalid" if problems else "not sent", message),
+                    "INSERT INTO rows (number, key, cells, outcome, message, is_invalid) VALUES (?, ?, ?, ?, ?, ?)",
+                    (number, key, json.dumps(cells), "invalid" if problems else "not sent", message, bool(problems)),
                 )
 
     def _same(self, number: int, key: str, agent: dict[str, Any], wrong: set[str]) -> tuple[str, str, str] | None:
         """What is wrong with the key of a row, or may be with its address."""
         key_column = safe(in_one_line(self._columns.header[self._at]))
         # As the ledger compares them.
-        of_key = self._first("key", key.lower() if self.key_name == "email" else key, number)
+        of_key = self._first("key", ledger.normalize_key(key, name=self.key_name), number)
         # Addresses that differ only in case belong to one person.
         of_address = self._first("address", str(agent.get("email", "")).casefold(), number)
         if not key:
@@ -158,9 +164,14 @@ class Rows:
     def to_send(self) -> Iterator[tuple[Result, dict[str, Any]]]:
         """The rows of which nothing is wrong, with the arguments of their creates."""
         for number, key, outcome, was_earlier, cells in self._each(
-            "key, outcome, was_earlier, cells", "outcome != 'invalid'"
+            "key, outcome, was_earlier, cells", "NOT is_invalid"
         ):
             yield Result(number, key, outcome, was_earlier=was_earlier), self._columns.agent(json.loads(cells))
+
+    def invalid(self) -> Iterator[Result]:
+        """The rows that break the rules and have a key."""
+        found = self._each("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
+        return (Result(*row) for row in found)
 
     def results(self) -> Iterator[Result]:
         """What became of each row; what somebody has filled into the last report is kept until the row is sent again."""

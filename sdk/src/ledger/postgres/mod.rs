@@ -169,7 +169,7 @@ impl Store for Postgres {
         })
     }
 
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause> {
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause> {
         self.session.read(LIMIT, async |client| {
             rows::read_emails(client, emails).await
         })

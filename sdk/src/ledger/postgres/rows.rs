@@ -85,21 +85,27 @@ pub(super) async fn for_each(client: &Client, take: &mut dyn FnMut(Record)) -> R
     Ok(())
 }
 
-/// Reads the latest record of a row with each of these hashes of an e-mail address.
+/// Reads the latest records of the rows with each of these hashes of an e-mail address.
 pub(super) async fn read_emails(
     client: &Client,
     emails: &[Digest],
-) -> Result<Vec<Option<Record>>, Cause> {
-    let sql =
-        "SELECT DISTINCT ON (email) email, key FROM creates WHERE email = ANY($1) ORDER BY email";
+) -> Result<Vec<Vec<Record>>, Cause> {
+    let sql = "SELECT DISTINCT email, key FROM creates WHERE email = ANY($1)";
     let hashes: Vec<_> = emails.iter().map(|email| &email.0[..]).collect();
     let found = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
-    let key = |row| Ok((Digest(bytes(row, 0)?), KeyHash(bytes(row, 1)?)));
-    let keys = found.iter().map(key);
-    let keys = keys.collect::<Result<HashMap<Digest, KeyHash>, Cause>>()?;
-    let rows = read(client, &keys.values().copied().collect::<Vec<_>>()).await?;
-    let current = |email| rows.get(keys.get(email)?)?.current().cloned();
-    Ok(emails.iter().map(current).collect())
+    let mut keys: HashMap<Digest, Vec<KeyHash>> = HashMap::new();
+    for row in &found {
+        let key = KeyHash(bytes(row, 1)?);
+        keys.entry(Digest(bytes(row, 0)?)).or_default().push(key);
+    }
+    let all: Vec<_> = keys.values().flatten().copied().collect();
+    let rows = read(client, &all).await?;
+    let current = |key: &KeyHash| rows.get(key)?.current().cloned();
+    let of_email = |email| keys.get(email).into_iter().flatten().filter_map(current);
+    Ok(emails
+        .iter()
+        .map(|email| of_email(email).collect())
+        .collect())
 }
 
 /// Claims the rows of which nothing is known, in a transaction that has been begun with `begin`, and locks and reads all.

@@ -127,7 +127,7 @@ pub(super) fn create(file: &Path, job: i64, header: &Header) -> Result<(), Cause
 }
 
 /// Moves a file to a name that no file has.
-fn move_new(file: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn move_new(file: &Path, to: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         use rustix::{

@@ -15,12 +15,12 @@ use std::{
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior,
-    config::DbConfig, ffi, params, types::FromSql,
+    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, ffi,
+    params, types::FromSql,
 };
 
 use self::{
-    file::{Counted, Found, create, find, place_of_new, sync_folder},
+    file::{Counted, Found, create, find, move_new, place_of_new, sync_folder},
     rows::{ALL, Stored, Sums},
 };
 use super::{
@@ -28,7 +28,7 @@ use super::{
     given_up::is_given_up,
     key_hash::{Digest, KeyHash},
     lease::Lease,
-    owner::{Identity, Owner, identity},
+    owner::{self, Identity, Owner, identity},
     state::Record,
     store::{Changes, FORMAT, Header, HeaderChange, Rows, Store, Touched, changed},
 };
@@ -215,8 +215,34 @@ impl Sqlite {
                 .execute(params![changes, stored.sums])?;
             connection.commit()?;
             self.changes = changes;
+            // Another copy of SQLite in this process sees no locks of this one, and may have undone the transaction.
+            let written = read_header(&self.connection)?.1;
+            if written < changes {
+                return Err(Cause::Broken(
+                    "another copy of SQLite in this process has undone a transaction".to_owned(),
+                ));
+            }
         }
         Ok(())
+    }
+
+    /// Copies the ledger, as it is at one moment, to a file that does not exist yet.
+    pub(super) fn backup(&self, to: &Path) -> Result<(), Cause> {
+        let to = place_of_new(to)?;
+        let number = getrandom::u64().map_err(io::Error::other)?.cast_signed();
+        let unfinished = owner::unfinished_path(&to, number);
+        drop(owner::open_new(&unfinished)?);
+        let copied = self
+            .connection
+            .execute("VACUUM INTO ?", [unfinished.to_string_lossy()])
+            .map_err(Cause::from)
+            .and_then(|_| {
+                fs::File::open(&unfinished)?.sync_all()?;
+                move_new(&unfinished, &to)?;
+                Ok(sync_folder(&to)?)
+            });
+        let _ = fs::remove_file(&unfinished);
+        copied
     }
 }
 
@@ -255,13 +281,16 @@ impl Store for Sqlite {
         })
     }
 
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Option<Record>>, Cause> {
+    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause> {
         self.reading(|stored, _| {
-            let keys = "SELECT key FROM creates WHERE email = ? LIMIT 1";
+            let keys = "SELECT DISTINCT key FROM creates WHERE email = ?";
             let mut keys = stored.connection.prepare_cached(keys)?;
             let mut read = |email: &Digest| {
-                let key = keys.query_row([email], |row| row.get(0)).optional()?;
-                key.map_or(Ok(None), |key| Ok(stored.row(KeyHash(key))?.0.pop()))
+                let mut records = Vec::new();
+                for key in keys.query_map([email], |row| row.get(0))? {
+                    records.extend(stored.row(KeyHash(key?))?.0.pop());
+                }
+                Ok(records)
             };
             emails.iter().map(|email| read(email)).collect()
         })

@@ -181,6 +181,31 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
 }
 
 #[tokio::test]
+async fn a_backup_is_the_ledger_at_one_moment() {
+    let (folder, ledger, mut peer) = filled(3, in_turn).await;
+    let copy = Ledger::sqlite(folder.path().join("copy"));
+    let client = client(peer.url.as_str());
+    let mut job = client
+        .agents()
+        .create_many([row(3)])
+        .ledger(&ledger, None)
+        .stream();
+    let heard = peer.next_of(job.next()).await;
+    ledger.backup(copy.path().unwrap()).unwrap();
+    heard.answer(201, FINE);
+    assert_eq!(job.next().await.unwrap().outcome(), Succeeded);
+    let summary = copy.summary().unwrap();
+    let in_doubt = summary.in_doubt.len();
+    assert_eq!((summary.succeeded, in_doubt, summary.in_flight), (2, 1, 1));
+    let error = ledger.backup(copy.path().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("already a file"), "{error}");
+    fs::write(ledger.path().unwrap(), "email\nada@example.com\n").unwrap();
+    let other = folder.path().join("other");
+    assert_eq!(kind(ledger.backup(&other)), LedgerErrorKind::NotALedger);
+    assert!(!other.exists());
+}
+
+#[tokio::test]
 async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
     const ROWS: usize = 300;
     let (folder, ledger, _) = filled(ROWS, in_turn).await;
