@@ -1,7 +1,16 @@
 //! Whatever a service or the network does to a call, the error says what happened and how far the request got, and
 //! keeps what arrived; and the service is called exactly as often as the error says, and creates one agent at most.
 
-use std::{error::Error as _, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    error::Error as _,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 use dealkit::{Client, Error, ErrorKind, Method, Outcome};
 use futures_util::{FutureExt as _, future::join_all};
@@ -10,7 +19,8 @@ use crate::peer::{
     BOTH, Blackhole, Counts, FINE, Http1, Http2, KEY, PATIENCE, Peer, Protocol, Step, ada, answer,
     builder,
     catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},
-    every_text, refused,
+    clock::FrozenClock,
+    every_text, refused, settle,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -450,4 +460,38 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     assert!(!texts.contains(KEY), "{texts}");
     drop(client);
     peer.finish().await;
+}
+
+/// A response that arrived while the process was stopped is read, although the attempt's time was over meanwhile.
+#[tokio::test]
+async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
+    let clock = FrozenClock::start();
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", service.local_addr().unwrap());
+    let (stopped, is_stopped) = mpsc::channel();
+    let (answered, is_answered) = mpsc::channel();
+    let service = thread::spawn(move || {
+        let (mut connection, _) = service.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = connection.read(&mut request).unwrap();
+        assert!(length > 0);
+        is_stopped.recv_timeout(PATIENCE).unwrap();
+        let head = format!("HTTP/1.1 201 Created\r\nContent-Length: {}", FINE.len());
+        write!(connection, "{head}\r\n\r\n{FINE}").unwrap();
+        answered.send(()).unwrap();
+        connection
+    });
+    let client = builder(&url).build().unwrap();
+    let mut call = pin!(client.agents().create(ada()).send());
+    // Until the request has left.
+    for _ in 0..100 {
+        assert!((&mut call).now_or_never().is_none());
+        settle().await;
+    }
+    // The thread is blocked, as in a process that is stopped, so nothing reads the response.
+    stopped.send(()).unwrap();
+    is_answered.recv_timeout(PATIENCE).unwrap();
+    clock.advance(Duration::from_secs(3600)).await;
+    assert_eq!(call.await.unwrap().id, "x_1");
+    service.join().unwrap();
 }
