@@ -164,6 +164,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "normalize_key": [partial(native.normalize_key, "email", "A\u0301"), partial(native.normalize_key, None, "a")],
         "back_up_ledger": [partial(native.back_up_ledger, "/none/agents.ledger", "/none/copy")],
         "show_ledger": [partial(native.show_ledger, "/none/agents.ledger")],
+        "ledger_display_name": [partial(native.ledger_display_name, "postgresql://u:p@localhost/x")],
         "ledger_path": [partial(native.ledger_path, "agents.ledger")],
         "ledgers_in_folder": [partial(native.ledgers_in_folder, "/none")],
         "move_ledger": [partial(native.move_ledger, "/none/agents.ledger", "https://deals.example.com")],

@@ -436,7 +436,8 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
     out = tmp_path / f"d.{form}"
     command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
     # Python ignores SIGXFSZ, so writing beyond the limit fails as on a full disk.
-    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    # Python would cut off the bytecode files that it writes, too, for all later processes.
+    limited = f"import resource, sys\nsys.dont_write_bytecode = True\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
     process = subprocess.run(
         [sys.executable, "-c", limited + COMMAND, *command],
         env=environment(sandbox.url, sandbox.service_key),

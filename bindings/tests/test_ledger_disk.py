@@ -160,6 +160,7 @@ def job(name, **options):
         rows(name), ledger=f"{folder}/{name}.ledger", key=lambda row: row["email"], concurrency=8, **options
     )
     return many
+sys.dont_write_bytecode = True
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 stopped = 0
 for limit in range(0, 52000, 8000):

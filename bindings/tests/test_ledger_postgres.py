@@ -14,7 +14,7 @@ from conftest import email, rows
 from postgres import NEEDED, Postgres, must_skip, required_programs
 
 from dealkit import Client, LedgerError, ledger
-from dealkit._cli.screen import masked
+from dealkit._cli.screen import command_line, masked
 from dealkit.testing import Sandbox
 
 pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {NEEDED}")
@@ -81,10 +81,19 @@ def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: st
     assert told("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
 
 
-def test_a_command_is_shown_without_the_password() -> None:
+def test_a_command_is_shown_without_the_user_and_the_password() -> None:
     for given, shown in [
-        ("postgresql://ada:sesame@db/x?a=1&password=sesame", "postgresql://ada@db/x?a=1"),
-        ("postgres://db/x?password=sesame", "postgres://db/x"),
+        ("postgresql://ada:sesame@db/x?password=sesame", "postgresql://db:5432/x"),
+        ("postgresql://ada:ses@me@db/x", "postgresql://…"),
+        ("postgresql+psycopg2://ada:sesame@db/x", "postgresql://…"),
+        (" postgresql://ada:sesame@db/x", "postgresql://…"),
+        ("host=db user=ada password=sesame", "postgresql://…"),
         ("agents.ledger", "agents.ledger"),
     ]:
         assert masked(given) == shown
+        for option in (["--ledger", given], [f"--ledger={given}"]):
+            line = command_line(["agents", "import", "user=email", *option])
+            assert "user=email" in line and "sesame" not in line and "ada" not in line
+        with pytest.raises(LedgerError) as raised:
+            ledger.show(given)
+        assert "sesame" not in str(raised.value) and "ada" not in str(raised.value)

@@ -39,6 +39,7 @@ __all__ = [
     "RowInDoubt",
     "Summary",
     "backup",
+    "display_name",
     "in_folder",
     "init",
     "look_up",
@@ -117,6 +118,20 @@ def path(ledger: str | PathLike[str]) -> Path | None:
     name = file_path("ledger", ledger)
     # The name of a file need not be valid text.
     return None if unwrap(_native.ledger_path(name.encode(errors="replace").decode())) is None else Path(name)
+
+
+def display_name(ledger: str | PathLike[str]) -> str:
+    """The name of a ledger as texts show it: the path of its file, or the URL of its database without the user and the password.
+
+    >>> ledger.display_name("postgresql://deals:sesame@db.example.com/deals")
+    'postgresql://db.example.com:5432/deals'
+
+    Args:
+        ledger: The ledger, as for all functions.
+    """
+    # The name of a file need not be valid text.
+    name = file_path("ledger", ledger).encode(errors="replace").decode()
+    return str(unwrap(_native.ledger_display_name(name)))
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:

@@ -181,6 +181,15 @@ pub(crate) fn ledger_path(py: Python<'_>, name: String) -> Returned<'_> {
     })
 }
 
+/// The name of a ledger as texts show it: without a user and a password.
+#[pyfunction]
+pub(crate) fn ledger_display_name(py: Python<'_>, name: String) -> Returned<'_> {
+    entry(py, || {
+        let ledger = name.parse().unwrap_or_else(|_| Ledger::sqlite(&name));
+        Ok(ledger.to_string())
+    })
+}
+
 #[pyfunction]
 pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> Returned<'_> {
     let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);

@@ -93,12 +93,11 @@ impl Recorder {
                 "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
             ));
         };
-        if label
-            .as_ref()
-            .is_some_and(|label| label.len() > CreateRow::MAX_LABEL)
-        {
+        let is_label =
+            |label: &String| label.len() <= CreateRow::MAX_LABEL && !label.contains('\0');
+        if label.as_ref().is_some_and(|label| !is_label(label)) {
             return Err(Error::config(format!(
-                "not sent: the row's label is longer than {} bytes",
+                "not sent: the row's label is longer than {} bytes, or contains the character U+0000",
                 CreateRow::MAX_LABEL
             )));
         }
@@ -484,8 +483,9 @@ fn note<T>(
             let (title, code) = match noted.state {
                 State::Rejected => {
                     let title = error.shown_title();
-                    let title =
-                        title.filter(|title| !body.is_some_and(|body| repeats(title, body)));
+                    let title = title.filter(|title| {
+                        !title.contains('\0') && !body.is_some_and(|body| repeats(title, body))
+                    });
                     (title, error.shown_codes())
                 }
                 _ => (None, None),

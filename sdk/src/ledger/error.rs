@@ -137,15 +137,14 @@ impl LedgerError {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
-            Cause::NotALedger(_) | Cause::OtherName(_) | Cause::DatabaseUrl(_) => {
-                LedgerErrorKind::NotALedger
-            }
+            Cause::NotALedger(_)
+            | Cause::OtherName(_)
+            | Cause::DatabaseUrl(_)
+            | Cause::Unsupported(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
-            Cause::BaseUrl(_) | Cause::Unsupported(_) | Cause::Refused(..) => {
-                LedgerErrorKind::Refused
-            }
+            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
             Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
         }

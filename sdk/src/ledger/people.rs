@@ -111,12 +111,13 @@ pub(super) fn settle(
             return Err(Cause::Refused(index, Refusal::SameKey));
         }
     }
-    let agents = found.iter().filter_map(|(_, id)| id.clone());
-    let touched = Touched {
+    let mut touched = Touched {
         keys: keys.into_iter().collect(),
-        agents: agents.map(String::from).collect(),
         ..Touched::default()
     };
+    for (_, agent_id) in &found {
+        touched.add_agent(agent_id.as_ref());
+    }
     let mut changed = 0;
     let mut work = |rows: &mut Rows, owners: &mut AgentOwners| {
         let known = |key| rows.get(key).and_then(Row::current).is_some();

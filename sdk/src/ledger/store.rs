@@ -92,6 +92,14 @@ pub(super) struct Touched {
     pub(super) now: i64,
 }
 
+impl Touched {
+    /// Adds the agent of a row, unless no database can have its identifier.
+    pub(super) fn add_agent(&mut self, agent_id: Option<&AgentId>) {
+        let id = agent_id.map(ToString::to_string);
+        self.agents.extend(id.filter(|id| !id.contains('\0')));
+    }
+}
+
 /// An entry of a row that is to be written: what it was, and what it is to be.
 pub(super) struct Changed<'a> {
     pub(super) key: KeyHash,
@@ -295,7 +303,7 @@ impl dyn Store + '_ {
                     touched.claims.insert(*key, request.clone());
                 }
                 Write::Resolve { agent_id, .. } => {
-                    touched.agents.extend(agent_id.clone().map(String::from));
+                    touched.add_agent(agent_id.as_ref());
                 }
                 Write::Note { .. } => {}
             }

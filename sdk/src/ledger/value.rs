@@ -63,8 +63,13 @@ impl Ledger {
     /// [`postgres`](Self::postgres); one given here is not used, and no text shows it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        let is_url = is_database(&path.to_string_lossy());
-        let path = if is_url { Path::new(HIDDEN_URL) } else { path };
+        // A password may be anywhere in it.
+        let is_shown = !looks_like_database(&path.to_string_lossy());
+        let path = if is_shown {
+            path
+        } else {
+            Path::new(HIDDEN_URL)
+        };
         Self(Kind::Sqlite {
             path: path.to_owned(),
             waits: true,
@@ -387,6 +392,11 @@ impl Ledger {
         keys: Option<&str>,
         lease: Lease,
     ) -> Result<Box<dyn Store>, Cause> {
+        if keys.is_some_and(|name| name.contains('\0')) {
+            return Err(Cause::Unsupported(
+                "the name of the keys contains the character U+0000",
+            ));
+        }
         let mut store: Box<dyn Store> = match &self.0 {
             Kind::Sqlite { path, .. } => {
                 Box::new(Sqlite::open_to_send(path, service, keys, &lease)?)
@@ -420,9 +430,25 @@ impl Ledger {
     }
 }
 
+/// Whether this is the URL of a PostgreSQL database.
 fn is_database(name: &str) -> bool {
     let scheme = name.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| ["postgresql", "postgres"].contains(&&*scheme.to_ascii_lowercase()))
+}
+
+/// Whether this may be the URL of a database, such as one with another scheme, or libpq's `host=… password=…`.
+fn looks_like_database(name: &str) -> bool {
+    let is_parameter = |word: &str| {
+        let name = word
+            .split_once('=')
+            .map(|(name, _)| name.to_ascii_lowercase());
+        let names = [
+            "host", "hostaddr", "port", "dbname", "user", "password", "service",
+        ];
+        name.is_some_and(|name| names.contains(&&*name))
+    };
+    // Around an equals sign, libpq allows spaces.
+    name.contains("://") || name.replace(" =", "=").split_whitespace().any(is_parameter)
 }
 
 /// The URL of a PostgreSQL database, which begins with `postgresql://` or `postgres://`, or else the path of a file.
@@ -431,7 +457,13 @@ impl FromStr for Ledger {
 
     fn from_str(name: &str) -> Result<Self, LedgerError> {
         if !is_database(name) {
-            return Ok(Self::sqlite(name));
+            return match looks_like_database(name) {
+                true => Err(LedgerError::of_file(
+                    HIDDEN_URL.as_ref(),
+                    Cause::DatabaseUrl("it must begin with postgresql://"),
+                )),
+                false => Ok(Self::sqlite(name)),
+            };
         }
         #[cfg(feature = "ledger-postgres")]
         return Self::postgres(name);

@@ -619,14 +619,28 @@ fn a_user_without_rights_is_refused_and_no_text_has_the_password() {
         "postgres://:5432/x",
         "postgresql://localhost/x?sslmode=allow",
         "postgresql://localhost/?schema=a;b",
+        "postgresql://u:x@sesame@localhost/x",
+        "postgresql+psycopg2://u:sesame@localhost/x",
+        " postgresql://u:sesame@localhost/x",
+        "psql://u:sesame@localhost/x",
+        "host=localhost password=sesame",
+        "HOST = localhost dbname=sesame",
     ] {
         let error = refused.parse::<Ledger>().unwrap_err();
         assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
         errors.push(error);
     }
     for error in errors {
-        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
+        let text = format!("{error} {error:?}");
+        assert!(
+            !text.contains("sesame") && !text.contains("guest"),
+            "{error}"
+        );
     }
+    // As the path of a file, none of them is used.
+    let file = Ledger::sqlite("host=localhost password=sesame");
+    assert!(!format!("{file} {file:?}").contains("sesame"));
+    assert_eq!(kind(file.summary()), LedgerErrorKind::NotALedger);
     assert!(!format!("{known:?} {known}").contains("sesame"));
     assert_eq!(
         known.to_string(),
@@ -917,4 +931,34 @@ fn write_the_files_of_a_new_format() {
     let schema = url.rsplit_once('=').unwrap().1;
     let sql = cluster.dump(schema);
     std::fs::write(formats.join(format!("{}.sql", super::store::FORMAT)), sql).unwrap();
+}
+
+#[test]
+fn a_database_that_cannot_store_a_ledger_is_named_as_the_cause() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    let create = "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0";
+    cluster.sql(&url, create);
+    let latin: Ledger = url.replace("/postgres?", "/latin?").parse().unwrap();
+    let error = latin.init().unwrap_err();
+    assert!(
+        error.to_string().contains("its encoding is not UTF8"),
+        "{error}"
+    );
+    let options: Ledger = format!("{url}&options=-c%20nothing.such").parse().unwrap();
+    let error = options.init().unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::Io, "{error}");
+    let ledger: Ledger = url.parse().unwrap();
+    let error = LedgerError::from(opened(&ledger, Some("a\0b")).map(drop).unwrap_err());
+    assert!(error.to_string().contains("U+0000"), "{error}");
+    let mut job = job(&ledger);
+    let key = job.header().hash("a\0b");
+    assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+    note(&mut *job, key, State::Unknown).unwrap();
+    let error = ledger
+        .settle([("a\0b", Some(AgentId::from("a\0b")))])
+        .unwrap_err();
+    assert!(error.to_string().contains("U+0000"), "{error}");
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import select
 import shlex
 import shutil
@@ -22,7 +21,7 @@ from typing import Any, TextIO
 
 from dealkit._cli.exits import INCOMPLETE, Failed
 from dealkit._cli.signals import is_stopping
-from dealkit.ledger import path
+from dealkit.ledger import display_name
 
 # Characters that change the direction of the following text, so that a line reads differently.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -245,18 +244,22 @@ def counted(number: int, noun: str) -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """A command to be typed again. The password of a database is left out of it."""
-    return f"dealkit {shlex.join(map(masked, arguments))}"
+    """A command to be typed again. The user and the password of a database are left out of it."""
+    shown = []
+    for index, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
+        if equals and option == "--ledger":
+            shown.append(f"{option}={masked(value)}")
+        elif arguments[index - 1 : index] == ["--ledger"] or (index == 2 and arguments[0] == "ledger"):
+            shown.append(masked(argument))
+        else:
+            shown.append(safe(argument))
+    return f"dealkit {shlex.join(shown)}"
 
 
 def masked(ledger: str | Path) -> str:
-    """The name of a ledger: a path as it is, and the URL of a database without a password, which then comes from
-    ``PGPASSWORD``."""
-    text = safe(str(ledger))
-    if path(text) is None:
-        text = re.sub(r"://([^:/@]*):.*@", r"://\1@", text)
-        text = re.sub(r"(?<=[?&])password=[^&]*&?", "", text).rstrip("?&")
-    return text
+    """The name of a ledger: a path, or the URL of a database without the user and the password."""
+    return safe(display_name(ledger))
 
 
 class Progress:

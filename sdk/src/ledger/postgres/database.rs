@@ -23,6 +23,10 @@ use crate::http::connect::tls::TlsSettings;
 /// The schema that has the tables, unless the URL names another.
 const SCHEMA: &str = "dealkit";
 
+const UNREADABLE: &str = "it cannot be read. Characters other than letters and digits in a user name or password must be \
+    escaped, such as %40 for @, and its parameters are schema, sslmode, sslrootcert, connect_timeout, \
+    application_name, options and those about keepalives and several hosts";
+
 /// A database, as its URL names it.
 #[derive(Clone)]
 pub(in crate::ledger) struct Database {
@@ -58,15 +62,25 @@ impl Database {
                 "its schema may contain only lowercase letters, digits and underscores",
             ));
         }
+        // An unescaped `@` or `/` in a password would be taken for the end of the user or of the host.
+        let authority = base.split_once("://").map_or("", |(_, rest)| rest);
+        if authority.matches('@').count() > 1 {
+            return Err(refused(UNREADABLE));
+        }
         // What is wrong with it is not told: a password that is not escaped is taken for something else.
         let parsed = format!("{base}?{}", rest.join("&")).parse::<Config>();
         let Ok(mut config) = parsed else {
-            return Err(refused(
-                "it cannot be read. Characters other than letters and digits in a user name or password must be \
-                 escaped, such as %40 for @, and its parameters are schema, sslmode, sslrootcert, connect_timeout, \
-                 application_name, options and those about keepalives and several hosts",
-            ));
+            return Err(refused(UNREADABLE));
         };
+        let is_plain = |text: &str| !text.contains(['@', ':']);
+        let hosts_are_plain = config.get_hosts().iter().all(|host| match host {
+            Host::Tcp(name) => !name.contains('@'),
+            #[cfg(unix)]
+            Host::Unix(_) => true,
+        });
+        if !hosts_are_plain || !config.get_dbname().is_none_or(is_plain) {
+            return Err(refused(UNREADABLE));
+        }
         config.ssl_mode(match mode.as_deref() {
             Some("disable") => SslMode::Disable,
             // Certificates are always verified.
@@ -133,7 +147,8 @@ impl Database {
             config.password(password);
         }
         if config.get_ssl_mode() == SslMode::Disable {
-            let (client, connection) = config.connect(NoTls).await?;
+            let (client, connection) = config.connect(NoTls).await.map_err(connect_failure)?;
+            check_encoding(connection.parameter("server_encoding"))?;
             return Ok((client, tokio::spawn(connection.map(drop))));
         }
         let mut settings = TlsSettings::default();
@@ -143,8 +158,29 @@ impl Database {
         let tls = settings.config();
         let mut tls = tls.map_err(|what| Cause::Unreachable(what.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
-        let (client, connection) = config.connect(MakeRustlsConnect::new(tls)).await?;
+        let connected = config.connect(MakeRustlsConnect::new(tls)).await;
+        let (client, connection) = connected.map_err(connect_failure)?;
+        check_encoding(connection.parameter("server_encoding"))?;
         Ok((client, tokio::spawn(connection.map(drop))))
+    }
+}
+
+/// The failure to connect: whatever the server responds to that says nothing about the ledger.
+fn connect_failure(error: tokio_postgres::Error) -> Cause {
+    match Cause::from(error) {
+        Cause::Broken(text) => Cause::Denied(text),
+        cause => cause,
+    }
+}
+
+/// Rejects a database that cannot store every text. Its first failure would be the identifier of an agent that exists.
+fn check_encoding(encoding: Option<&str>) -> Result<(), Cause> {
+    match encoding {
+        None | Some("UTF8" | "SQL_ASCII") => Ok(()),
+        Some(_) => Err(Cause::Unsupported(
+            "the database cannot store every identifier, because its encoding is not UTF8; name a database that was created with \
+             the encoding UTF8",
+        )),
     }
 }
 

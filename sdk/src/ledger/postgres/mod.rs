@@ -261,6 +261,20 @@ impl Store for Postgres {
     }
 }
 
+/// A text of the server without the names of users.
+fn without_names(text: &str) -> String {
+    let mut parts = text.split('"');
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    let mut is_quoted = true;
+    for part in parts {
+        let is_user = is_quoted && (shown.ends_with("user ") || shown.ends_with("role "));
+        shown.push('"');
+        shown.push_str(if is_user { "…" } else { part });
+        is_quoted = !is_quoted;
+    }
+    shown
+}
+
 impl From<tokio_postgres::Error> for Cause {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
@@ -268,7 +282,7 @@ impl From<tokio_postgres::Error> for Cause {
             let why = format!("{error}{}", reason.unwrap_or_default());
             return Cause::Unreachable(why);
         };
-        let text = said.message().to_owned();
+        let text = without_names(said.message());
         match said.code() {
             code if code.code().starts_with("08") => Cause::Unreachable(text),
             &SqlState::ADMIN_SHUTDOWN
