@@ -136,7 +136,8 @@ async fn make<W>(
         tokio::select! {
             biased;
             () = ready(()), if is_given_up => {
-                let left = in_flight.cancel().into_iter();
+                let left = in_flight.cancel().await;
+                let left = left.into_iter();
                 let left = left.map(|item| Come::Item(Box::new(item.into())));
                 shared.state.lock().items.extend(left);
                 return;

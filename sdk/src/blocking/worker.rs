@@ -9,7 +9,9 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{
+    UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -140,11 +142,12 @@ where
     }
 }
 
-/// Gives up the calls in flight, and closes a ledger, before it returns.
+/// Cancels the calls in flight; what is known of their rows is written to a ledger after this has returned. If none is in flight,
+/// the ledger is closed when this returns.
 impl<I, W: Work> Drop for Iter<I, W> {
     fn drop(&mut self) {
-        self.cancel.cancel();
         self.push = None;
+        self.cancel.cancel();
         // A thread that has panicked must not make this panic as well.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -211,11 +214,21 @@ async fn make<W: Work>(
     });
     given_up.run_until_cancelled(making).await;
     loop {
-        while let Ok(input) = pushed.try_recv() {
-            calls.push(input);
+        loop {
+            match pushed.try_recv() {
+                Ok(input) => calls.push(input),
+                Err(TryRecvError::Empty) => break,
+                // The iterator was dropped. If all of its results were taken, only the ledger is left to be closed.
+                Err(TryRecvError::Disconnected) => {
+                    if calls.is_empty() {
+                        calls.end().await;
+                    }
+                    return;
+                }
+            }
         }
         let all = calls.len();
-        let known = calls.cancel();
+        let known = calls.cancel().await;
         drop(tell.send(News::GivenUp(all - known.len())));
         for item in known {
             drop(tell.send(News::Item(item)));

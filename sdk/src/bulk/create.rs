@@ -8,6 +8,8 @@ use std::{
 };
 
 use bytes::Bytes;
+#[cfg(feature = "ledger")]
+use futures_util::future::{MaybeDone, maybe_done};
 use futures_util::{
     FutureExt as _, TryFutureExt as _,
     future::{BoxFuture, ready as done},
@@ -106,7 +108,7 @@ const CONCURRENCY: usize = 32;
 ///             None => break,
 ///         },
 ///         () = &mut interrupt => {
-///             for creation in creations.cancel() {
+///             for creation in creations.cancel().await {
 ///                 println!("row {}: {}", creation.index, creation.outcome()); // `unknown`: look before you send it again
 ///             }
 ///             break;
@@ -132,6 +134,9 @@ pub struct Creates<T = Agent> {
     agent_id: fn(&T) -> Option<String>,
     #[cfg(feature = "ledger")]
     recorder: Option<Recorder>,
+    /// The end of the ledger's thread, once it is awaited.
+    #[cfg(feature = "ledger")]
+    ending: Option<MaybeDone<BoxFuture<'static, ()>>>,
     #[cfg(feature = "ledger")]
     rules: Rules,
 }
@@ -150,6 +155,8 @@ impl<M: Clone> Agents<M> {
             #[cfg(feature = "ledger")]
             recorder: None,
             #[cfg(feature = "ledger")]
+            ending: None,
+            #[cfg(feature = "ledger")]
             rules: Rules::default(),
         };
         Bulk::new(rows.into_iter(), CONCURRENCY, work, self.mode.clone())
@@ -165,6 +172,8 @@ impl<I, M> CreateMany<I, Agent, M> {
             agent_id: |response| id_in(response.body()),
             #[cfg(feature = "ledger")]
             recorder: work.recorder,
+            #[cfg(feature = "ledger")]
+            ending: work.ending,
             #[cfg(feature = "ledger")]
             rules: work.rules,
         })
@@ -381,19 +390,37 @@ impl<T: Send + 'static> Work for Creates<T> {
         }
     }
 
-    fn give_up(&mut self, mut running: Indexed<Creating<T>>) -> Indexed<Creation<T>> {
+    async fn give_up(&mut self, mut running: Indexed<Creating<T>>) -> Indexed<Creation<T>> {
         for (_, creating) in &mut running {
             creating.give_up();
         }
-        // What has become of them is handed over once it is on disk.
         #[cfg(feature = "ledger")]
         if let Some(recorder) = &self.recorder {
-            recorder.finish();
+            // The results that have arrived are then on disk.
+            recorder.finish().await;
         }
         let known = running.into_iter();
-        known
+        let known = known
             .map(|(index, creating)| (index, creating.cancelled()))
-            .collect()
+            .collect();
+        #[cfg(feature = "ledger")]
+        if let Some(recorder) = &self.recorder {
+            // So is what is known of the others.
+            recorder.finish().await;
+        }
+        known
+    }
+
+    #[cfg(feature = "ledger")]
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(recorder) = &mut self.recorder else {
+            return Poll::Ready(());
+        };
+        // The recorder stays: a row that is pushed later must not be sent without a ledger.
+        let ending = self
+            .ending
+            .get_or_insert_with(|| maybe_done(recorder.end()));
+        ending.poll_unpin(context)
     }
 }
 

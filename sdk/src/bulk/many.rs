@@ -2,14 +2,14 @@
 //! What is called for each input, and what is known of it afterwards, is a [`Work`].
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     num::NonZeroUsize,
     pin::Pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{Stream, StreamExt};
@@ -59,9 +59,18 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
 
-    /// Gives up calls, and returns what is known of each, if anything, with its index.
+    /// Cancels calls, and returns what is known of each, if anything, with its index.
     #[doc(hidden)]
-    fn give_up(&mut self, running: Indexed<Self::Running>) -> Indexed<Self::Item>;
+    fn give_up(
+        &mut self,
+        running: Indexed<Self::Running>,
+    ) -> impl Future<Output = Indexed<Self::Item>> + Send;
+
+    /// Releases what the calls needed, such as a ledger. No further call can begin.
+    #[doc(hidden)]
+    fn poll_end(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// Only dealkit's own calls can be made in bulk.
@@ -288,8 +297,13 @@ impl<I, W: Work> BulkStream<I, W> {
 
     /// Cancels the calls in flight and returns, in order, what is known about the inputs that were taken from the
     /// iterator but whose results were not returned yet; see [`InFlight::cancel`].
-    pub fn cancel(mut self) -> Vec<W::Item> {
-        self.in_flight.cancel()
+    ///
+    /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each is recorded and the ledger is closed, without
+    /// blocking the runtime. Await it to its end, or the results are lost.
+    pub async fn cancel(mut self) -> Vec<W::Item> {
+        let left = self.in_flight.cancel().await;
+        poll_fn(|context| self.in_flight.work.poll_end(context)).await;
+        left
     }
 }
 
@@ -305,7 +319,12 @@ where
         while let Some(input) = this.inputs.next(this.in_flight.len()) {
             this.in_flight.push(input);
         }
-        this.in_flight.poll_next_unpin(context)
+        let next = ready!(this.in_flight.poll_next_unpin(context));
+        if next.is_none() && this.inputs.left.is_none() {
+            // The next job, or the child of a fork, can then open the ledger.
+            ready!(this.in_flight.work.poll_end(context));
+        }
+        Poll::Ready(next)
     }
 }
 
@@ -359,10 +378,19 @@ impl<W: Work> InFlight<W> {
     /// one, and `Succeeded` if the service confirmed it but the agent was still on its way.
     ///
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
-    pub fn cancel(&mut self) -> Vec<W::Item> {
+    ///
+    /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each is recorded, without blocking the runtime. Await
+    /// it to its end, or the results are lost.
+    pub async fn cancel(&mut self) -> Vec<W::Item> {
         let (mut items, running) = self.window.empty();
-        items.extend(self.work.give_up(running));
+        items.extend(self.work.give_up(running).await);
         items.into_values().collect()
+    }
+
+    /// Waits until a ledger is closed: for bindings, whose processes may fork. Nothing can be pushed after that.
+    #[doc(hidden)]
+    pub async fn end(&mut self) {
+        poll_fn(|context| self.work.poll_end(context)).await;
     }
 
     /// How many inputs were pushed whose results were not returned yet.

@@ -13,7 +13,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, ready},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -116,11 +119,19 @@ impl Recorder {
         ))
     }
 
-    /// Waits until everything noted so far is on disk.
-    pub(crate) fn finish(&self) {
+    /// Waits until everything recorded so far is on disk.
+    pub(crate) async fn finish(&self) {
         if let Ok(writer) = &self.writer {
             // What could not be written is known to the rows.
-            writer.finish();
+            writer.finish().await;
+        }
+    }
+
+    /// Completes once the ledger is closed. No further rows can be recorded.
+    pub(crate) fn end(&mut self) -> BoxFuture<'static, ()> {
+        match &mut self.writer {
+            Ok(writer) => writer.end().boxed(),
+            Err(_) => ready(()).boxed(),
         }
     }
 }

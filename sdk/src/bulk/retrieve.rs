@@ -113,7 +113,7 @@ impl<T: Send + 'static> Work for Retrieves<T> {
     }
 
     /// Nothing is known of them: they change nothing at the service, either.
-    fn give_up(&mut self, _: Indexed<Self::Running>) -> Indexed<Retrieved<T>> {
+    async fn give_up(&mut self, _: Indexed<Self::Running>) -> Indexed<Retrieved<T>> {
         Vec::new()
     }
 }

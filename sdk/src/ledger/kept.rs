@@ -1,9 +1,6 @@
 //! The ledgers that a client keeps open, because its single creates must not open one each.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, PoisonError};
 
 use super::{
     Ledger,
@@ -13,9 +10,6 @@ use super::{
 
 /// How many a client keeps open: each takes a thread. The one that was not used for the longest time makes room.
 const MOST: usize = 16;
-
-/// How long a client that is dropped waits for one that is itself waiting for other programs.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a ledger was opened for: its name, the service, and the name of its keys.
 type Opened = (Ledger, String, Option<String>);
@@ -47,14 +41,5 @@ impl KeptLedgers {
             kept.remove(0).1.detach();
         }
         Ok(handle)
-    }
-}
-
-impl Drop for KeptLedgers {
-    fn drop(&mut self) {
-        let kept = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (_, writer) in kept.drain(..) {
-            writer.close(PATIENCE);
-        }
     }
 }

@@ -3,17 +3,18 @@
 
 use std::{
     collections::HashSet,
+    convert::Infallible,
     io, mem, process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::Ordering,
         mpsc::{self, Receiver, RecvTimeoutError},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle as Runtime, sync::oneshot, time::timeout};
 
 use super::{
     error::{Cause, LedgerError, LedgerErrorKind, Place},
@@ -28,10 +29,11 @@ use crate::value::AgentId;
 /// How long a job that is given up waits for what needs not be noted.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// The thread that has a ledger open. Dropping it makes sure that everything noted is on disk.
+/// The thread that has a ledger open. Dropping this waits for nothing: the thread writes what was recorded, and ends.
 pub(crate) struct Writer {
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
+    /// Whether the thread is to end with this.
+    ends_thread: bool,
     /// Whether only what is to be noted still matters.
     given_up: GivenUp,
 }
@@ -62,9 +64,10 @@ type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 enum Ask {
     LookUp(String, Answer<Found>),
     Write(Write, Answer<Option<Recorded>>),
-    /// Says when everything before this is done.
-    Idle(mpsc::Sender<()>),
-    Close,
+    /// Reports when everything before this is done.
+    Idle(oneshot::Sender<()>),
+    /// Ends the thread. The sender is dropped once the ledger is closed.
+    Close(Option<oneshot::Sender<Infallible>>),
 }
 
 impl Writer {
@@ -86,7 +89,7 @@ impl Writer {
         let claimed = Arc::clone(&handle.claimed);
         let given_up = GivenUp::default();
         let flag = Arc::clone(&given_up);
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name("dealkit-ledger".to_owned())
             .spawn(move || {
                 given_up::go_by(&flag);
@@ -101,13 +104,14 @@ impl Writer {
                     claimed,
                     failure: None,
                     unwritten: Vec::new(),
+                    closing: Vec::new(),
                 };
                 while work.goes_on(&asked) {}
             })
             .map_err(|error| handle.error(Cause::Io(error)))?;
         Ok(Self {
             handle,
-            thread: Some(thread),
+            ends_thread: true,
             given_up,
         })
     }
@@ -116,47 +120,44 @@ impl Writer {
         &self.handle
     }
 
-    /// Waits until everything that was to be noted is on disk. For what else was asked for, it waits only a moment.
-    pub(crate) fn finish(&self) {
-        if let Err(answered) = self.idle(A_MOMENT) {
-            self.given_up.store(true, Ordering::Relaxed);
-            let _ = answered.recv();
+    /// Waits until everything that was recorded is on disk. For what else was asked for, it waits only a moment.
+    pub(crate) async fn finish(&self) {
+        let (answer, mut answered) = oneshot::channel();
+        if self.handle.ask(Ask::Idle(answer)).is_err() {
+            return;
+        }
+        if Runtime::try_current().is_ok() && timeout(A_MOMENT, &mut answered).await.is_ok() {
+            return;
+        }
+        self.given_up.store(true, Ordering::Relaxed);
+        let _ = answered.await;
+    }
+
+    /// Ends the thread, and completes once the ledger is closed.
+    pub(crate) fn end(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let (closing, closed) = oneshot::channel();
+        let is_asked = self.handle.ask(Ask::Close(Some(closing))).is_ok();
+        self.ends_thread = !is_asked;
+        async move {
+            if is_asked {
+                let _ = closed.await;
+            }
         }
     }
 
     /// Lets the thread end by itself, once the last handle is gone.
     pub(super) fn detach(mut self) {
-        self.thread = None;
-    }
-
-    /// Ends the thread, and waits for that, unless it is kept waiting by others itself.
-    pub(super) fn close(self, patience: Duration) {
-        if self.idle(patience).is_err() {
-            self.detach();
-        }
-    }
-
-    /// Waits until the thread has nothing to do; if that takes longer than this, returns what will say so.
-    fn idle(&self, patience: Duration) -> Result<(), Receiver<()>> {
-        let (answer, answered) = mpsc::channel();
-        match self.handle.ask(Ask::Idle(answer)) {
-            Ok(()) if answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) => {
-                Err(answered)
-            }
-            _ => Ok(()),
-        }
+        self.ends_thread = false;
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else {
+        if !self.ends_thread {
             return;
-        };
+        }
         self.given_up.store(true, Ordering::Relaxed);
-        if self.handle.ask(Ask::Close).is_ok() {
-            let _ = thread.join();
-        } else {
+        if self.handle.ask(Ask::Close(None)).is_err() {
             // In a forked child, where the thread does not exist, it may have left the channel locked.
             mem::forget(self.handle.clone());
         }
@@ -310,6 +311,8 @@ struct Work<O> {
     failure: Option<LedgerError>,
     /// What could not be noted, if it goes on: until it is, the rows count as in flight.
     unwritten: Vec<Write>,
+    /// Dropped last, to report that the ledger is closed.
+    closing: Vec<oneshot::Sender<Infallible>>,
 }
 
 impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
@@ -331,7 +334,10 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
                 Ask::LookUp(key, answer) => look_ups.push((key, answer)),
                 Ask::Write(write, answer) => writes.push((write, answer)),
                 Ask::Idle(answer) => waiting.push(answer),
-                Ask::Close => goes_on = false,
+                Ask::Close(closing) => {
+                    goes_on = false;
+                    self.closing.extend(closing);
+                }
             }
         }
         let unwritten = mem::take(&mut self.unwritten).into_iter();

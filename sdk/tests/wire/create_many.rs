@@ -11,6 +11,7 @@ use dealkit::{
     AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome,
     ValidationError, blocking,
 };
+use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
@@ -187,7 +188,7 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
         .unwrap()
         .answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{");
     settle().await;
-    let left = creations.cancel();
+    let left = creations.cancel().await;
     use Outcome::{Rejected, Succeeded, Unknown};
     let expected = [
         (0, Unknown),
@@ -234,7 +235,7 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
         }
         waits(creations.next()).await;
         // The head may still be on its way: then the outcome is unknown, and never that there is no agent.
-        let left = creations.cancel();
+        let left = creations.cancel().await;
         assert!(left[0].outcome().may_have_acted());
         if left[0].outcome() == Outcome::Succeeded {
             break left.into_iter().next().unwrap().result.unwrap_err();
@@ -257,7 +258,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     let connecting = client(blackhole.url.as_str());
     let mut creations = connecting.agents().create_many(rows(0..2)).stream();
     waits(creations.next()).await;
-    let left = creations.cancel();
+    let left = creations.cancel().await;
     assert_eq!(
         outcomes(&left),
         [(0, Outcome::NotSent), (1, Outcome::NotSent)]
@@ -286,7 +287,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
             settle().await;
         } => {}
     }
-    let left = creations.cancel();
+    let left = creations.cancel().await;
     assert_eq!(outcomes(&left), [(0, Outcome::Rejected)]);
     let error = left.into_iter().next().unwrap().result.unwrap_err();
     assert_eq!(
@@ -299,10 +300,10 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     rows.for_each(|row| in_flight.push(row));
     assert_eq!(in_flight.len(), 2);
     assert_eq!(
-        outcomes(&in_flight.cancel()),
+        outcomes(&in_flight.cancel().await),
         [(0, Outcome::NotSent), (1, Outcome::NotSent)]
     );
-    assert!(in_flight.is_empty() && in_flight.cancel().is_empty());
+    assert!(in_flight.is_empty() && in_flight.cancel().await.is_empty());
     // It continues with the next index.
     in_flight.push(broken(3));
     assert_eq!(in_flight.next().await.unwrap().index, 2);
@@ -320,7 +321,7 @@ fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
         (creations, held)
     });
     drop(first);
-    let left = creations.cancel();
+    let left = creations.cancel().now_or_never().unwrap();
     assert_eq!(
         outcomes(&left),
         [(0, Outcome::Unknown), (1, Outcome::Unknown)]
@@ -459,7 +460,7 @@ async fn run(fates: Vec<Fate>, concurrency: usize, unordered: bool, cancelled_af
     if !unordered {
         assert!(order.is_sorted());
     }
-    came.extend(creations.cancel());
+    came.extend(creations.cancel().await);
     while let Some(heard) = peer.waiting() {
         served.serve(&fates, heard);
     }

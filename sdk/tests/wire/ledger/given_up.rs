@@ -1,15 +1,19 @@
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use dealkit::{
     CallOptions,
     Outcome::{NotSent, Succeeded, Unknown},
     blocking,
 };
+use rusqlite::Connection;
 
 use super::*;
 use crate::{
     mock::{AGENT, Service},
-    peer::{Blackhole, builder, until},
+    peer::{Blackhole, builder, settle, until},
 };
 
 in_both! {
@@ -38,7 +42,7 @@ async fn given_up(ledger: Ledger, is_cancelled: bool) {
     let held = peer.next_of(creations.next()).await;
     let sent = number(&held);
     if is_cancelled {
-        for creation in creations.cancel() {
+        for creation in creations.cancel().await {
             let is_sent = creation.index == sent;
             let expected = [NotSent, Unknown][usize::from(is_sent)];
             assert_eq!(creation.outcome(), expected);
@@ -50,6 +54,8 @@ async fn given_up(ledger: Ledger, is_cancelled: bool) {
         drop(creations);
     }
     held.gone().await;
+    // After a drop, the ledger's own thread writes what is known.
+    until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 0)).await;
     // Rows that waited for their turn left no trace: if the job had been killed instead of given up, they would not
     // be in doubt.
     let summary = ledger.summary().unwrap();
@@ -70,7 +76,7 @@ async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(ledger: L
     for row in [row(0), row(1), broken_row(2)] {
         in_flight.push(row);
     }
-    let left = in_flight.cancel();
+    let left = in_flight.cancel().await;
     assert_eq!(
         outcomes(&left),
         [(Succeeded, true), (NotSent, false), (NotSent, false)]
@@ -90,8 +96,45 @@ async fn what_waits_for_a_connection_is_withdrawn(ledger: Ledger) {
         () = until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 2)) => {}
     }
     drop(creations);
+    until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 0)).await;
     let summary = ledger.summary().unwrap();
     assert_eq!((summary.in_flight, summary.in_doubt.len()), (0, 0));
+}
+
+/// The states of the rows, as they are in the file.
+fn states(ledger: &Ledger) -> Vec<String> {
+    let database = Connection::open(ledger.path().unwrap()).unwrap();
+    let mut states = database.prepare("SELECT state FROM creates").unwrap();
+    let states = states.query_map([], |row| row.get(0)).unwrap();
+    states.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_locked() {
+    for is_dropped in [false, true] {
+        let (_folder, ledger) = new_ledger();
+        let mut peer = Peer::by_hand();
+        let client = client(peer.url.as_str());
+        let job = client.agents().create_many(rows(1)).ledger(&ledger, None);
+        let mut creations = job.stream();
+        let _heard = peer.next_of(creations.next()).await;
+        let other = Connection::open(ledger.path().unwrap()).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        if is_dropped {
+            drop(creations);
+            other.execute_batch("COMMIT").unwrap();
+        } else {
+            let mut cancelling = pin!(creations.cancel());
+            tokio::select! {
+                biased;
+                _ = &mut cancelling => panic!("the ledger is locked"),
+                () = settle() => other.execute_batch("COMMIT").unwrap(),
+            }
+            assert_eq!(cancelling.await[0].outcome(), Unknown);
+            assert_eq!(states(&ledger), ["unknown"]);
+        }
+        until(|| states(&ledger) == ["unknown"]).await;
+    }
 }
 
 #[test]

@@ -103,10 +103,10 @@ async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
         assert_eq!(creation.unwrap().agent_id().unwrap(), "found");
     }
     // A row whose question is given up is in doubt as before; a job that waited for it goes by its own rules.
-    assert_eq!(outcomes(&asking.cancel()), [(Unknown, false)]);
+    assert_eq!(outcomes(&asking.cancel().await), [(Unknown, false)]);
     let sent = peer.next_of(waiting.next()).await;
     assert_eq!(number(&sent), 1);
-    assert_eq!(waiting.cancel()[0].outcome(), Unknown);
+    assert_eq!(waiting.cancel().await[0].outcome(), Unknown);
     assert!(ledger.summary().unwrap().in_doubt[0].sent_at > before[1].sent_at);
 }
 
@@ -141,7 +141,7 @@ async fn a_job_waits_for_the_one_that_sends_a_row() {
             assert_eq!((waited.outcome(), waited.is_recorded()), (Unknown, true));
             assert!(!waited.result.unwrap_err().is_in_flight());
         } else {
-            assert_eq!(waiting.cancel()[0].outcome(), Unknown);
+            assert_eq!(waiting.cancel().await[0].outcome(), Unknown);
         }
     }
 }
