@@ -141,6 +141,7 @@ impl Queue {
 
     /// Lets a call go, and the next one an interval after `since`.
     fn depart(&mut self, now: Duration, since: Duration) {
+        self.pace.departed(now);
         self.opens = since.saturating_add(self.interval(now));
     }
 
