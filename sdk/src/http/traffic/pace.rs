@@ -175,10 +175,11 @@ impl Pace {
         let passed = now.saturating_sub(self.since).max(shortest);
         let average = self.accepted / passed.as_secs_f64();
         let tried = |found: &Found| self.grown(found, departed);
-        // A rate that has grown so far, or for so long, was not the limit of late.
+        // Without the bound on its growth, a rate that would have grown so far, or for so long, is too old to count.
         let is_new =
             |found: &Found| found.is_first && now.saturating_sub(found.at) < FIRST_RATE_LASTS;
-        let is_valid = |found: &Found| is_new(found) || tried(found) < 8.0 * found.rate;
+        let unbounded = |found: &Found| found.rate(departed, self.resumes);
+        let is_valid = |found: &Found| is_new(found) || unbounded(found) < 8.0 * found.rate;
         let found = self.found.filter(is_valid);
         let rate = match found {
             None => FIRST_RATE,
