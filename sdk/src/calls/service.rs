@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 use url::Url;
 
 #[cfg(feature = "ledger")]
@@ -20,7 +20,7 @@ use crate::{
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest},
         trace::Record,
-        traffic::turns::Traffic,
+        traffic::turns::{NotAdmitted, Traffic},
     },
     json::unreadable::Unreadable,
     rules::validate::{ValidationError, Violation, ViolationCode},
@@ -105,18 +105,22 @@ impl Service {
         let before_sending = before_sending.as_ref();
         let attempt = |left: Duration| async move {
             let end = traffic.now().saturating_add(left);
-            let Ok(_place) = timeout(left, self.pools.place()).await else {
-                let late = TransportCause::Timeout(total, Sent::Nothing);
-                return Err(Unsuccessful::Refused(TransportError::new(late).into()));
-            };
-            let left = end.saturating_sub(traffic.now());
-            let departed = traffic.turn(left).await;
-            let departed =
-                departed.map_err(|late| Unsuccessful::Refused(Error::throttled(late)))?;
             let left = || end.saturating_sub(traffic.now());
-            let key = keys.current(left(), total).await;
-            let key =
-                key.map_err(|why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why))))?;
+            let key_error = |why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why)));
+            // A provider may take long. Calls that wait for it hold no permits, and are not sent together afterwards.
+            keys.current(left(), total).await.map_err(key_error)?;
+            let admitted = traffic.admit(left(), self.pools.permits()).await;
+            let (departed, _permit) = admitted.map_err(|why| {
+                Unsuccessful::Refused(match why {
+                    NotAdmitted::TooLate(late) => Error::throttled(late),
+                    NotAdmitted::TimedOut => {
+                        let late = TransportCause::Timeout(total, Sent::Nothing);
+                        TransportError::new(late).into()
+                    }
+                })
+            })?;
+            // The key may have expired, or been rejected, during the wait.
+            let key = keys.current(left(), total).await.map_err(key_error)?;
             if let Some(before_sending) = before_sending {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use rustls::ClientConfig;
 use tokio::{
     runtime::{Handle, Id},
-    sync::{Semaphore, SemaphorePermit, watch},
+    sync::{Semaphore, watch},
 };
 
 use crate::{
@@ -81,8 +81,8 @@ pub(crate) struct Pools {
     pub(crate) settings: ConnectionSettings,
     /// None of dealkit's own for a transport.
     tls: Option<ClientConfig>,
-    /// Where requests may be in flight: each may need a connection, and so a descriptor.
-    places: Semaphore,
+    /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
+    permits: Semaphore,
     lanes: Mutex<Lanes>,
 }
 
@@ -116,14 +116,14 @@ impl Pools {
                 _ => Some(settings.tls()?),
             },
             settings,
-            places: Semaphore::new(most_connections()),
+            permits: Semaphore::new(most_connections()),
             lanes: Mutex::default(),
         }))
     }
 
-    /// Waits until one more request may be in flight, which it is until what this returns is dropped.
-    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        self.places.acquire().await.ok()
+    /// The permits of requests in flight, shared by all clients with these connections.
+    pub(crate) fn permits(&self) -> &Semaphore {
+        &self.permits
     }
 
     /// The lane for a request with this method, on this runtime.
