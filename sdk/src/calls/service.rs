@@ -13,7 +13,7 @@ use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Cause},
     http::{
-        connect::pools::Pools,
+        connect::pools::{ATTEMPT_TIMEOUT, Pools},
         error::{Sent, TransportCause, TransportError},
         key::Keys,
         response::HttpResponse,
@@ -97,7 +97,10 @@ impl Service {
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
         }
+        // A limit on an attempt helps only if there is another one after a timeout.
+        let is_repeated = policy.retries_timeouts(&request.method);
         let attempt_timeout = self.pools.settings.attempt_timeout;
+        let attempt_timeout = attempt_timeout.or(is_repeated.then_some(ATTEMPT_TIMEOUT));
         let Record {
             progress, traffic, ..
         } = record;
@@ -125,10 +128,11 @@ impl Service {
                 before_sending().await.map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
-            let (time, limit) = if left() < attempt_timeout {
-                (left(), total)
-            } else {
-                (attempt_timeout, attempt_timeout)
+            let (time, limit) = match attempt_timeout {
+                Some(attempt_timeout) if attempt_timeout <= left() => {
+                    (attempt_timeout, attempt_timeout)
+                }
+                _ => (left(), total),
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();

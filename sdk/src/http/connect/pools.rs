@@ -41,6 +41,9 @@ const TRUSTED: Duration = Duration::from_secs(1);
 /// what a service allows would wait unseen in the library, while its time runs and it counts as sent.
 const WIDTH: usize = 100;
 
+/// The default limit of an attempt that is retried on a timeout.
+pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long an HTTP/2 connection may be silent before it is sent a ping, and how long the reply to that
 /// may take; less if an attempt may take less than four times this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
@@ -53,7 +56,8 @@ const RUNTIMES: usize = 8;
 #[derive(Clone, PartialEq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) connect_timeout: Duration,
-    pub(crate) attempt_timeout: Duration,
+    /// `None`: [`ATTEMPT_TIMEOUT`] for an attempt that is retried on a timeout, no limit of its own for another one.
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) max_idle: usize,
     pub(crate) versions: Versions,
     pub(crate) route: Route,
@@ -208,7 +212,8 @@ impl ConnectionSettings {
     ) -> Result<reqwest::Client, Words> {
         // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
         // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
-        let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
+        let attempt_timeout = self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT);
+        let patience = (attempt_timeout / 4).min(LONGEST_SILENCE);
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
