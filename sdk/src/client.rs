@@ -172,6 +172,12 @@ impl Client {
         self.service.retry.retries()
     }
 
+    /// The origin of the base URL, such as `https://deals.example.com`: for bindings, which give each service its own runtime.
+    #[doc(hidden)]
+    pub fn origin(&self) -> String {
+        self.service.base_url.origin().ascii_serialization()
+    }
+
     /// Whether this client shares the other one's connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)

@@ -166,7 +166,7 @@ async fn limited_and_unlimited() {
         return;
     }
     // There are three permits.
-    limit_descriptors(4);
+    limit_descriptors(12);
     let service = Service::start(SECOND, [(200, None)]).await;
     let limited = service.builder().rate_limit(0.1).timeout(600 * SECOND);
     let limited = limited.retry(RetryPolicy::never()).build().unwrap();
@@ -200,7 +200,7 @@ async fn after_a_wait_for_permits() {
     if std::env::var(URL).is_err() {
         return;
     }
-    limit_descriptors(4);
+    limit_descriptors(12);
     // The first three requests take all permits for 20 seconds.
     let mut peer = InMemory::start();
     let limited = peer.builder().rate_limit(1.0).timeout(600 * SECOND);
@@ -244,6 +244,41 @@ async fn after_a_wait_for_permits() {
         let apart = pair[1] - pair[0];
         assert!(apart.as_millis().abs_diff(1_000) <= 2, "{times:?}");
     }
+}
+
+/// Idle connections leave descriptors for a ledger.
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_finds_descriptors() {
+    let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
+    let test = "many_in_flight::ledger_beside_idle_connections";
+    spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
+        .await
+        .unwrap();
+}
+
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[tokio::test]
+async fn ledger_beside_idle_connections() {
+    use std::os::fd::AsRawFd as _;
+
+    let Ok(url) = std::env::var(URL) else { return };
+    limit_descriptors(64);
+    // The program itself has 14.
+    let mut files = vec![File::open("/dev/null").unwrap()];
+    while files.last().unwrap().as_raw_fd() < 13 {
+        files.push(File::open("/dev/null").unwrap());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let client = builder(&url).retry(RetryPolicy::never()).build().unwrap();
+    for name in ["a", "b"] {
+        join_all((0..100).map(|_| call(&client, false))).await;
+        let ledger = dealkit::ledger::Ledger::sqlite(folder.path().join(name));
+        let create = client.agents().create(ada()).once(&ledger, "ada");
+        create.await.unwrap();
+        join_all((0..100).map(|_| call(&client, true))).await;
+    }
+    drop(files);
 }
 
 /// Limits the files that this process may open from now on. Those that are open stay open.

@@ -48,9 +48,9 @@ pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// may take; less if an attempt may take less than four times this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of runtimes for which connections are kept. Programs have one or two; a test suite
-/// has many, one after the other, and those that have ended need none.
-const RUNTIMES: usize = 8;
+/// The maximum number of runtimes for which connections are kept. Programs have one or two, or in Python one or two for
+/// each of up to 16 services; a test suite has many, one after the other, and those that have ended need none.
+const RUNTIMES: usize = 32;
 
 /// How connections are made. Clients for which all of this is the same can share connections.
 #[derive(Clone, PartialEq)]
@@ -87,6 +87,8 @@ pub(crate) struct Pools {
     tls: Option<ClientConfig>,
     /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
     permits: Semaphore,
+    /// Whether idle connections of reads, and as many connections of creates, would leave too few descriptors.
+    has_few_descriptors: bool,
     lanes: Mutex<Lanes>,
 }
 
@@ -114,13 +116,15 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
+        let descriptors = descriptor_limit();
         Ok(Arc::new(Self {
             tls: match settings.route {
                 Route::Transport(_) => None,
                 _ => Some(settings.tls()?),
             },
             settings,
-            permits: Semaphore::new(most_connections()),
+            permits: Semaphore::new(most_connections(descriptors)),
+            has_few_descriptors: descriptors.is_some_and(|limit| limit < 4 * OTHER_DESCRIPTORS),
             lanes: Mutex::default(),
         }))
     }
@@ -142,6 +146,12 @@ impl Pools {
         let known = lanes.iter().position(|(of, _)| *of == kind);
         let mut of_kind = known.map_or_else(Vec::new, |at| lanes.remove(at).1);
         let lane = self.lane_among(&mut of_kind, idle_timeout);
+        if self.has_few_descriptors {
+            for (_, others) in &mut *lanes {
+                // Those without a request in flight.
+                others.retain(|lane| Arc::strong_count(lane) > 1);
+            }
+        }
         if lanes.len() == 2 * RUNTIMES {
             lanes.remove(0);
         }
@@ -186,15 +196,26 @@ impl Pools {
     }
 }
 
-/// How many connections a client may use at the same time: three quarters of the descriptors of this process, which has
-/// other uses for the rest.
-fn most_connections() -> usize {
-    #[cfg(unix)]
-    let limit = getrlimit(Resource::Nofile).current;
-    #[cfg(not(unix))]
-    let limit: Option<u64> = None;
-    let most = limit.and_then(|limit| usize::try_from(limit / 4 * 3).ok());
+/// How many descriptors connections leave to the rest of the process, such as ledgers, if it may have twice as many.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// How many connections a client may use at the same time: three quarters of the descriptors of this process, or fewer if little
+/// else would be left.
+fn most_connections(descriptors: Option<u64>) -> usize {
+    let most = descriptors.map(|limit| {
+        let left = limit.saturating_sub(OTHER_DESCRIPTORS);
+        left.clamp(limit / 4, limit / 4 * 3)
+    });
+    let most = most.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// How many descriptors this process may have.
+fn descriptor_limit() -> Option<u64> {
+    #[cfg(unix)]
+    return getrlimit(Resource::Nofile).current;
+    #[cfg(not(unix))]
+    None
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
