@@ -5,6 +5,7 @@
 //! are the parent's, the threads do not exist, and the locks may be held with no owner left.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -102,7 +103,7 @@ const RUNTIMES: usize = 16;
 static ORIGINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The place of a service's runtimes: one slot for each of the first [`RUNTIMES`] origins, which further ones share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(usize);
 
 impl Slot {
@@ -125,14 +126,17 @@ impl Slot {
     }
 }
 
-const SLOTS: usize = RUNTIMES + 1;
+static CALLERS: [PerProcess<&'static Runtime>; RUNTIMES] = [const { PerProcess::new() }; RUNTIMES];
+static CALLERS_OF_NONE: PerProcess<&'static Runtime> = PerProcess::new();
 
-static CALLERS: [PerProcess<&'static Runtime>; SLOTS] = [const { PerProcess::new() }; SLOTS];
+fn callers(slot: Slot) -> &'static PerProcess<&'static Runtime> {
+    CALLERS.get(slot.0).unwrap_or(&CALLERS_OF_NONE)
+}
 
 /// The runtime that the calling threads of a slot drive. It is never dropped: there is one per slot and process.
 pub(crate) fn for_callers(slot: Slot) -> Outcome<&'static Runtime> {
     let make = || Builder::new_current_thread().enable_all().build();
-    let runtime = CALLERS[slot.0].get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
+    let runtime = callers(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
     runtime.map_err(cannot_start)
 }
 
@@ -140,7 +144,7 @@ pub(crate) fn for_callers(slot: Slot) -> Outcome<&'static Runtime> {
 /// That takes microseconds, so the GIL is kept.
 pub(crate) fn drop_for_callers<T>(slot: Slot, value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(runtime) = CALLERS[slot.0].get().filter(|_| !is_on_runtime) else {
+    let Some(runtime) = callers(slot).get().filter(|_| !is_on_runtime) else {
         return;
     };
     let entered = runtime.enter();
@@ -167,28 +171,25 @@ struct Background {
 }
 
 /// The background threads, by slot; `None` once the interpreter is ending.
-type Threads = Arc<Mutex<Option<[Option<Background>; SLOTS]>>>;
+type Threads = Arc<Mutex<Option<BTreeMap<Slot, Background>>>>;
 
 static BACKGROUND: PerProcess<Threads> = PerProcess::new();
 
 /// The runtime of a slot in the background, started when it is first needed.
 pub(crate) fn background(slot: Slot) -> Outcome<Handle> {
-    let threads = BACKGROUND.get_or_make(|| {
-        let threads = Some([const { None }; SLOTS]);
-        Outcome::Ok(Arc::new(Mutex::new(threads)))
-    })?;
+    let threads =
+        BACKGROUND.get_or_make(|| Outcome::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(threads) = &mut *threads else {
         return Err(Failure::Runtime(
             "the interpreter is ending: no further calls can be made".to_owned(),
         ));
     };
-    let thread = &mut threads[slot.0];
-    if let Some(Background { handle, .. }) = thread {
-        return Ok(handle.clone());
-    }
-    let started = start().map_err(cannot_start)?;
-    Ok(thread.insert(started).handle.clone())
+    let thread = match threads.entry(slot) {
+        Entry::Occupied(thread) => thread.into_mut(),
+        Entry::Vacant(thread) => thread.insert(start().map_err(cannot_start)?),
+    };
+    Ok(thread.handle.clone())
 }
 
 fn start() -> io::Result<Background> {
@@ -223,10 +224,10 @@ pub(crate) fn end(py: Python<'_>) {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take()
         });
-    let threads: Vec<_> = threads.into_iter().flatten().flatten().flatten().collect();
+    let threads: Vec<_> = threads.into_iter().flatten().flatten().collect();
     if !threads.is_empty() {
         gil::release(py, || {
-            let joined = threads.into_iter().map(|background| {
+            let joined = threads.into_iter().map(|(_, background)| {
                 let _ = background.stop.send(());
                 background.thread
             });

@@ -32,10 +32,9 @@ def wait(native: Callable[..., T], *arguments: Any) -> T:
     """Calls a native function that waits. With gevent, a thread of the hub's pool does, so that other greenlets run meanwhile."""
     if _patched() is None:
         return native(*arguments)
-    from gevent import get_hub, getcurrent
-
-    hub = get_hub()
-    if getcurrent() is hub:
+    gevent: Any = modules["gevent"]
+    hub = gevent.get_hub()
+    if gevent.getcurrent() is hub:
         return native(*arguments)  # A hub's callback cannot wait for a thread.
     result: T = hub.threadpool.apply(native, arguments)
     return result
