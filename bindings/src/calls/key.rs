@@ -31,8 +31,8 @@ pub(crate) struct KeySource(pub(crate) dealkit::KeySource);
 /// An answer with a key, or with the name of an error's class.
 type Answer = Result<ServiceKey, String>;
 
-/// How long calls join an asking in flight before another one begins, and how many may be in flight: each takes a thread for
-/// as long as the callable hangs.
+/// The time for which calls join an asking in flight before another one begins, and the most askings in flight: each takes a
+/// thread for as long as the callable hangs.
 const JOINED_FOR: Duration = Duration::from_secs(60);
 const MOST_ASKINGS: usize = 4;
 

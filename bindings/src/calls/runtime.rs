@@ -92,7 +92,7 @@ impl<T> Drop for PerProcess<T> {
 /// code runs.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many services have threads and connections of their own in a process; further ones share them.
+/// The number of services with threads and connections of their own in a process; further services share them.
 ///
 /// While a hostile service occupies a runtime, every call on that runtime waits: hyper reads an endless chunk length or endless
 /// interim responses in a loop, and does not yield. See SECURITY.md.
@@ -231,7 +231,7 @@ pub(crate) fn end(py: Python<'_>) {
                 let _ = background.stop.send(());
                 background.thread
             });
-            // A thread may be waiting for the GIL, which is free now. There is nobody to report a panic to.
+            // A thread may be waiting for the GIL, which is free now. A panic cannot be reported.
             for thread in joined.collect::<Vec<_>>() {
                 let _ = thread.join();
             }

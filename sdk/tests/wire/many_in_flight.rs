@@ -251,7 +251,7 @@ async fn after_a_wait_for_permits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_finds_descriptors() {
     let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
-    let test = "many_in_flight::ledger_beside_idle_connections";
+    let test = "many_in_flight::ledger_next_to_idle_connections";
     spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
         .await
         .unwrap();
@@ -259,7 +259,7 @@ async fn a_ledger_finds_descriptors() {
 
 #[cfg(all(unix, feature = "rustls", feature = "ledger"))]
 #[tokio::test]
-async fn ledger_beside_idle_connections() {
+async fn ledger_next_to_idle_connections() {
     use std::os::fd::AsRawFd as _;
 
     let Ok(url) = std::env::var(URL) else { return };

@@ -119,7 +119,7 @@ pub(crate) fn of(response: Response<Bytes>) -> Response<SandboxBody> {
 pub(crate) fn observed(
     response: Response<Bytes>,
     reserved: Option<Taken>,
-    unsent: &Arc<Unsent>,
+    unsent: &Arc<UnsentBodies>,
 ) -> Response<SandboxBody> {
     let chunk = response.extensions().get::<InChunks>().map(|InChunks| 1);
     response.map(|rest| {
@@ -136,13 +136,13 @@ pub(crate) fn observed(
 
 /// The response bodies of a connection that have not left yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentBodies {
     bodies: AtomicUsize,
-    /// How many pieces have left, and how many bodies have ended.
+    /// The number of pieces that have left, plus the number of bodies that have ended.
     progress: AtomicU64,
 }
 
-impl Unsent {
+impl UnsentBodies {
     /// The progress so far, if any body is still to leave.
     pub(crate) fn progress(&self) -> Option<u64> {
         let is_any = self.bodies.load(Ordering::Relaxed) > 0;
@@ -158,7 +158,7 @@ struct ObservedBody {
     rest: Bytes,
     /// The length of the next chunk of a body in chunks.
     chunk: Option<usize>,
-    unsent: Arc<Unsent>,
+    unsent: Arc<UnsentBodies>,
     _reserved: Option<Taken>,
 }
 

@@ -33,7 +33,7 @@ use crate::{
     contract::request_id,
     net::{
         access_log::AccessLog,
-        body::{self, Breaks, SandboxBody, Unsent},
+        body::{self, Breaks, SandboxBody, UnsentBodies},
         break_off::{BreakOff, Fate, broken},
         reporter::Reporter,
         stream::{self, DISCARD_BYTES, Socket, Stream, lingering_close},
@@ -74,7 +74,7 @@ struct Connection {
     shared: Arc<Shared>,
     is_http2: bool,
     begun: AtomicU64,
-    unsent: Arc<Unsent>,
+    unsent: Arc<UnsentBodies>,
     stopping: CancellationToken,
     /// Set by an exchange in which the connection is to break off.
     breaks: Arc<Breaks>,

@@ -27,7 +27,7 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 const MAX_BODY: usize = 1024 * 1024;
 
-/// How many changes are known one by one. A waiting caller that has missed more looks at all requests.
+/// The number of changes that are known one by one. A waiting caller that has missed more looks at all requests.
 const LAST_CHANGED: usize = 64;
 
 /// Headers whose values are secrets.
@@ -185,7 +185,7 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Kept {
     recorded: u64,
-    /// How many changes there were: requests recorded or amended.
+    /// The number of changes so far: requests recorded or amended.
     changes: u64,
     /// The numbers of the requests that changed last, for waiting callers, of which there may be thousands.
     last_changed: VecDeque<u64>,
@@ -226,7 +226,7 @@ impl Journal {
             }
         }
         let number = kept.recorded;
-        kept.changed(number);
+        kept.record_change(number);
         self.changed.notify_waiters();
         number
     }
@@ -241,7 +241,7 @@ impl Journal {
             && let Some((request, _)) = kept.requests.get_mut(index)
         {
             change(request);
-            kept.changed(number);
+            kept.record_change(number);
             self.changed.notify_waiters();
         }
     }
@@ -266,11 +266,11 @@ impl Journal {
     /// Thousands may wait, so each looks only at the requests that have changed since it last looked, and counts again only
     /// once enough of them may pass.
     pub(super) async fn wait(&self, count: usize, passes: impl Fn(&RecordedRequest) -> bool) {
-        let mut seen = Seen::default();
+        let mut seen = WaitProgress::default();
         loop {
             // From here on, no change is missed.
             let changed = self.changed.notified();
-            if self.kept.lock().has(count, &passes, &mut seen) {
+            if self.kept.lock().has_enough(count, &passes, &mut seen) {
                 return;
             }
             changed.await;
@@ -305,13 +305,13 @@ impl Journal {
 
 /// The state of a wait for requests.
 #[derive(Debug, Default)]
-struct Seen {
+struct WaitProgress {
     /// The number of changes so far, and of requests that were missing then. `None` before the first count.
     last: Option<(u64, usize)>,
 }
 
 impl Kept {
-    fn changed(&mut self, number: u64) {
+    fn record_change(&mut self, number: u64) {
         self.changes += 1;
         if self.last_changed.len() == LAST_CHANGED {
             self.last_changed.pop_front();
@@ -327,12 +327,12 @@ impl Kept {
         requests.filter(move |request| passes(request))
     }
 
-    /// Whether so many requests pass.
-    fn has(
+    /// Returns true if so many requests pass.
+    fn has_enough(
         &self,
         count: usize,
         passes: impl Fn(&RecordedRequest) -> bool,
-        seen: &mut Seen,
+        seen: &mut WaitProgress,
     ) -> bool {
         if let Some((changes, missing)) = &mut seen.last {
             let new = usize::try_from(self.changes - *changes).unwrap_or(usize::MAX);

@@ -18,10 +18,10 @@ use crate::{
     },
 };
 
-/// How many deals can be generated: the ids of this many take about a hundred megabytes.
+/// The most deals that can be generated: the ids of this many take about a hundred megabytes.
 const MAX_GENERATED: usize = 1_000_000;
 
-/// How many of the generated deals are kept as text: about five megabytes. The text of any other is made for each request.
+/// The number of generated deals that are kept as text: about five megabytes. The text of any other is made for each request.
 const KEPT_AS_TEXT: usize = 1_000;
 
 /// A deal to seed, as JSON text or as a value that is written as such. Text is served byte for byte as it is; it is read, and

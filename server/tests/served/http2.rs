@@ -238,7 +238,7 @@ fn local(path: &str) -> http::Request<()> {
 
 /// A caller that answers pings, but keeps its window closed, and one that takes a single byte of each body.
 #[tokio::test]
-async fn bodies_that_nobody_reads_end_their_connection() {
+async fn unread_bodies_end_their_connection() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     for window in [0, 1] {
         let mut settings = Builder::new();

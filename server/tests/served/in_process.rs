@@ -101,7 +101,7 @@ async fn a_body_in_pieces_is_read() {
 
 /// A caller that waits looks at each change once, however many requests there are, because thousands may wait.
 #[tokio::test]
-async fn those_that_wait_look_at_changes_only() {
+async fn waiting_callers_look_at_changes_only() {
     let service = service(|builder| builder);
     let client = builder(&service).build().unwrap();
     let request = || async { client.deals().retrieve("d_1").await.unwrap() };

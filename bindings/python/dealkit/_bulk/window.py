@@ -14,7 +14,7 @@ from dealkit._core.arguments import check_bools, check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
 from dealkit._core.private import clear
-from dealkit._core.threads import wait
+from dealkit._core.threads import wait_cooperatively
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class SyncWindow(Window[R], Closing):
             while (many := self._next()) is not None:
                 # In short waits: signals are handled in between, and another thread may take the last one.
                 ask_here()
-                unwrap(wait(many.wait))
+                unwrap(wait_cooperatively(many.wait))
                 self._flush()
             if get_ident() in self._handing:
                 return self._hand_over()

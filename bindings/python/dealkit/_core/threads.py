@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _patched() -> Any:
+def _gevent_monkey() -> Any:
     """Returns ``gevent.monkey`` if it has replaced threads."""
     monkey = modules.get("gevent.monkey")
     return monkey if monkey is not None and monkey.is_module_patched("threading") else None
@@ -19,7 +19,7 @@ def _patched() -> Any:
 
 def start_thread(work: Callable[[Any], None], argument: Any, name: str) -> None:
     """Starts a daemon thread. Raises RuntimeError once the interpreter starts no more threads."""
-    if (monkey := _patched()) is not None:
+    if (monkey := _gevent_monkey()) is not None:
         # A greenlet would belong to the hub of this thread, and no hub runs on a background thread.
         monkey.get_original("_thread", "start_new_thread")(work, (argument,))
         return
@@ -28,9 +28,9 @@ def start_thread(work: Callable[[Any], None], argument: Any, name: str) -> None:
     Thread(target=work, args=(argument,), name=name, daemon=True).start()
 
 
-def wait(native: Callable[..., T], *arguments: Any) -> T:
+def wait_cooperatively(native: Callable[..., T], *arguments: Any) -> T:
     """Calls a native function that waits. With gevent, a thread of the hub's pool does, so that other greenlets run meanwhile."""
-    if _patched() is None:
+    if _gevent_monkey() is None:
         return native(*arguments)
     gevent: Any = modules["gevent"]
     hub = gevent.get_hub()

@@ -87,7 +87,7 @@ pub(crate) struct Pools {
     tls: Option<ClientConfig>,
     /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
     permits: Semaphore,
-    /// Whether idle connections of reads, and as many connections of creates, would leave too few descriptors.
+    /// True if idle connections of reads, and as many connections of creates, would leave too few descriptors.
     has_few_descriptors: bool,
     lanes: Mutex<Lanes>,
 }
@@ -148,7 +148,7 @@ impl Pools {
         let lane = self.lane_among(&mut of_kind, idle_timeout);
         if self.has_few_descriptors {
             for (_, others) in &mut *lanes {
-                // Those without a request in flight.
+                // Lanes without a request in flight are closed.
                 others.retain(|lane| Arc::strong_count(lane) > 1);
             }
         }
@@ -196,11 +196,11 @@ impl Pools {
     }
 }
 
-/// How many descriptors connections leave to the rest of the process, such as ledgers, if it may have twice as many.
+/// The number of descriptors that connections leave to the rest of the process, such as ledgers, if it may have twice as many.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// How many connections a client may use at the same time: three quarters of the descriptors of this process, or fewer if little
-/// else would be left.
+/// Returns the most connections that a client may use at the same time: three quarters of the descriptors of this process, or
+/// fewer if little else would be left.
 fn most_connections(descriptors: Option<u64>) -> usize {
     let most = descriptors.map(|limit| {
         let left = limit.saturating_sub(OTHER_DESCRIPTORS);
@@ -210,7 +210,7 @@ fn most_connections(descriptors: Option<u64>) -> usize {
     most.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// How many descriptors this process may have.
+/// Returns the number of descriptors that this process may have.
 fn descriptor_limit() -> Option<u64> {
     #[cfg(unix)]
     return getrlimit(Resource::Nofile).current;

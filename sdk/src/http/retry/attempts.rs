@@ -103,7 +103,7 @@ impl RetryPolicy {
         self
     }
 
-    /// Whether a request with this method is retried after a timeout.
+    /// Returns true if a request with this method is retried after a timeout.
     pub(crate) fn retries_timeouts(self, method: &Method) -> bool {
         self.max_retries > 0 && (is_safe(method) || self.retry_non_idempotent)
     }

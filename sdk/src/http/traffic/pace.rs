@@ -29,10 +29,10 @@ const FIRST_RATE_LASTS: Duration = Duration::from_secs(60);
 /// The shortest time over which accepted calls are averaged.
 const SHORTEST_AVERAGE: Duration = Duration::from_millis(500);
 
-/// How fast the measured sending rate forgets: a call counts half after 0.7 of this.
+/// The time constant of the measured sending rate: a call counts half after 0.7 of this.
 const SENDING_MEMORY: Duration = Duration::from_secs(1);
 
-/// How far beyond the measured sending rate a rate may grow. Growth that no call makes use of is a guess, and the next busy
+/// The bound on a growing rate, as a multiple of the measured sending rate. Growth that no call makes use of is a guess, and the next busy
 /// minute would pay for that guess with 429 responses.
 const MOST_GROWTH: f64 = 2.0;
 
@@ -110,7 +110,7 @@ struct Said {
 
 impl Pace {
     /// Records that a call departs.
-    pub(crate) fn departed(&mut self, now: Duration) {
+    pub(crate) fn record_departure(&mut self, now: Duration) {
         self.sending.record(now);
     }
 

@@ -118,7 +118,7 @@ impl Queue {
 
     /// Lets a call go that has its turn, and the next one an interval later.
     pub(crate) fn depart(&mut self, ticket: &Ticket, now: Duration) {
-        self.pace.departed(now);
+        self.pace.record_departure(now);
         // If the timer was only a little late, the next call is not delayed by that.
         let since = self.earliest().max(now.saturating_sub(GRAIN));
         self.opens = since.saturating_add(self.interval(now));

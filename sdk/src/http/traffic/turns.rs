@@ -147,7 +147,7 @@ impl Traffic {
     }
 }
 
-/// Why a call may not go out within its time.
+/// The reason for which a call may not go out within its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
     /// The rate would let it go too late.
