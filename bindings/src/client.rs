@@ -11,7 +11,7 @@ use crate::{
         call::{self, Call, Options},
         key::KeySource,
         pending::Pending,
-        runtime::{self, PerProcess},
+        runtime::{self, PerProcess, Slot},
         waiting::Waiting,
         watch::Watch,
     },
@@ -34,13 +34,14 @@ pub(crate) struct Engine {
     shared: Option<Py<Engine>>,
     shares_limits: bool,
     client: PerProcess<dealkit::Client>,
+    slot: Slot,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // The background thread closes its own connections.
         if let Some(client) = self.client.take() {
-            runtime::drop_for_callers(client);
+            runtime::drop_for_callers(self.slot, client);
         }
     }
 }
@@ -105,9 +106,11 @@ pub(crate) fn open_engine<'py>(
             shared: shared.map(|other| Engine::first(other, py, true)),
             shares_limits: false,
             client: PerProcess::new(),
+            slot: Slot::NONE,
         };
         // Errors in the configuration surface here rather than at the first call.
         let client = engine.made()?;
+        engine.slot = Slot::of_origin(&client.origin());
         if let Some(other) = engine.shared.take() {
             let with = other.get().made()?;
             if client.shares_limits(&with) {
@@ -149,7 +152,7 @@ impl Engine {
         let sent = gil::with_stack(|| {
             made.map(|client| call.send(&client, options, Watch::observer(watch)))
         });
-        Waiting::begin(py, sent, call.read_as, raw)
+        Waiting::begin(py, self.slot, sent, call.read_as, raw)
     }
 
     fn start<'py>(
@@ -164,7 +167,7 @@ impl Engine {
             let call = call.get();
             let options = options.map(|options| options.get());
             let sent = call.send(&self.made()?, options, Watch::observer(watch));
-            let pending = Pending::start(sent, call.read_as, raw)?;
+            let pending = Pending::start(self.slot, sent, call.read_as, raw)?;
             Ok(untracked(Bound::new(py, pending)?))
         })
     }
@@ -191,7 +194,9 @@ impl Engine {
         entry(py, || {
             let options = options.map(|options| options.get());
             // The future of a job is large until it is on the heap.
-            gil::with_stack(|| Many::retrieve(&self.made()?, ordered, concurrency, options))
+            gil::with_stack(|| {
+                Many::retrieve(self.slot, &self.made()?, ordered, concurrency, options)
+            })
         })
     }
 
@@ -209,6 +214,7 @@ impl Engine {
         let options = options.map(|options| options.get());
         let begun = gil::with_stack(|| {
             Many::create(
+                self.slot,
                 &self.made()?,
                 ordered,
                 concurrency,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import ADA, run, untyped
-from processes import HANGS
+from processes import HANGS, ended, python
 
 from dealkit import (
     AsyncClient,
@@ -225,3 +226,72 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     ]:
         with pytest.raises(ConfigError, match=told):
             Client(base_url=sandbox.url, service_key="k", retry=Retry(**untyped(wrong)))
+
+
+def test_a_function_that_hangs_takes_one_thread(sandbox: Sandbox) -> None:
+    may_end = threading.Event()
+
+    def hang() -> str:
+        may_end.wait(HANGS)
+        return "sandbox-key"
+
+    def asking() -> int:
+        return sum(thread.name == "dealkit-service-key" for thread in threading.enumerate())
+
+    before = asking()
+    with Client(base_url=sandbox.url, service_key=hang) as client:
+        for _ in range(5):
+            with pytest.raises(ServiceKeyError, match="has not answered"):
+                client.deals.retrieve("d_1", timeout=0.05)
+        assert asking() - before == 1
+        may_end.set()
+        assert client.deals.retrieve("d_1").id == "d_1"
+
+
+# From 3.12 on, no thread can be started once the main thread has ended.
+@pytest.mark.parametrize(
+    "script",
+    [
+        "atexit.register(lambda: print(client.deals.retrieve('d_1').id))",
+        "atexit.register(lambda: print(*(deal.id for deal in client.deals.retrieve_many(['d_1']))))",
+        "atexit.register(lambda: asyncio.run(awaited()))",
+        """
+def outlive():
+    threading.main_thread().join()
+    print(client.deals.retrieve('d_1').id)
+threading.Thread(target=outlive).start()
+""",
+    ],
+)
+def test_a_function_is_called_at_the_end_of_the_program(script: str, sandbox: Sandbox) -> None:
+    begin = """
+import asyncio, atexit, threading
+from dealkit import AsyncClient, Client
+client = Client(service_key=lambda: "sandbox-key")
+async def awaited():
+    async with AsyncClient(service_key=lambda: "sandbox-key") as client:
+        print((await client.deals.retrieve("d_1")).id)
+"""
+    assert ended(python(begin + script, url=sandbox.url)) == "d_1\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_each_service_has_a_thread_until_there_are_sixteen() -> None:
+    script = """
+import asyncio
+from pathlib import Path
+from dealkit import AsyncClient, APIConnectionError
+async def threads(urls):
+    for url in urls:
+        async with AsyncClient(base_url=url, service_key="k", max_retries=0, timeout=5) as client:
+            try:
+                await client.deals.retrieve("d_1")
+            except APIConnectionError:
+                pass  # There is no such service.
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return names.count("dealkit")
+print(asyncio.run(threads(["http://127.0.0.1:9/a", "http://127.0.0.1:9/b"])))
+for many in (5, 40):
+    print(asyncio.run(threads([f"http://127.0.0.{number}:9" for number in range(1, many + 1)])))
+"""
+    assert ended(python(script)).split() == ["1", "5", "16"]

@@ -172,6 +172,12 @@ impl Client {
         self.service.retry.retries()
     }
 
+    /// The origin of the base URL, such as `https://deals.example.com`: for bindings, which give each service its own runtime.
+    #[doc(hidden)]
+    pub fn origin(&self) -> String {
+        self.service.base_url.origin().ascii_serialization()
+    }
+
     /// Whether this client shares the other one's connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
@@ -257,7 +263,7 @@ impl<C> Default for ClientBuilder<C> {
             rate_limit: None,
             connections: ConnectionSettings {
                 connect_timeout: Duration::from_secs(5),
-                attempt_timeout: Duration::from_secs(30),
+                attempt_timeout: None,
                 max_idle: usize::MAX,
                 versions: Versions::Any,
                 route: Route::Direct,
@@ -317,9 +323,11 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum duration of one attempt, including connecting. Default: 30 s.
+    /// The maximum duration of one attempt, including connecting. Default: 30 s for an attempt that is retried on a timeout.
+    /// By default, any other attempt, such as that of a create, may take as long as the call: a shorter limit would only turn
+    /// a late response into an unknown outcome.
     pub fn attempt_timeout(mut self, attempt: Duration) -> Self {
-        self.connections.attempt_timeout = attempt;
+        self.connections.attempt_timeout = Some(attempt);
         self
     }
 
@@ -617,11 +625,11 @@ impl<C: Clone> ClientBuilder<C> {
             ..self.connections
         };
         for (setting, timeout) in [
-            (Setting::Timeout, self.total_timeout),
+            (Setting::Timeout, Some(self.total_timeout)),
             (Setting::AttemptTimeout, settings.attempt_timeout),
-            (Setting::ConnectTimeout, settings.connect_timeout),
+            (Setting::ConnectTimeout, Some(settings.connect_timeout)),
         ] {
-            more_than_zero(setting, timeout)?;
+            timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
         }
         let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
         let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))

@@ -140,7 +140,7 @@ settings! {
     /// Longest request body, in bytes.
     #[arg(value_name = "BYTES", default_value_t = 1_048_576, help_heading = "Limits")]
     max_body_bytes: usize, usize => max_body_bytes;
-    /// How much of all request bodies together is kept at once, in bytes; a request beyond that gets a 503.
+    /// How much of all request and response bodies together is kept at once, in bytes; a request beyond that gets a 503.
     #[arg(value_name = "BYTES", default_value_t = 268_435_456, help_heading = "Limits")]
     max_buffered_bytes: usize, usize => max_buffered_bytes;
     /// How many agents can be created.

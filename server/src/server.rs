@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 use tokio_rustls::rustls::ServerConfig;
 
@@ -207,11 +207,12 @@ impl SandboxBuilder {
             for_requests: Room::new(512 * 1024 * 1024),
         };
         let worlds = Worlds {
-            first: Arc::new(World::new(key.unwrap_or_default(), &beginning)),
+            first: Arc::new(World::new(key.unwrap_or_default(), &beginning, None)),
             keys: worlds,
             max: self.max_worlds,
             beginning,
             others: RwLock::default(),
+            searched: Mutex::default(),
         };
         Ok(Service(Arc::new(Inner {
             worlds,

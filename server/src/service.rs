@@ -252,7 +252,7 @@ impl Service {
     ///
     /// A request is there by the time that its caller has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.world().journal.filtered(|_| true)
+        self.world().journal.filtered(usize::MAX, |_| true)
     }
 
     /// Waits until at least `count` requests of /v1 that are `wanted` were responded to (or their connections broken off), and

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     calls::{
         awaited::Awaited,
-        runtime::{self, PerProcess},
+        runtime::{self, PerProcess, Slot},
     },
     models::item::Item,
     python::failure::{Failure, Outcome},
@@ -72,6 +72,7 @@ impl Shared {
 
 /// Begins to make calls on the background thread. `take` tells the inputs of its kind from others, of which there are none.
 pub(super) fn start<W>(
+    slot: Slot,
     in_flight: InFlight<W>,
     take: fn(Input) -> Option<W::Input>,
     asked: Option<Asked>,
@@ -79,7 +80,7 @@ pub(super) fn start<W>(
 where
     W: Work<Value = RawResponse, Item: Into<Item>>,
 {
-    let background = runtime::background()?;
+    let background = runtime::background(slot)?;
     let (task, registration) = AbortHandle::new_pair();
     let shared = Arc::new(Shared {
         state: Awaited::new(State::default(), background.clone()),

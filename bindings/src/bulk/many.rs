@@ -15,7 +15,7 @@ use super::{
     questions,
 };
 use crate::{
-    calls::{call::Options, mailbox::Mailbox},
+    calls::{call::Options, mailbox::Mailbox, runtime::Slot},
     models::response::ReadAs,
     python::{
         failure::{Failure, Outcome, Returned, entry},
@@ -43,6 +43,7 @@ pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
 
 impl Many {
     pub(crate) fn retrieve(
+        slot: Slot,
         client: &dealkit::Client,
         ordered: bool,
         concurrency: usize,
@@ -55,7 +56,7 @@ impl Many {
             Input::Row(_) => None,
         };
         Ok(Self {
-            shared: job::start(calls, take, None)?,
+            shared: job::start(slot, calls, take, None)?,
             read_as: Some(dealkit::Deal::SCHEMA),
             are_rows: false,
             held,
@@ -63,6 +64,7 @@ impl Many {
     }
 
     pub(crate) fn create(
+        slot: Slot,
         client: &dealkit::Client,
         ordered: bool,
         concurrency: usize,
@@ -91,7 +93,7 @@ impl Many {
             Input::Id(_) => None,
         };
         Ok(Self {
-            shared: job::start(calls, take, asked)?,
+            shared: job::start(slot, calls, take, asked)?,
             read_as: Some(dealkit::Agent::SCHEMA),
             are_rows: true,
             held,

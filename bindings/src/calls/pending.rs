@@ -9,7 +9,7 @@ use crate::{
     calls::{
         awaited::Awaited,
         mailbox::Mailbox,
-        runtime::{self, PerProcess},
+        runtime::{self, PerProcess, Slot},
         watch::Sent,
     },
     models::{item::Reply, response::ReadAs},
@@ -33,9 +33,9 @@ struct Ended {
 }
 
 impl Pending {
-    pub(crate) fn start(sent: Sent, read_as: ReadAs, raw: bool) -> Outcome<Self> {
+    pub(crate) fn start(slot: Slot, sent: Sent, read_as: ReadAs, raw: bool) -> Outcome<Self> {
         let (sent, call) = abortable(sent);
-        let background = runtime::background()?;
+        let background = runtime::background(slot)?;
         let ended = Arc::new(Awaited::new(Ended::default(), background.clone()));
         let ending = Ending(Arc::clone(&ended));
         background.spawn(async move {

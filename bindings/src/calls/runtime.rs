@@ -1,10 +1,12 @@
-//! What drives the calls of this process: the calling thread itself for sync calls, one background thread for async
-//! ones.
+//! What drives the calls of this process: the calling thread itself for sync calls, a background thread for async ones. Each
+//! service has runtimes of its own, so that a hostile one slows only itself.
 //!
-//! Both belong to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets
+//! All of this belongs to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets
 //! are the parent's, the threads do not exist, and the locks may be held with no owner left.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io, process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
@@ -90,20 +92,59 @@ impl<T> Drop for PerProcess<T> {
 /// code runs.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-static CALLERS: PerProcess<&'static Runtime> = PerProcess::new();
+/// The number of services with threads and connections of their own in a process; further services share them.
+///
+/// While a hostile service occupies a runtime, every call on that runtime waits: hyper reads an endless chunk length or endless
+/// interim responses in a loop, and does not yield. See SECURITY.md.
+const RUNTIMES: usize = 16;
 
-/// The runtime that calling threads drive. It is never dropped: there is one per process.
-pub(crate) fn for_callers() -> Outcome<&'static Runtime> {
+/// The origins of services, each in the slot of its runtimes, in order of first use. Only locked by threads that have the GIL, so
+/// that it is free after a fork.
+static ORIGINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The place of a service's runtimes: one slot for each of the first [`RUNTIMES`] origins, which further ones share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    /// The slot of work that belongs to no service, such as asking for keys.
+    pub(crate) const NONE: Self = Self(RUNTIMES);
+
+    /// The slot of the service with this origin, such as `https://deals.example.com`.
+    pub(crate) fn of_origin(origin: &str) -> Self {
+        let mut origins = ORIGINS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = origins.iter().position(|known| known == origin) {
+            return Self(slot);
+        }
+        if origins.len() < RUNTIMES {
+            origins.push(origin.to_owned());
+            return Self(origins.len() - 1);
+        }
+        let mut hasher = DefaultHasher::new();
+        origin.hash(&mut hasher);
+        Self((hasher.finish() % RUNTIMES as u64) as usize)
+    }
+}
+
+static CALLERS: [PerProcess<&'static Runtime>; RUNTIMES] = [const { PerProcess::new() }; RUNTIMES];
+static CALLERS_OF_NONE: PerProcess<&'static Runtime> = PerProcess::new();
+
+fn callers(slot: Slot) -> &'static PerProcess<&'static Runtime> {
+    CALLERS.get(slot.0).unwrap_or(&CALLERS_OF_NONE)
+}
+
+/// The runtime that the calling threads of a slot drive. It is never dropped: there is one per slot and process.
+pub(crate) fn for_callers(slot: Slot) -> Outcome<&'static Runtime> {
     let make = || Builder::new_current_thread().enable_all().build();
-    let runtime = CALLERS.get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
+    let runtime = callers(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
     runtime.map_err(cannot_start)
 }
 
 /// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
 /// That takes microseconds, so the GIL is kept.
-pub(crate) fn drop_for_callers<T>(value: T) {
+pub(crate) fn drop_for_callers<T>(slot: Slot, value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(runtime) = CALLERS.get().filter(|_| !is_on_runtime) else {
+    let Some(runtime) = callers(slot).get().filter(|_| !is_on_runtime) else {
         return;
     };
     let entered = runtime.enter();
@@ -129,22 +170,26 @@ struct Background {
     thread: JoinHandle<()>,
 }
 
-/// `None` once the interpreter is ending.
-type Slot = Arc<Mutex<Option<Background>>>;
+/// The background threads, by slot; `None` once the interpreter is ending.
+type Threads = Arc<Mutex<Option<BTreeMap<Slot, Background>>>>;
 
-static BACKGROUND: PerProcess<Slot> = PerProcess::new();
+static BACKGROUND: PerProcess<Threads> = PerProcess::new();
 
-/// The runtime in the background, started when it is first needed.
-pub(crate) fn background() -> Outcome<Handle> {
-    let slot = BACKGROUND
-        .get_or_make(|| Ok(Arc::new(Mutex::new(Some(start()?)))))
-        .map_err(cannot_start)?;
-    match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(background) => Ok(background.handle.clone()),
-        None => Err(Failure::Runtime(
+/// The runtime of a slot in the background, started when it is first needed.
+pub(crate) fn background(slot: Slot) -> Outcome<Handle> {
+    let threads =
+        BACKGROUND.get_or_make(|| Outcome::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
+    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(threads) = &mut *threads else {
+        return Err(Failure::Runtime(
             "the interpreter is ending: no further calls can be made".to_owned(),
-        )),
-    }
+        ));
+    };
+    let thread = match threads.entry(slot) {
+        Entry::Occupied(thread) => thread.into_mut(),
+        Entry::Vacant(thread) => thread.insert(start().map_err(cannot_start)?),
+    };
+    Ok(thread.handle.clone())
 }
 
 fn start() -> io::Result<Background> {
@@ -166,19 +211,30 @@ fn start() -> io::Result<Background> {
     })
 }
 
-/// Ends the background thread and every call on it. For `atexit`: Python must not be touched once the interpreter has
+/// Ends the background threads and every call on them. For `atexit`: Python must not be touched once the interpreter has
 /// ended.
 #[pyfunction]
 pub(crate) fn end(py: Python<'_>) {
     gil::end();
-    let background = BACKGROUND
-        .get()
-        .and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-    if let Some(Background { stop, thread, .. }) = background {
+    let threads = BACKGROUND
+        .get_or_make(|| Outcome::Ok(Arc::new(Mutex::new(None))))
+        .map(|threads| {
+            threads
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+        });
+    let threads: Vec<_> = threads.into_iter().flatten().flatten().collect();
+    if !threads.is_empty() {
         gil::release(py, || {
-            let _ = stop.send(());
-            // It may be waiting for the GIL, which is free now. There is nobody to report a panic to.
-            let _ = thread.join();
+            let joined = threads.into_iter().map(|(_, background)| {
+                let _ = background.stop.send(());
+                background.thread
+            });
+            // A thread may be waiting for the GIL, which is free now. A panic cannot be reported.
+            for thread in joined.collect::<Vec<_>>() {
+                let _ = thread.join();
+            }
         });
     }
 }

@@ -5,7 +5,7 @@ use tokio::{runtime::Handle, task::yield_now, time::timeout};
 
 use crate::{
     calls::{
-        runtime::{self, PerProcess, SIGNAL_POLL_INTERVAL},
+        runtime::{self, PerProcess, SIGNAL_POLL_INTERVAL, Slot},
         watch::Sent,
     },
     models::{item::Reply, response::ReadAs},
@@ -20,6 +20,7 @@ use crate::{
 pub(crate) struct Waiting {
     /// `None` once it has ended, and while a thread waits for it.
     call: PerProcess<Sent>,
+    slot: Slot,
     read_as: ReadAs,
     raw: bool,
 }
@@ -28,6 +29,7 @@ impl Waiting {
     /// Begins a call and waits briefly. Returns its result, or a Waiting while it is still in flight.
     pub(crate) fn begin<'py>(
         py: Python<'py>,
+        slot: Slot,
         call: Outcome<Sent>,
         read_as: ReadAs,
         raw: bool,
@@ -39,13 +41,14 @@ impl Waiting {
                         .to_owned(),
                 ));
             }
-            drive(py, call, true)
+            drive(py, slot, call, true)
         });
         entry(py, || match progress? {
             Ok(reply) => reply.value(py, read_as, raw),
             Err(call) => {
                 let waiting = Self {
                     call: PerProcess::of(call),
+                    slot,
                     read_as,
                     raw,
                 };
@@ -61,7 +64,7 @@ impl Waiting {
                 "this call was made by another thread or process".to_owned(),
             ));
         };
-        match drive(py, call, false)? {
+        match drive(py, self.slot, call, false)? {
             Ok(result) => Ok(Some(result)),
             Err(call) => {
                 self.call.put(call);
@@ -73,8 +76,8 @@ impl Waiting {
 
 /// Drives a call for as long as signals may be left unattended: returns its result, or the call again if it is still
 /// in flight.
-fn drive(py: Python<'_>, call: Sent, is_first: bool) -> Outcome<Result<Reply, Sent>> {
-    let runtime = runtime::for_callers()?;
+fn drive(py: Python<'_>, slot: Slot, call: Sent, is_first: bool) -> Outcome<Result<Reply, Sent>> {
+    let runtime = runtime::for_callers(slot)?;
     Ok(gil::release(py, move || {
         runtime.block_on(async move {
             let mut call = call;
@@ -114,7 +117,7 @@ impl Waiting {
     /// Aborts the call, if it is still in flight, and closes its connection.
     fn abort(&self) {
         if let Some(call) = self.call.take() {
-            runtime::drop_for_callers(call);
+            runtime::drop_for_callers(self.slot, call);
         }
     }
 }

@@ -13,7 +13,7 @@ use pyo3::{
 };
 
 use crate::{
-    calls::runtime,
+    calls::runtime::{self, Slot},
     python::{
         arguments::{Expected, Settings, set},
         failure::{Failure, Outcome, entry},
@@ -130,7 +130,7 @@ impl NativeSandbox {
             let service = self.service()?;
             let method = Method::from_bytes(method.as_bytes())
                 .map_err(|error| Failure::Value(error.to_string()))?;
-            let runtime = runtime::for_callers()?;
+            let runtime = runtime::for_callers(Slot::NONE)?;
             Ok(gil::release(py, || {
                 runtime.block_on(service.control(method, target, body.as_bytes()))
             }))

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, Either, select};
 use http::{HeaderMap, StatusCode};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::runtime::Handle;
 use url::Url;
 
 #[cfg(feature = "ledger")]
@@ -14,7 +14,7 @@ use crate::{
     error::{call::Error, cause::Cause},
     http::{
         connect::{
-            pools::Pools,
+            pools::{ATTEMPT_TIMEOUT, Pools},
             progress::{MayLeave, Progress},
         },
         error::{Sent, TransportCause, TransportError},
@@ -24,7 +24,7 @@ use crate::{
         retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
         send::{self, Deadline, HttpRequest},
         trace::Record,
-        traffic::turns::Traffic,
+        traffic::turns::{NotAdmitted, Traffic},
     },
     json::unreadable::Unreadable,
     rules::validate::{ValidationError, Violation, ViolationCode},
@@ -109,7 +109,10 @@ impl Service {
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
         }
+        // A limit on an attempt helps only if there is another one after a timeout.
+        let is_repeated = policy.retries_timeouts(&request.method);
         let attempt_timeout = self.pools.settings.attempt_timeout;
+        let attempt_timeout = attempt_timeout.or(is_repeated.then_some(ATTEMPT_TIMEOUT));
         let Record {
             progress, traffic, ..
         } = record;
@@ -117,26 +120,31 @@ impl Service {
         let guard = guard.as_ref();
         let attempt = |left: Duration| async move {
             let end = traffic.now().saturating_add(left);
-            let Ok(_place) = timeout(left, self.pools.place()).await else {
-                let late = TransportCause::Timeout(total, Sent::Nothing);
-                return Err(Unsuccessful::Refused(TransportError::new(late).into()));
-            };
-            let left = end.saturating_sub(traffic.now());
-            let departed = traffic.turn(left).await;
-            let departed =
-                departed.map_err(|late| Unsuccessful::Refused(Error::throttled(late)))?;
             let left = || end.saturating_sub(traffic.now());
-            let key = keys.current(left(), total).await;
-            let key =
-                key.map_err(|why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why))))?;
+            let key_error = |why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why)));
+            // A provider may take long. Calls that wait for it hold no permits, and are not sent together afterwards.
+            keys.current(left(), total).await.map_err(key_error)?;
+            let admitted = traffic.admit(left(), self.pools.permits()).await;
+            let (departed, _permit) = admitted.map_err(|why| {
+                Unsuccessful::Refused(match why {
+                    NotAdmitted::TooLate(late) => Error::throttled(late),
+                    NotAdmitted::TimedOut => {
+                        let late = TransportCause::Timeout(total, Sent::Nothing);
+                        TransportError::new(late).into()
+                    }
+                })
+            })?;
+            // The key may have expired, or been rejected, during the wait.
+            let key = keys.current(left(), total).await.map_err(key_error)?;
             if let Some(guard) = guard {
                 guard.admit().await.map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
-            let (time, limit) = if left() < attempt_timeout {
-                (left(), total)
-            } else {
-                (attempt_timeout, attempt_timeout)
+            let (time, limit) = match attempt_timeout {
+                Some(attempt_timeout) if attempt_timeout <= left() => {
+                    (attempt_timeout, attempt_timeout)
+                }
+                _ => (left(), total),
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();

@@ -517,3 +517,19 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
         assert_eq!(service.seen().len(), seen, "{run}");
     }
 }
+
+/// Calls that wait for a provider are not sent together once it has answered.
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_kept_after_a_wait_for_a_key() {
+    let service = Service::start(&["a"]);
+    let provider = in_turn_after(5 * SECOND, &["a"], &Arc::default());
+    let client = service.builder().service_key_provider(provider);
+    let client = client.rate_limit(1.0).build().unwrap();
+    let began = Instant::now();
+    let calls = (0..4).map(|_| async {
+        retrieve(&client).await.unwrap();
+        // The timer counts in milliseconds.
+        (began.elapsed() + SECOND / 2).as_secs()
+    });
+    assert_eq!(join_all(calls).await, [5, 6, 7, 8]);
+}

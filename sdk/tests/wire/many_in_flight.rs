@@ -4,7 +4,7 @@
 use std::{
     fs::File,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -23,10 +23,13 @@ use tokio::{
     net::TcpListener,
     sync::Barrier,
     task::{JoinSet, spawn_blocking},
-    time::sleep,
+    time::{Instant, sleep},
 };
 
-use crate::peer::{FINE, Http1, Http2, ada, builder, clock::FrozenClock, settle};
+use crate::{
+    limits::{SECOND, Service},
+    peer::{FINE, Http1, Http2, ada, builder, clock::FrozenClock, in_memory::InMemory, settle},
+};
 
 /// A service that counts its connections, and lets a request wait for `before`.
 async fn serve<F>(
@@ -137,18 +140,8 @@ async fn descriptors_are_waited_for() {
 #[cfg(all(unix, feature = "rustls"))]
 #[tokio::test]
 async fn more_in_flight_than_descriptors() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-
     let Ok(url) = std::env::var(URL) else { return };
-    let limit = Some(64);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit,
-            maximum: limit,
-        },
-    )
-    .unwrap();
+    limit_descriptors(64);
     // The program itself needs more than what the client leaves it.
     let files: Vec<_> = (0..24).map(|_| File::open("/dev/null").unwrap()).collect();
     let client = builder(&url).retry(RetryPolicy::never()).build().unwrap();
@@ -156,4 +149,144 @@ async fn more_in_flight_than_descriptors() {
         join_all((0..300).map(|_| call(&client, creates))).await;
     }
     drop(files);
+}
+
+/// Two clients share the connections, and so the permits for requests in flight. One of them may send only one request in ten
+/// seconds, and has many calls that wait for that.
+#[cfg(all(unix, feature = "rustls"))]
+#[test]
+fn a_limited_client_leaves_the_permits_to_others() {
+    crate::child::child("many_in_flight::limited_and_unlimited", &[(URL, "none")]);
+}
+
+#[cfg(all(unix, feature = "rustls"))]
+#[tokio::test(start_paused = true)]
+async fn limited_and_unlimited() {
+    if std::env::var(URL).is_err() {
+        return;
+    }
+    // There are three permits.
+    limit_descriptors(12);
+    let service = Service::start(SECOND, [(200, None)]).await;
+    let limited = service.builder().rate_limit(0.1).timeout(600 * SECOND);
+    let limited = limited.retry(RetryPolicy::never()).build().unwrap();
+    let other = service.builder().share_connections(&limited);
+    let other = other.build().unwrap();
+    assert!(other.shares_connections(&limited));
+
+    let began = Instant::now();
+    let slow = join_all((0..20).map(|_| call(&limited, true)));
+    let fast = async {
+        sleep(SECOND / 2).await;
+        join_all((0..20).map(|_| call(&other, false))).await;
+        began.elapsed()
+    };
+    let (_, took) = tokio::join!(slow, fast);
+    // Two or three at a time, a second each.
+    assert!(took < 11 * SECOND, "{took:?}");
+    assert_eq!(began.elapsed().as_secs(), 191);
+}
+
+/// A limited client whose calls wait for permits does not send them all at once when the permits are free.
+#[cfg(all(unix, feature = "rustls"))]
+#[test]
+fn a_limit_is_kept_after_a_wait_for_permits() {
+    crate::child::child("many_in_flight::after_a_wait_for_permits", &[(URL, "none")]);
+}
+
+#[cfg(all(unix, feature = "rustls"))]
+#[tokio::test(start_paused = true)]
+async fn after_a_wait_for_permits() {
+    if std::env::var(URL).is_err() {
+        return;
+    }
+    limit_descriptors(12);
+    // The first three requests take all permits for 20 seconds.
+    let mut peer = InMemory::start();
+    let limited = peer.builder().rate_limit(1.0).timeout(600 * SECOND);
+    let limited = limited.retry(RetryPolicy::never()).build().unwrap();
+    let other = peer
+        .builder()
+        .share_connections(&limited)
+        .timeout(600 * SECOND);
+    let other = other.build().unwrap();
+    let began = Instant::now();
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&times);
+    tokio::spawn(async move {
+        while let Some(heard) = peer.next_of_all().await {
+            let wait = {
+                let mut log = log.lock().unwrap();
+                log.push(began.elapsed());
+                if log.len() <= 3 {
+                    20 * SECOND
+                } else {
+                    SECOND / 10
+                }
+            };
+            tokio::spawn(async move {
+                sleep(wait).await;
+                heard.answer_if_there(200, &[], FINE);
+            });
+        }
+    });
+    let slow = join_all((0..3).map(|_| call(&other, false)));
+    let limited = async {
+        sleep(SECOND).await;
+        join_all((0..10).map(|_| call(&limited, false))).await
+    };
+    tokio::join!(slow, limited);
+    let times = times.lock().unwrap();
+    assert_eq!(times.len(), 13);
+    assert_eq!(times[3].as_secs(), 20);
+    for pair in times[3..].windows(2) {
+        // The timer counts in milliseconds.
+        let apart = pair[1] - pair[0];
+        assert!(apart.as_millis().abs_diff(1_000) <= 2, "{times:?}");
+    }
+}
+
+/// Idle connections leave descriptors for a ledger.
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_finds_descriptors() {
+    let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
+    let test = "many_in_flight::ledger_next_to_idle_connections";
+    spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
+        .await
+        .unwrap();
+}
+
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[tokio::test]
+async fn ledger_next_to_idle_connections() {
+    use std::os::fd::AsRawFd as _;
+
+    let Ok(url) = std::env::var(URL) else { return };
+    limit_descriptors(64);
+    // The program itself has 14.
+    let mut files = vec![File::open("/dev/null").unwrap()];
+    while files.last().unwrap().as_raw_fd() < 13 {
+        files.push(File::open("/dev/null").unwrap());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let client = builder(&url).retry(RetryPolicy::never()).build().unwrap();
+    for name in ["a", "b"] {
+        join_all((0..100).map(|_| call(&client, false))).await;
+        let ledger = dealkit::ledger::Ledger::sqlite(folder.path().join(name));
+        let create = client.agents().create(ada()).once(&ledger, "ada");
+        create.await.unwrap();
+        join_all((0..100).map(|_| call(&client, true))).await;
+    }
+    drop(files);
+}
+
+/// Limits the files that this process may open from now on. Those that are open stay open.
+#[cfg(all(unix, feature = "rustls"))]
+fn limit_descriptors(limit: u64) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    let mut limits = getrlimit(Resource::Nofile);
+    limits.current = Some(limit);
+    setrlimit(Resource::Nofile, limits).unwrap();
 }

@@ -291,3 +291,70 @@ async fn a_service_without_a_limit_is_used_in_full() {
     };
     assert!(limit.serve(1, 0, 0.0, 3.0).await.good > 95);
 }
+
+/// A client that is limited once, has little to send for a while, and then much. The rate must not have grown unused.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_minute_raises_no_rate() {
+    for says_when in [false, true] {
+        fastrand::seed(7);
+        let limit = Limit {
+            counts: Counts::Bucket(100.0),
+            rate: 100.0,
+            says_when,
+            says_how_many: false,
+        };
+        let began = Instant::now();
+        let state = Arc::new(Mutex::new(State {
+            limit,
+            began,
+            left: 100.0,
+            at: 0.63,
+            good: vec![Vec::new()],
+            refused: Vec::new(),
+        }));
+        let service = Arc::clone(&state);
+        let reached = service_fn(move |_: Request<Bytes>| {
+            let (there, state) = (
+                Duration::from_millis(fastrand::u64(10..50)),
+                service.clone(),
+            );
+            async move {
+                sleep(there).await;
+                let response = state.lock().unwrap().respond(0);
+                sleep(there).await;
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let client = builder().transport(reached).build().unwrap();
+        let retrieve = || async { client.deals().retrieve("d_1").await };
+        join_all((0..150).map(|_| retrieve())).await;
+        assert!(!state.lock().unwrap().refused.is_empty(), "no 429");
+        for _ in 0..45 {
+            sleep(Duration::from_secs(1)).await;
+            retrieve().await.unwrap();
+        }
+        state.lock().unwrap().refused.clear();
+        let (load, end) = (began.elapsed(), Instant::now() + Duration::from_secs(30));
+        let calls = (0..64).map(|_| async {
+            while Instant::now() < end {
+                let _ = retrieve().await;
+            }
+        });
+        join_all(calls).await;
+        let state = state.lock().unwrap();
+        let loaded = load.as_secs_f64() + 0.63;
+        for seconds in [0.0, 10.0, 20.0].map(|later| loaded + later) {
+            let within = |times: &[f64]| {
+                let times = times.iter();
+                times
+                    .filter(|at| (seconds..seconds + 10.0).contains(*at))
+                    .count()
+            };
+            let (good, refused) = (within(&state.good[0]), within(&state.refused));
+            let what =
+                format!("says when: {says_when}, from {seconds}: {good} and {refused} refused");
+            assert!(refused <= 50, "{what}");
+            assert!(good >= 700, "{what}");
+        }
+    }
+}

@@ -237,3 +237,35 @@ async fn the_slowest_pace() {
     let last = *service.waits(0).last().unwrap();
     assert_eq!(last.as_millis() / 10, 100);
 }
+
+/// A limit on an attempt helps only if another one follows. One that is set always applies.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_not_repeated_may_take_the_whole_time() {
+    let never = RetryPolicy::never();
+    let any = RetryPolicy::new().retry_non_idempotent(true);
+    for (is_create, policy, limit, attempts, took) in [
+        (true, RetryPolicy::new(), None, 1, 120),
+        (true, RetryPolicy::new(), Some(20), 1, 20),
+        (true, any, None, 3, 90),
+        (false, RetryPolicy::new(), None, 3, 90),
+        (false, never, None, 1, 120),
+        (false, never, Some(20), 1, 20),
+    ] {
+        let service = service(&[(0, None)]).await;
+        let mut builder = service.builder().timeout(120 * SECOND).retry(policy);
+        if let Some(seconds) = limit {
+            builder = builder.attempt_timeout(seconds * SECOND);
+        }
+        let client = builder.build().unwrap();
+        let began = Instant::now();
+        let error = if is_create {
+            client.agents().create(ada()).await.unwrap_err()
+        } else {
+            client.deals().retrieve("d_1").await.unwrap_err()
+        };
+        let seconds = began.elapsed().as_secs();
+        assert_eq!(error.attempts(), attempts, "{is_create} {policy:?}");
+        // The waits before retries are up to 0.6 s.
+        assert!((took..=took + 1).contains(&seconds), "{seconds}: {error}");
+    }
+}

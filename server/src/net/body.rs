@@ -1,12 +1,22 @@
 //! Request bodies with a limit and a deadline, and response bodies that come in pieces or break off.
 
-use std::{error::Error, future::pending, sync::Arc};
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::pending,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _, stream};
 use http::Response;
 use http_body_util::{BodyExt as _, Either, Full, Limited, StreamBody, combinators::BoxBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout_at},
@@ -55,11 +65,7 @@ async fn read_all(
         if data.len() > limit - bytes.len() {
             return Err(checks::body_too_large(limit));
         }
-        let more = room.take(data.len()).ok_or_else(|| {
-            let detail = "Other requests have bodies in flight that take all the room. Send the request again, or start \
-                          the server with a higher --max-buffered-bytes.";
-            Refusal::new(ProblemType::BUSY, detail).header(http::header::RETRY_AFTER, "1")
-        })?;
+        let more = room.take(data.len()).ok_or_else(busy)?;
         match &mut taken {
             Some(taken) => taken.merge(more),
             None => taken = Some(more),
@@ -67,6 +73,13 @@ async fn read_all(
         bytes.extend_from_slice(&data);
     }
     Ok((bytes.freeze(), taken))
+}
+
+/// The error response while the bodies in flight use up their memory budget.
+pub(crate) fn busy() -> Refusal {
+    let detail = "The bodies in flight take all the memory that they may have together. Send the request again, or start \
+                  the server with a higher --max-buffered-bytes.";
+    Refusal::new(ProblemType::BUSY, detail).header(http::header::RETRY_AFTER, "1")
 }
 
 pub(crate) async fn discard(body: Incoming, limit: usize, deadline: Instant) {
@@ -93,17 +106,94 @@ fn streamed(
     Either::Right(BoxBody::new(StreamBody::new(frames)))
 }
 
-/// The response as its reading wants it. A body in pieces, each a byte longer than the one before, does not announce its
+/// The response as its reading wants it. A body in chunks, each a byte longer than the one before, does not announce its
 /// length.
 pub(crate) fn of(response: Response<Bytes>) -> Response<SandboxBody> {
-    let is_in_chunks = response.extensions().get::<InChunks>().is_some();
-    response.map(|mut body| match is_in_chunks {
-        true => streamed(stream::iter((1..).map_while(move |size| {
-            let piece = body.split_to(body.len().min(size));
-            (!piece.is_empty()).then_some(Ok(piece))
-        }))),
-        false => Either::Left(Full::new(body)),
+    match response.extensions().get::<InChunks>() {
+        Some(InChunks) => observed(response, None, &Arc::default()),
+        None => response.map(|body| Either::Left(Full::new(body))),
+    }
+}
+
+/// The response with a body that records in `unsent` how it leaves, and that holds its memory reservation until then.
+pub(crate) fn observed(
+    response: Response<Bytes>,
+    reserved: Option<Taken>,
+    unsent: &Arc<UnsentBodies>,
+) -> Response<SandboxBody> {
+    let chunk = response.extensions().get::<InChunks>().map(|InChunks| 1);
+    response.map(|rest| {
+        unsent.bodies.fetch_add(1, Ordering::Relaxed);
+        let body = ObservedBody {
+            rest,
+            chunk,
+            unsent: Arc::clone(unsent),
+            _reserved: reserved,
+        };
+        Either::Right(BoxBody::new(body.map_err(|never| match never {})))
     })
+}
+
+/// The response bodies of a connection that have not left yet.
+#[derive(Debug, Default)]
+pub(crate) struct UnsentBodies {
+    bodies: AtomicUsize,
+    /// The number of pieces that have left, plus the number of bodies that have ended.
+    progress: AtomicU64,
+}
+
+impl UnsentBodies {
+    /// The progress so far, if any body is still to leave.
+    pub(crate) fn progress(&self) -> Option<u64> {
+        let is_any = self.bodies.load(Ordering::Relaxed) > 0;
+        is_any.then(|| self.progress.load(Ordering::Relaxed))
+    }
+}
+
+/// The most that HTTP/2 buffers of a body whose caller does not read: once a caller takes a single byte, the whole piece with it
+/// is in the buffer.
+pub(crate) const PIECE: usize = 16 * 1024;
+
+struct ObservedBody {
+    rest: Bytes,
+    /// The length of the next chunk of a body in chunks.
+    chunk: Option<usize>,
+    unsent: Arc<UnsentBodies>,
+    _reserved: Option<Taken>,
+}
+
+impl Body for ObservedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let most = self.chunk.unwrap_or(PIECE).min(self.rest.len());
+        let piece = self.rest.split_to(most);
+        self.chunk = self.chunk.map(|size| size + 1);
+        self.unsent.progress.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.chunk {
+            None => SizeHint::with_exact(self.rest.len() as u64),
+            Some(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for ObservedBody {
+    fn drop(&mut self) {
+        self.unsent.bodies.fetch_sub(1, Ordering::Relaxed);
+        self.unsent.progress.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The first `bytes` bytes of the body of `response`, of which the head says how long it is, and then, when they have had the

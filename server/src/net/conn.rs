@@ -30,9 +30,10 @@ use tokio_util::{either::Either, sync::CancellationToken};
 
 use crate::{
     config::SandboxBuilder,
+    contract::request_id,
     net::{
         access_log::AccessLog,
-        body::{self, Breaks, SandboxBody},
+        body::{self, Breaks, SandboxBody, UnsentBodies},
         break_off::{BreakOff, Fate, broken},
         reporter::Reporter,
         stream::{self, DISCARD_BYTES, Socket, Stream, lingering_close},
@@ -60,8 +61,8 @@ const HANDSHAKE: &[u8] = &[22];
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
-    /// For request bodies. Without this limit, a thousand connections with a hundred streams each could hold a body of the
-    /// maximum size in every stream.
+    /// For request and response bodies. Without this limit, a thousand connections with a hundred streams each could hold a
+    /// body of the maximum size in every stream.
     pub(crate) bodies: Room,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) settings: SandboxBuilder,
@@ -73,6 +74,7 @@ struct Connection {
     shared: Arc<Shared>,
     is_http2: bool,
     begun: AtomicU64,
+    unsent: Arc<UnsentBodies>,
     stopping: CancellationToken,
     /// Set by an exchange in which the connection is to break off.
     breaks: Arc<Breaks>,
@@ -95,6 +97,7 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stopping: Cancell
     let connection = Arc::new(Connection {
         is_http2,
         begun: AtomicU64::new(0),
+        unsent: Arc::default(),
         stopping: stopping.clone(),
         breaks: Arc::default(),
         unread_until: OnceLock::new(),
@@ -182,6 +185,9 @@ async fn asked_to_stop(stopping: &CancellationToken) {
 impl Connection {
     /// Serves until the connection ends or is to break off. `stop` tells it to take no further requests: when the server
     /// stops, or over HTTP/2 when it was idle for long. Whether it ended because it was idle then.
+    ///
+    /// Over HTTP/2, a caller can keep its window closed and answer pings forever, so that hyper never ends the connection, not
+    /// even after `stop`. The connection ends when its unsent bodies make no progress, or when it was idle again after `stop`.
     async fn drive<S>(self: &Arc<Self>, serving: S, stop: impl Fn(Pin<&mut S>)) -> bool
     where
         S: Future<Output = hyper::Result<()>>,
@@ -194,7 +200,12 @@ impl Connection {
                 biased;
                 _ = serving.as_mut() => return false,
                 _ = breaks.wait_for(Option::is_some) => return false,
-                () = self.idle(), if self.is_http2 && !is_ending => {}
+                () = self.stalled(), if self.is_http2 => return false,
+                () = self.idle(), if self.is_http2 => {
+                    if is_ending {
+                        return false;
+                    }
+                }
                 () = asked_to_stop(&self.stopping), if !is_ending => {}
             }
             is_ending = true;
@@ -203,6 +214,17 @@ impl Connection {
             let first = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx)));
             if let Poll::Ready(ended) = first.await {
                 return ended.is_ok();
+            }
+        }
+    }
+
+    /// Resolves when unsent bodies have made no progress for as long as a response may stay unread, or up to twice as long.
+    async fn stalled(&self) {
+        loop {
+            let progress = self.unsent.progress();
+            sleep(self.shared.settings.head_timeout).await;
+            if progress.is_some() && self.unsent.progress() == progress {
+                return;
             }
         }
     }
@@ -242,10 +264,13 @@ async fn exchange(
     } else {
         Ok((Bytes::new(), None))
     };
+    let mut reserved = None;
     let mut response = match read {
         // A request that has not arrived whole fails by itself.
         Err(refusal) => service.respond(&seen.caller, checked, Err(refusal)),
-        Ok((bytes, _taken)) => {
+        Ok((bytes, taken)) => {
+            // The response to a create is about as large as its request.
+            reserved = taken;
             seen.body = bytes;
             if let Some(fault) = seen.fault.clone() {
                 drop(checked);
@@ -283,8 +308,20 @@ async fn exchange(
             let _ = connection.unread_until.set(deadline);
         }
     }
+    if !connection.is_http2 && response.body().len() <= body::PIECE {
+        // The write timeout ends a connection whose caller does not read, and a thousand of these bodies are small.
+        seen.responded(&response);
+        return Ok(body::of(response));
+    }
+    // Bodies that the store has, too, take no memory of their own.
+    if reserved.is_none() && response.body().is_unique() {
+        reserved = shared.bodies.take(response.body().len());
+        if reserved.is_none() {
+            response = body::busy().into_response(&request_id::of(&seen.head.headers));
+        }
+    }
     seen.responded(&response);
-    Ok(body::of(response))
+    Ok(body::observed(response, reserved, &connection.unsent))
 }
 
 /// Makes a fault happen to a request, once all of the request has arrived. If the whole connection is to break off, it ends,

@@ -15,7 +15,7 @@ use crate::sandbox::{
     access::{Access, OpenTo},
     docs,
     fault::Fault,
-    journal::{Journal, RecordedRequest},
+    journal::RecordedRequest,
     world::{Change, World, Worlds},
 };
 use crate::{
@@ -152,10 +152,9 @@ impl<'r> AdminCall<'r> {
         }
         let within = self.query.wait?;
         Some(async move {
-            let is_enough = || {
-                (self.query.requests(&self.world.journal).len() >= self.query.count).then_some(())
-            };
-            let _ = timeout(within, self.world.journal.wait(is_enough)).await;
+            let selects = |request: &RecordedRequest| self.query.selects(request);
+            let enough = self.world.journal.wait(self.query.count, selects);
+            let _ = timeout(within, enough).await;
         })
     }
 
@@ -192,7 +191,11 @@ fn file(call: &AdminCall<'_>, _: &[u8]) -> Replied {
 }
 
 fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let found = call.query.requests(&call.world.journal);
+    let limit = call.query.limit.unwrap_or(PAGE);
+    // One more, to know whether there are more.
+    let most = call.query.count.max(limit + 1);
+    let selects = |request: &RecordedRequest| call.query.selects(request);
+    let found = call.world.journal.filtered(most, selects);
     let entries = found.iter().map(|request| {
         let path_template = request.path_template();
         let described = Described {
@@ -203,12 +206,7 @@ fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     });
     let waits = call.query.wait.is_some();
     let timed_out = waits.then_some(found.len() < call.query.count);
-    Ok(page(
-        "requests",
-        call.query.limit.unwrap_or(PAGE),
-        entries,
-        timed_out,
-    ))
+    Ok(page("requests", limit, entries, timed_out))
 }
 
 fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
@@ -441,20 +439,18 @@ impl Query {
         Ok(parsed)
     }
 
-    /// The requests that it selects: the held ones, or all; when it waits for them, those that were dealt with.
-    fn requests(&self, journal: &Journal) -> Vec<RecordedRequest> {
-        journal.filtered(|request| {
-            let status = request.status.map(|status| status.as_u16());
-            let method = request.method.as_str();
-            request.number > self.number_after
-                && match self.held {
-                    true => request.is_held,
-                    false => request.is_done || self.wait.is_none(),
-                }
-                && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
-                && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
-                && self.status.is_none_or(|only| status == Some(only))
-        })
+    /// Selects the held requests, or all; while a caller waits for them, those that were dealt with.
+    fn selects(&self, request: &RecordedRequest) -> bool {
+        let status = request.status.map(|status| status.as_u16());
+        let method = request.method.as_str();
+        request.number > self.number_after
+            && match self.held {
+                true => request.is_held,
+                false => request.is_done || self.wait.is_none(),
+            }
+            && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
+            && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
+            && self.status.is_none_or(|only| status == Some(only))
     }
 }
 

@@ -27,6 +27,9 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 const MAX_BODY: usize = 1024 * 1024;
 
+/// The number of changes that are known one by one. A waiting caller that has missed more looks at all requests.
+const LAST_CHANGED: usize = 64;
+
 /// Headers whose values are secrets.
 const SECRETS: [&str; 5] = [
     wire::SERVICE_KEY_HEADER,
@@ -182,6 +185,10 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Kept {
     recorded: u64,
+    /// The number of changes so far: requests recorded or amended.
+    changes: u64,
+    /// The numbers of the requests that changed last, for waiting callers, of which there may be thousands.
+    last_changed: VecDeque<u64>,
     /// Its own room, and that which others share.
     rooms: [Room; 2],
     requests: VecDeque<(RecordedRequest, [Taken; 2])>,
@@ -192,6 +199,8 @@ impl Journal {
         Self {
             kept: Mutex::new(Kept {
                 recorded: 0,
+                changes: 0,
+                last_changed: VecDeque::new(),
                 rooms: [Room::new(MAX_BYTES), shared.clone()],
                 requests: VecDeque::new(),
             }),
@@ -216,8 +225,10 @@ impl Journal {
                 break;
             }
         }
+        let number = kept.recorded;
+        kept.record_change(number);
         self.changed.notify_waiters();
-        kept.recorded
+        number
     }
 
     /// Adds what became of a request to its record. It may be so old that it is gone.
@@ -230,34 +241,37 @@ impl Journal {
             && let Some((request, _)) = kept.requests.get_mut(index)
         {
             change(request);
+            kept.record_change(number);
             self.changed.notify_waiters();
         }
     }
 
-    /// The requests that are kept and pass, in the order of their responses; a delayed one is placed by its arrival.
+    /// At most `count` of the requests that are kept and pass, in the order of their responses; a delayed one is placed by its
+    /// arrival.
     pub(crate) fn filtered(
         &self,
+        count: usize,
         passes: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
         let kept = self.kept.lock();
-        let requests = kept.requests.iter().map(|(request, _)| request);
-        requests
-            .filter(|request| passes(request))
-            .cloned()
-            .collect()
+        kept.passing(&passes).take(count).cloned().collect()
     }
 
     pub(crate) fn clear(&self) {
         self.kept.lock().requests.clear();
     }
 
-    /// Resolves once something is found, which is looked for again whenever a request is recorded.
-    pub(super) async fn wait<T>(&self, found: impl Fn() -> Option<T>) -> T {
+    /// Waits until so many of the kept requests pass.
+    ///
+    /// Thousands may wait, so each looks only at the requests that have changed since it last looked, and counts again only
+    /// once enough of them may pass.
+    pub(super) async fn wait(&self, count: usize, passes: impl Fn(&RecordedRequest) -> bool) {
+        let mut seen = WaitProgress::default();
         loop {
-            // From here on, nothing that comes is missed.
+            // From here on, no change is missed.
             let changed = self.changed.notified();
-            if let Some(found) = found() {
-                return found;
+            if self.kept.lock().has_enough(count, &passes, &mut seen) {
+                return;
             }
             changed.await;
         }
@@ -270,12 +284,79 @@ impl Journal {
         within: Duration,
         wanted: impl Fn(&RecordedRequest) -> bool,
     ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        let found = || self.filtered(&wanted);
-        let enough = self.wait(|| Some(found()).filter(|found| found.len() >= count));
+        let found = || self.filtered(usize::MAX, &wanted);
+        let enough = async {
+            loop {
+                self.wait(count, &wanted).await;
+                // One may have been dropped since.
+                let found = found();
+                if found.len() >= count {
+                    return found;
+                }
+            }
+        };
         let waited = timeout(within, enough).await;
         waited.map_err(|_| NotSeen {
             found: found().len(),
             count,
         })
+    }
+}
+
+/// The state of a wait for requests.
+#[derive(Debug, Default)]
+struct WaitProgress {
+    /// The number of changes so far, and of requests that were missing then. `None` before the first count.
+    last: Option<(u64, usize)>,
+}
+
+impl Kept {
+    fn record_change(&mut self, number: u64) {
+        self.changes += 1;
+        if self.last_changed.len() == LAST_CHANGED {
+            self.last_changed.pop_front();
+        }
+        self.last_changed.push_back(number);
+    }
+
+    fn passing(
+        &self,
+        passes: impl Fn(&RecordedRequest) -> bool,
+    ) -> impl Iterator<Item = &RecordedRequest> {
+        let requests = self.requests.iter().map(|(request, _)| request);
+        requests.filter(move |request| passes(request))
+    }
+
+    /// Returns true if so many requests pass.
+    fn has_enough(
+        &self,
+        count: usize,
+        passes: impl Fn(&RecordedRequest) -> bool,
+        seen: &mut WaitProgress,
+    ) -> bool {
+        if let Some((changes, missing)) = &mut seen.last {
+            let new = usize::try_from(self.changes - *changes).unwrap_or(usize::MAX);
+            if let Some(known) = self.last_changed.len().checked_sub(new) {
+                let changed = self.last_changed.range(known..);
+                let passing = changed.filter(|number| self.find(**number).is_some_and(&passes));
+                // Each of them adds at most one to those that passed before.
+                *missing = missing.saturating_sub(passing.count());
+                *changes = self.changes;
+                if *missing > 0 {
+                    return false;
+                }
+            }
+        }
+        let found = self.passing(passes).take(count).count();
+        seen.last = Some((self.changes, count - found));
+        found == count
+    }
+
+    fn find(&self, number: u64) -> Option<&RecordedRequest> {
+        let at = self
+            .requests
+            .binary_search_by_key(&number, |(kept, _)| kept.number);
+        let (request, _) = self.requests.get(at.ok()?)?;
+        Some(request)
     }
 }

@@ -13,13 +13,19 @@ use crate::{
     },
     sandbox::{faults::Faults, journal::Journal, rate_limit::Bucket, reading::Reading},
     state::{
-        room::Room,
+        room::{Room, Taken},
         store::{SeedDeals, Store},
     },
 };
 
 /// How long a world is kept that nobody uses, if another one begins.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// The shortest time between two searches for unused worlds, because each search looks at all worlds.
+const SEARCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// The memory that a world reserves, beyond its agents, deals, faults and requests: for itself and its key.
+const WORLD_BYTES: usize = 4 * 1024;
 
 /// The agents, deals, faults and requests of those who have its key.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct World {
     pub(crate) bucket: Option<Bucket>,
     settings: Mutex<Settings>,
     used: Mutex<Instant>,
+    /// `None` for the first one.
+    _reserved: Option<Taken>,
 }
 
 /// How a world responds. A reset does not change it.
@@ -71,7 +79,7 @@ pub(crate) struct Beginning {
 }
 
 impl World {
-    pub(crate) fn new(key: ServiceKey, beginning: &Beginning) -> Self {
+    pub(crate) fn new(key: ServiceKey, beginning: &Beginning, reserved: Option<Taken>) -> Self {
         Self {
             accepted: Mutex::new(vec![key.clone()]),
             key,
@@ -81,6 +89,7 @@ impl World {
             bucket: beginning.rate_limit.map(Bucket::new),
             settings: Mutex::new(beginning.settings.clone()),
             used: Mutex::new(Instant::now()),
+            _reserved: reserved,
         }
     }
 
@@ -131,6 +140,8 @@ pub(crate) struct Worlds {
     pub(crate) max: usize,
     pub(crate) beginning: Beginning,
     pub(crate) others: RwLock<HashMap<Box<str>, Arc<World>>>,
+    /// When unused worlds were last searched for.
+    pub(crate) searched: Mutex<Option<Instant>>,
 }
 
 /// Why a key has no world.
@@ -176,15 +187,27 @@ impl Worlds {
     fn begin(&self, key: Option<ServiceKey>) -> Result<Arc<World>, NoWorld> {
         let key = key.ok_or(NoWorld::UnknownKey)?;
         let mut others = self.others.write();
-        // A test that was killed has left its world behind.
-        others
-            .retain(|_, world| Arc::strong_count(world) > 1 || world.used.lock().elapsed() < IDLE);
-        if others.len() >= self.max && !others.contains_key(key.reveal()) {
+        if let Some(world) = others.get(key.reveal()) {
+            return Ok(Arc::clone(world));
+        }
+        let mut searched = self.searched.lock();
+        if searched.is_none_or(|at| at.elapsed() >= SEARCH_AGAIN) {
+            // A test that was killed has left its world behind.
+            let is_used = |world: &Arc<World>| {
+                Arc::strong_count(world) > 1 || world.used.lock().elapsed() < IDLE
+            };
+            others.retain(|_, world| is_used(world));
+            *searched = Some(Instant::now());
+        }
+        if others.len() >= self.max {
             return Err(NoWorld::Full);
         }
-        let world = others.entry(key.reveal().into());
-        let world = world.or_insert_with(|| Arc::new(World::new(key, &self.beginning)));
-        Ok(Arc::clone(world))
+        let reserved = self.beginning.for_requests.take(WORLD_BYTES);
+        let reserved = Some(reserved.ok_or(NoWorld::Full)?);
+        let text = key.reveal().into();
+        let world = Arc::new(World::new(key, &self.beginning, reserved));
+        others.insert(text, Arc::clone(&world));
+        Ok(world)
     }
 
     /// Ends a world; false for the first one. Requests that are being answered in it are answered; held ones are dropped.

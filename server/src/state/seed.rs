@@ -1,7 +1,7 @@
 //! The deals that a server starts with: from a file, from the embedding program, or generated.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
 };
@@ -12,11 +12,17 @@ use serde_json::value::RawValue;
 
 use crate::{
     json,
-    state::{generate, store::StoredDeal},
+    state::{
+        generate,
+        store::{SeededDeal, StoredDeal},
+    },
 };
 
-/// How many deals can be generated: this many take five gigabytes.
+/// The most deals that can be generated: the ids of this many take about a hundred megabytes.
 const MAX_GENERATED: usize = 1_000_000;
+
+/// The number of generated deals that are kept as text: about five megabytes. The text of any other is made for each request.
+const KEPT_AS_TEXT: usize = 1_000;
 
 /// A deal to seed, as JSON text or as a value that is written as such. Text is served byte for byte as it is; it is read, and
 /// refused if it is no deal, when the server starts.
@@ -134,7 +140,7 @@ fn not_json(place: &str, error: &json::JsonError) -> SeedError {
 
 /// Checked deals, by their distinct ids.
 #[derive(Debug, Default)]
-pub(crate) struct Seeds(pub(crate) HashMap<Box<str>, Bytes>);
+pub(crate) struct Seeds(pub(crate) BTreeMap<Box<str>, SeededDeal>);
 
 impl Seeds {
     /// Deals of an array; what their places in errors begin with.
@@ -183,23 +189,31 @@ impl Seeds {
         }
         for index in 0..count {
             // Not checked again: the generator's tests make sure that every generated deal is valid.
-            let deal = generate::deal(index, seed).into();
-            let place = format!("generated deal {index}");
-            self.keep((generate::id(index).into(), deal), place)?;
+            let deal = match index < KEPT_AS_TEXT {
+                true => SeededDeal::Text(generate::deal(index, seed).into()),
+                false => SeededDeal::Generated { index, seed },
+            };
+            let place = || format!("generated deal {index}");
+            self.keep(generate::id(index).into(), deal, place)?;
         }
         Ok(())
     }
 
     fn add(&mut self, deal: SeedDeal, place: String) -> Result<(), SeedError> {
-        let deal = deal.check(&place)?;
-        self.keep(deal, place)
+        let (id, text) = deal.check(&place)?;
+        self.keep(id, SeededDeal::Text(text), || place)
     }
 
-    fn keep(&mut self, (id, text): StoredDeal, place: String) -> Result<(), SeedError> {
-        match self.0.insert(id, text) {
+    fn keep(
+        &mut self,
+        id: Box<str>,
+        deal: SeededDeal,
+        place: impl FnOnce() -> String,
+    ) -> Result<(), SeedError> {
+        match self.0.insert(id, deal) {
             None => Ok(()),
             Some(_) => Err(SeedError::Deal {
-                place,
+                place: place(),
                 pointer: "/id".to_owned(),
                 reason: "another deal already has this id".to_owned(),
             }),

@@ -1,15 +1,14 @@
 //! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use bytes::Bytes;
-use dashmap::DashMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
-use crate::state::room::{Room, Taken};
+use crate::state::{
+    generate,
+    room::{Room, Taken},
+};
 
 /// A deal, ready to be served: its id and its exact text.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
@@ -18,10 +17,27 @@ pub(crate) type StoredDeal = (Box<str>, Bytes);
 pub(crate) type StoredAgent = (u64, Bytes);
 
 /// The deals that a server started with, by their ids. All of its worlds read the same ones.
-pub(crate) type SeedDeals = Arc<HashMap<Box<str>, Bytes>>;
+pub(crate) type SeedDeals = Arc<BTreeMap<Box<str>, SeededDeal>>;
 
-/// How many parts a world's own deals are kept in. Many worlds have few of them.
-const PARTS: usize = 2;
+/// A deal that a server started with.
+#[derive(Clone, Debug)]
+pub(crate) enum SeededDeal {
+    Text(Bytes),
+    /// A generated deal, whose text is made for each request: a million texts would take five gigabytes.
+    Generated {
+        index: usize,
+        seed: u64,
+    },
+}
+
+impl SeededDeal {
+    fn text(&self) -> Bytes {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Generated { index, seed } => generate::deal(*index, *seed).into(),
+        }
+    }
+}
 
 /// Agents and deals. What was added to the seed keeps the room that it takes.
 #[derive(Debug)]
@@ -29,8 +45,8 @@ pub(crate) struct Store {
     max_agents: u64,
     room: Room,
     seed: SeedDeals,
-    /// The deals that are not as in the seed. Read by every request, which waits for nobody.
-    changed: DashMap<Box<str>, (Bytes, Taken)>,
+    /// The deals that are not as in the seed.
+    changed: RwLock<BTreeMap<Box<str>, (Bytes, Taken)>>,
     agents: Mutex<Vec<(Bytes, Taken)>>,
 }
 
@@ -47,7 +63,7 @@ impl Store {
             max_agents,
             room: room.clone(),
             seed: Arc::clone(seed),
-            changed: DashMap::with_shard_amount(PARTS),
+            changed: RwLock::default(),
             agents: Mutex::default(),
         }
     }
@@ -77,32 +93,45 @@ impl Store {
 
     /// At most `count` of the deals whose ids come after `id`, in byte order.
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
-        let is_later = |of: &str| id.is_none_or(|id| of > id);
-        let seed = self.seed.iter().filter(|(of, _)| is_later(of));
-        let mut later: BTreeMap<Box<str>, Bytes> =
-            seed.map(|(id, text)| (id.clone(), text.clone())).collect();
-        let changed = self.changed.iter().filter(|deal| is_later(deal.key()));
-        later.extend(changed.map(|deal| (deal.key().clone(), deal.0.clone())));
-        later.into_iter().take(count).collect()
+        let later = (
+            id.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let changed = self.changed.read();
+        let seed = self.seed.range::<str, _>(later);
+        // A deal that is not as in the seed takes its place.
+        let seed = seed
+            .filter(|(id, _)| !changed.contains_key(*id))
+            .take(count);
+        let own = changed.range::<str, _>(later).take(count);
+        let mut deals: BTreeMap<_, _> = seed.map(|(id, deal)| (id, Ok(deal))).collect();
+        deals.extend(own.map(|(id, (text, _))| (id, Err(text))));
+        let deals = deals.into_iter().take(count);
+        deals
+            .map(|(id, deal)| {
+                let text = deal.map_or_else(Bytes::clone, SeededDeal::text);
+                (id.clone(), text)
+            })
+            .collect()
     }
 
     pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
-        match self.changed.get(id) {
-            Some(deal) => Some(deal.0.clone()),
-            None => self.seed.get(id).cloned(),
+        if let Some((text, _)) = self.changed.read().get(id) {
+            return Some(text.clone());
         }
+        self.seed.get(id).map(SeededDeal::text)
     }
 
     /// Keeps a deal; one with the same id is replaced, whose room is free afterwards.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
         let taken = self.room.take(text.len()).ok_or(Full::Bytes)?;
-        self.changed.insert(id, (text, taken));
+        self.changed.write().insert(id, (text, taken));
         Ok(())
     }
 
     /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
     pub(crate) fn reset(&self) {
-        self.changed.clear();
+        self.changed.write().clear();
         *self.agents.lock() = Vec::new();
     }
 }

@@ -228,3 +228,63 @@ async fn shutdown_completes_what_is_in_flight() {
         ending.join().unwrap();
     }
 }
+
+/// A request for a path that only programs on this machine may use.
+fn local(path: &str) -> http::Request<()> {
+    let mut request = request("GET", path);
+    *request.uri_mut() = format!("http://localhost{path}").parse().unwrap();
+    request
+}
+
+/// A caller that answers pings, but keeps its window closed, and one that takes a single byte of each body.
+#[tokio::test]
+async fn unread_bodies_end_their_connection() {
+    let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
+    for window in [0, 1] {
+        let mut settings = Builder::new();
+        settings.initial_window_size(window);
+        let Http2 { sender, ended } = Http2::connect_with(&sandbox, &settings).await;
+        let mut sender = sender.ready().await.unwrap();
+        let mut unread = Vec::new();
+        for path in ["/v1/deals/d_1", "/__sandbox/openapi.json"] {
+            let (response, _) = sender.send_request(local(path), true).unwrap();
+            let response = response.await.unwrap();
+            assert_eq!(response.status(), 200);
+            unread.push(response);
+        }
+        let ended = timeout(HANG, ended).await;
+        assert!(ended.is_ok(), "{window}: it stays open");
+    }
+    served(&sandbox);
+}
+
+/// Unread bodies share a memory budget with request bodies. Bodies that the store has anyway take none of it.
+#[tokio::test]
+async fn unread_bodies_have_a_budget() {
+    let sandbox = Sandbox::builder()
+        .max_buffered_bytes(30_000)
+        .head_timeout(HANG);
+    let sandbox = sandbox.start().unwrap();
+    let mut settings = Builder::new();
+    settings.initial_window_size(0);
+    let caller = Http2::connect_with(&sandbox, &settings).await;
+    let mut sender = caller.sender.ready().await.unwrap();
+    let mut unread = Vec::new();
+    for (path, count, expected) in [
+        ("/__sandbox/openapi.json", 10, [200].as_slice()),
+        ("/v1/deals/d_1", 10, &[200]),
+        ("/__sandbox/deals", 10, &[200, 503]),
+    ] {
+        let mut statuses = Vec::new();
+        for _ in 0..count {
+            let (response, _) = sender.send_request(local(path), true).unwrap();
+            let response = response.await.unwrap();
+            statuses.push(response.status().as_u16());
+            unread.push(response);
+        }
+        statuses.dedup();
+        assert_eq!(statuses, expected, "{path}");
+        sender = sender.ready().await.unwrap();
+    }
+    drop(unread);
+}

@@ -1,10 +1,15 @@
 //! The service as the transport of a client: the responses, the faults and the journal of a server, and no socket.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
-use crate::support::{AGENT, KEY, service};
+use crate::support::{AGENT, HANG, KEY, service};
 use dealkit::{Client, ClientBuilder, ErrorKind, Json, Outcome};
-use dealkit_server::{Cut, Fault, How, Reading, Service};
+use dealkit_server::{Cut, Fault, How, Reading, RecordedRequest, Service};
+use futures_util::FutureExt as _;
 
 fn builder(service: &Service) -> ClientBuilder {
     Client::builder()
@@ -92,4 +97,33 @@ async fn a_body_in_pieces_is_read() {
     let service = service(|builder| builder.reading(Reading::Chunked));
     let client = builder(&service).build().unwrap();
     assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
+}
+
+/// A caller that waits looks at each change once, however many requests there are, because thousands may wait.
+#[tokio::test]
+async fn waiting_callers_look_at_changes_only() {
+    let service = service(|builder| builder);
+    let client = builder(&service).build().unwrap();
+    let request = || async { client.deals().retrieve("d_1").await.unwrap() };
+    for _ in 0..500 {
+        request().await;
+    }
+    let looked_at = AtomicUsize::new(0);
+    let wanted = |request: &RecordedRequest| {
+        looked_at.fetch_add(1, Ordering::Relaxed);
+        request.number > 500
+    };
+    let mut waiting = pin!(service.wait_for(20, HANG, wanted));
+    assert!((&mut waiting).now_or_never().is_none());
+    let first = looked_at.swap(0, Ordering::Relaxed);
+    assert_eq!(first, 500);
+    for _ in 0..19 {
+        request().await;
+        assert!((&mut waiting).now_or_never().is_none());
+    }
+    // Each request is recorded, and then amended by what became of it.
+    let later = looked_at.load(Ordering::Relaxed);
+    assert!(later < 1_100, "{later}");
+    request().await;
+    assert_eq!(waiting.await.unwrap().len(), 20);
 }

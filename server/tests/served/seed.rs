@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::support::{KEY, asking, deal, handled};
+use crate::support::{KEY, asking, deal, handled, process::Running, send};
 use bytes::Bytes;
 use dealkit::{
     Deal,
@@ -243,4 +243,24 @@ fn made_up_deals_come_beside_a_file() {
     let error = Sandbox::builder().generate(usize::MAX, 0).start();
     let error = error.unwrap_err().to_string();
     assert_eq!(error, "generate: expected at most 1000000 deals");
+}
+
+/// The ids of generated deals are kept, and of most no text, which would take five gigabytes for a million.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_generated_deals_take_little_memory() {
+    let server = Running::quiet(&["--generate", "200000", "--seed", "7"]);
+    for index in [0, 999, 1_000, 199_999] {
+        let expected = generate::deal(index, 7);
+        assert_eq!(deal(&server, &generate::id(index)).body, expected);
+    }
+    assert_eq!(deal(&server, "g_200000").status, 404);
+    let page = "GET /__sandbox/deals?limit=3&after=g_199998 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let page = send(&server, page).value();
+    let ids = page["deals"].as_array().unwrap().iter();
+    let ids: Vec<_> = ids.map(|deal| deal["id"].as_str().unwrap()).collect();
+    // In the order of bytes.
+    assert_eq!(ids, ["g_199999", "g_2", "g_20"]);
+    let taken = server.memory("VmHWM");
+    assert!(taken < 256 << 20, "{} MiB", taken >> 20);
 }

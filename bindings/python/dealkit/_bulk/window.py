@@ -9,10 +9,12 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native
+from dealkit._calls.key_provider import ask_here
 from dealkit._core.arguments import check_bools, check_int, check_on_error
 from dealkit._core.closing import AsyncClosing, Closing
 from dealkit._core.failure import unwrap
 from dealkit._core.private import clear
+from dealkit._core.threads import wait_cooperatively
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
@@ -262,7 +264,8 @@ class SyncWindow(Window[R], Closing):
         try:
             while (many := self._next()) is not None:
                 # In short waits: signals are handled in between, and another thread may take the last one.
-                unwrap(many.wait())
+                ask_here()
+                unwrap(wait_cooperatively(many.wait))
                 self._flush()
             if get_ident() in self._handing:
                 return self._hand_over()

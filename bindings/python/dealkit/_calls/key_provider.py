@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
+
+from dealkit._core.threads import start_thread
 
 if TYPE_CHECKING:
     import asyncio
@@ -13,6 +16,20 @@ if TYPE_CHECKING:
 
 # The same value as in inspect, which takes long to import.
 _CO_COROUTINE = 0x80
+
+
+# The providers that no thread can be started for, and what takes their answers.
+_unasked: deque[tuple[KeyProvider, _native.KeyAnswer]] = deque()
+
+
+def ask_here() -> None:
+    """Asks the providers for which no thread can be started. For threads that wait for a call anyway."""
+    while _unasked:
+        try:
+            provider, answer = _unasked.popleft()
+        except IndexError:
+            return  # Another thread was faster.
+        provider._ask(answer)
 
 
 class KeyProvider:
@@ -40,10 +57,15 @@ class KeyProvider:
                 pass  # Nothing is awaited here.
 
     def __call__(self, answer: _native.KeyAnswer) -> None:
-        """Begins to ask. Called on the thread in the background, which must not wait."""
-        from threading import Thread
-
-        Thread(target=self._ask, args=(answer,), name="dealkit-service-key", daemon=True).start()
+        """Begins to ask. Called on a background thread, which must not wait."""
+        try:
+            start_thread(self._ask, answer, "dealkit-service-key")
+        except RuntimeError:
+            # From 3.12 on, CPython starts no thread once the main thread has ended: in atexit handlers, and in threads that
+            # outlive the main thread. A thread that waits for a call asks instead.
+            _unasked.append((self, answer))
+            for loop in self._running_loops():
+                loop.call_soon_threadsafe(ask_here)
 
     def _ask(self, answer: _native.KeyAnswer) -> None:
         try:
@@ -58,15 +80,17 @@ class KeyProvider:
             # Its text may contain a key.
             answer.fail(type(error).__qualname__)
 
+    def _running_loops(self) -> list[asyncio.AbstractEventLoop]:
+        return [loop for loop in [*(self._loops or ())] if loop.is_running()]
+
     def _awaited(self, key: Any) -> Any:
         from asyncio import run_coroutine_threadsafe
 
         async def wait() -> Any:
             return await key
 
-        for loop in [*(self._loops or ())]:
-            if loop.is_running():
-                return run_coroutine_threadsafe(wait(), loop).result()
+        for loop in self._running_loops():
+            return run_coroutine_threadsafe(wait(), loop).result()
         if hasattr(key, "close"):
             key.close()  # Otherwise Python complains that it was never awaited.
         raise RuntimeError("no event loop that has used the client is running")

@@ -6,10 +6,11 @@ from os import environ
 from typing import TYPE_CHECKING, Any
 
 from dealkit import _native
-from dealkit._calls.key_provider import KeyProvider
+from dealkit._calls.key_provider import KeyProvider, ask_here
 from dealkit._core.failure import unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
 from dealkit._core.private import sealed
+from dealkit._core.threads import wait_cooperatively
 from dealkit._observe import watch
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Service:
         """Makes a call and waits for its end. Returns its value, or the whole response."""
         settings = native_options(options)
         with watch.begin(lambda: self.describe(call)) as watched:
-            outcome = self.open().send(call, settings, raw, watched.native)
+            outcome = wait_cooperatively(self.open().send, call, settings, raw, watched.native)
             if isinstance(outcome, _native.Waiting):
                 outcome = _wait(outcome, watched.flush)
             return unwrap(outcome, call)
@@ -136,7 +137,8 @@ def _wait(waiting: Any, flush: Callable[[], None] | None) -> Any:
     """Waits for a call. Python checks for signals between two steps, and their handlers may raise."""
     try:
         while True:
-            outcome = waiting.wait()
+            ask_here()
+            outcome = wait_cooperatively(waiting.wait)
             if outcome is not waiting:
                 return outcome
             if flush is not None:

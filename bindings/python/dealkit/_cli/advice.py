@@ -47,7 +47,8 @@ _HINTS: dict[type[DealkitError], str] = {
     RateLimitError: "The service asks for fewer requests. Try again later, or set --rate-limit for a job.",
     ThrottledError: "The service asked for a pause, or --rate-limit is too low for --timeout.",
     InternalServerError: "The service failed. Try again later; its support can find the request by its id.",
-    APITimeoutError: "The service took too long. Try again, perhaps with a longer --timeout. Is a firewall in the way?",
+    APITimeoutError: "The service took too long. Try again later. A longer --timeout helps only creates: an attempt to read "
+    "ends after 30 s. Is a firewall in the way?",
     DecodeError: "The service should not send this. Is the base URL right? Is a login page in the way?",
 }
 _LEDGER_HINTS = {

@@ -21,8 +21,9 @@ Key = str | tuple[str, float]
 class Timeout(NamedTuple):
     """Timeouts, in seconds. Those that are not given keep their defaults.
 
-    ``total`` limits the whole call, including all attempts (60), ``attempt`` one attempt, including connecting (30),
-    and ``connect`` making a connection (5).
+    ``total`` limits the whole call, including all attempts (60), and ``connect`` making a connection (5). ``attempt`` limits
+    one attempt, including connecting: by default to 30 seconds if a timeout is retried, as for a retrieve; an attempt that is not
+    repeated, as for a create, may take as long as the call.
     """
 
     total: float | None = None

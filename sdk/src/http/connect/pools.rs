@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use rustls::ClientConfig;
 use tokio::{
     runtime::{Handle, Id},
-    sync::{Semaphore, SemaphorePermit, watch},
+    sync::{Semaphore, watch},
 };
 
 use crate::{
@@ -41,19 +41,23 @@ const TRUSTED: Duration = Duration::from_secs(1);
 /// what a service allows would wait unseen in the library, while its time runs and it counts as sent.
 const WIDTH: usize = 100;
 
+/// The default limit of an attempt that is retried on a timeout.
+pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long an HTTP/2 connection may be silent before it is sent a ping, and how long the reply to that
 /// may take; less if an attempt may take less than four times this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
-/// The maximum number of runtimes for which connections are kept. Programs have one or two; a test suite
-/// has many, one after the other, and those that have ended need none.
-const RUNTIMES: usize = 8;
+/// The maximum number of runtimes for which connections are kept. Programs have one or two, or in Python one or two for
+/// each of up to 16 services; a test suite has many, one after the other, and those that have ended need none.
+const RUNTIMES: usize = 32;
 
 /// How connections are made. Clients for which all of this is the same can share connections.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) connect_timeout: Duration,
-    pub(crate) attempt_timeout: Duration,
+    /// `None`: [`ATTEMPT_TIMEOUT`] for an attempt that is retried on a timeout, no limit of its own for another one.
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) max_idle: usize,
     pub(crate) versions: Versions,
     pub(crate) route: Route,
@@ -81,8 +85,10 @@ pub(crate) struct Pools {
     pub(crate) settings: ConnectionSettings,
     /// None of dealkit's own for a transport.
     tls: Option<ClientConfig>,
-    /// Where requests may be in flight: each may need a connection, and so a descriptor.
-    places: Semaphore,
+    /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
+    permits: Semaphore,
+    /// True if idle connections of reads, and as many connections of creates, would leave too few descriptors.
+    has_few_descriptors: bool,
     lanes: Mutex<Lanes>,
 }
 
@@ -110,20 +116,22 @@ impl Pools {
         if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
+        let descriptors = descriptor_limit();
         Ok(Arc::new(Self {
             tls: match settings.route {
                 Route::Transport(_) => None,
                 _ => Some(settings.tls()?),
             },
             settings,
-            places: Semaphore::new(most_connections()),
+            permits: Semaphore::new(most_connections(descriptors)),
+            has_few_descriptors: descriptors.is_some_and(|limit| limit < 4 * OTHER_DESCRIPTORS),
             lanes: Mutex::default(),
         }))
     }
 
-    /// Waits until one more request may be in flight, which it is until what this returns is dropped.
-    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        self.places.acquire().await.ok()
+    /// The permits of requests in flight, shared by all clients with these connections.
+    pub(crate) fn permits(&self) -> &Semaphore {
+        &self.permits
     }
 
     /// The lane for a request with this method, on this runtime.
@@ -138,6 +146,12 @@ impl Pools {
         let known = lanes.iter().position(|(of, _)| *of == kind);
         let mut of_kind = known.map_or_else(Vec::new, |at| lanes.remove(at).1);
         let lane = self.lane_among(&mut of_kind, idle_timeout);
+        if self.has_few_descriptors {
+            for (_, others) in &mut *lanes {
+                // Lanes without a request in flight are closed.
+                others.retain(|lane| Arc::strong_count(lane) > 1);
+            }
+        }
         if lanes.len() == 2 * RUNTIMES {
             lanes.remove(0);
         }
@@ -182,15 +196,26 @@ impl Pools {
     }
 }
 
-/// How many connections a client may use at the same time: three quarters of the descriptors of this process, which has
-/// other uses for the rest.
-fn most_connections() -> usize {
-    #[cfg(unix)]
-    let limit = getrlimit(Resource::Nofile).current;
-    #[cfg(not(unix))]
-    let limit: Option<u64> = None;
-    let most = limit.and_then(|limit| usize::try_from(limit / 4 * 3).ok());
+/// The number of descriptors that connections leave to the rest of the process, such as ledgers, if it may have twice as many.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// Returns the most connections that a client may use at the same time: three quarters of the descriptors of this process, or
+/// fewer if little else would be left.
+fn most_connections(descriptors: Option<u64>) -> usize {
+    let most = descriptors.map(|limit| {
+        let left = limit.saturating_sub(OTHER_DESCRIPTORS);
+        left.clamp(limit / 4, limit / 4 * 3)
+    });
+    let most = most.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// Returns the number of descriptors that this process may have.
+fn descriptor_limit() -> Option<u64> {
+    #[cfg(unix)]
+    return getrlimit(Resource::Nofile).current;
+    #[cfg(not(unix))]
+    None
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -208,7 +233,8 @@ impl ConnectionSettings {
     ) -> Result<reqwest::Client, Words> {
         // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
         // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
-        let patience = (self.attempt_timeout / 4).min(LONGEST_SILENCE);
+        let attempt_timeout = self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT);
+        let patience = (attempt_timeout / 4).min(LONGEST_SILENCE);
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())

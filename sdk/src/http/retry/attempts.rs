@@ -103,6 +103,11 @@ impl RetryPolicy {
         self
     }
 
+    /// Returns true if a request with this method is retried after a timeout.
+    pub(crate) fn retries_timeouts(self, method: &Method) -> bool {
+        self.max_retries > 0 && (is_safe(method) || self.retry_non_idempotent)
+    }
+
     /// Whether a request with this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &TransportError) -> bool {
         let harmless = is_safe(method) || !error.outcome().may_have_acted();

@@ -29,6 +29,13 @@ const FIRST_RATE_LASTS: Duration = Duration::from_secs(60);
 /// The shortest time over which accepted calls are averaged.
 const SHORTEST_AVERAGE: Duration = Duration::from_millis(500);
 
+/// The time constant of the measured sending rate: a call counts half after 0.7 of this.
+const SENDING_MEMORY: Duration = Duration::from_secs(1);
+
+/// The bound on a growing rate, as a multiple of the measured sending rate. Growth that no call makes use of is a guess, and the next busy
+/// minute would pay for that guess with 429 responses.
+const MOST_GROWTH: f64 = 2.0;
+
 /// What a refusal leaves of the rate that was refused.
 const LESS: f64 = 0.94;
 
@@ -60,6 +67,24 @@ pub(crate) struct Pace {
     heard: Duration,
     /// The last pause after a refusal without `Retry-After`; none once a call has been accepted since.
     pause: Duration,
+    sending: SendingRate,
+}
+
+/// The rate at which calls departed: a moving average with exponentially decreasing weights, as of the last departure.
+#[derive(Debug, Default)]
+struct SendingRate {
+    /// In calls per second.
+    rate: f64,
+    at: Duration,
+}
+
+impl SendingRate {
+    fn record(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.at);
+        let remaining = (-passed.div_duration_f64(SENDING_MEMORY)).exp();
+        self.rate = self.rate * remaining + SENDING_MEMORY.as_secs_f64().recip();
+        self.at = now;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +109,11 @@ struct Said {
 }
 
 impl Pace {
+    /// Records that a call departs.
+    pub(crate) fn record_departure(&mut self, now: Duration) {
+        self.sending.record(now);
+    }
+
     /// Records that the service has accepted a call that went out at `departed`.
     pub(crate) fn accepted(&mut self, now: Duration, departed: Duration) {
         let passed = now.saturating_sub(self.since);
@@ -144,11 +174,12 @@ impl Pace {
         let shortest = SHORTEST_AVERAGE * if costs_little { 1 } else { 2 };
         let passed = now.saturating_sub(self.since).max(shortest);
         let average = self.accepted / passed.as_secs_f64();
-        let tried = |found: &Found| found.rate(departed, self.resumes);
-        // A rate that has grown so far, or for so long, was not the limit of late.
+        let tried = |found: &Found| self.grown(found, departed);
+        // Without the bound on its growth, a rate that would have grown so far, or for so long, is too old to count.
         let is_new =
             |found: &Found| found.is_first && now.saturating_sub(found.at) < FIRST_RATE_LASTS;
-        let is_valid = |found: &Found| is_new(found) || tried(found) < 8.0 * found.rate;
+        let unbounded = |found: &Found| found.rate(departed, self.resumes);
+        let is_valid = |found: &Found| is_new(found) || unbounded(found) < 8.0 * found.rate;
         let found = self.found.filter(is_valid);
         let rate = match found {
             None => FIRST_RATE,
@@ -183,13 +214,19 @@ impl Pace {
         self.resumes
     }
 
+    /// The found rate at `at`: it grows while refusals are absent, up to a multiple of the measured sending rate.
+    fn grown(&self, found: &Found, at: Duration) -> f64 {
+        let most = found.rate.max(MOST_GROWTH * self.sending.rate);
+        found.rate(at, self.resumes).min(most)
+    }
+
     /// The interval between two calls, if one goes out at `at`.
     pub(crate) fn interval(&self, at: Duration) -> Duration {
         // If the service has accepted nothing since it refused a call again, few are sent, to see when that changes.
         if self.pause > SHORTEST_PAUSE {
             return self.pause;
         }
-        let found = self.found.map(|found| found.rate(at, self.resumes));
+        let found = self.found.map(|found| self.grown(&found, at));
         let said = self.said.filter(|said| at < said.until);
         let rates = found.into_iter().chain(said.map(|said| said.rate));
         Duration::try_from_secs_f64(rates.fold(f64::INFINITY, f64::min).recip()).unwrap_or_default()

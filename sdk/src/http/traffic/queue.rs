@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Queue {
     waiting: VecDeque<Ticket>,
     next: u64,
+    /// Since when the first of the waiting calls is the first.
+    first_since: Duration,
     /// When the limit allows the next call.
     opens: Duration,
     /// The interval between two calls that the client's rate limit requires.
@@ -40,10 +42,13 @@ pub(crate) struct Ticket {
 /// The answer to a call that asks for its turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
+    /// The call may [depart](Queue::depart).
     Now,
     /// The call should ask again at this time, or when it is notified.
     At(Duration),
     TooLate(TooLate),
+    /// The call's time is over, although the rate would have allowed the call.
+    TimedOut,
 }
 
 /// A turn that comes after the call's time is over.
@@ -60,17 +65,17 @@ impl Queue {
         Self {
             waiting: VecDeque::new(),
             next: 0,
+            first_since: Duration::ZERO,
             opens: Duration::ZERO,
             interval,
             pace: Pace::default(),
         }
     }
 
-    /// If no call is waiting and none has to, lets it go; otherwise returns a place in the queue.
-    pub(crate) fn enter(&mut self, now: Duration) -> Result<(), Ticket> {
-        if self.waiting.is_empty() && self.earliest() <= now {
-            self.depart(now, now);
-            return Ok(());
+    /// Puts a call at the end of the queue.
+    pub(crate) fn enter(&mut self, now: Duration) -> Ticket {
+        if self.waiting.is_empty() {
+            self.first_since = now;
         }
         let ticket = Ticket {
             number: self.next,
@@ -78,40 +83,54 @@ impl Queue {
         };
         self.next += 1;
         self.waiting.push_back(ticket.clone());
-        Err(ticket)
+        ticket
     }
 
     /// Asks for the turn of a call that must go out before `latest`.
-    pub(crate) fn ask(&mut self, ticket: &Ticket, now: Duration, latest: Duration) -> Turn {
+    pub(crate) fn ask(&self, ticket: &Ticket, now: Duration, latest: Duration) -> Turn {
         // The ticket is in the queue until it has its turn.
         let ahead = self.place(ticket).unwrap_or(0);
         let times = u32::try_from(ahead).unwrap_or(u32::MAX);
         let expected = self.interval(now).saturating_mul(times);
         let expected = self.earliest().saturating_add(expected);
         if expected.max(now) >= latest {
-            return Turn::TooLate(TooLate {
-                wait: expected.saturating_sub(now),
-                is_asked: self.interval(now) > self.interval || self.pace.resumes() > now,
-            });
+            let wait = expected.saturating_sub(now);
+            return if wait.is_zero() {
+                Turn::TimedOut
+            } else {
+                Turn::TooLate(TooLate {
+                    wait,
+                    is_asked: self.interval(now) > self.interval || self.pace.resumes() > now,
+                })
+            };
         }
-        let due = self
-            .earliest()
-            .saturating_add(PATIENCE.saturating_mul(times));
+        // The first call may be waiting for a permit since the rate allows it.
+        let first_due = self.earliest().max(self.first_since);
+        let due = match times {
+            0 => self.earliest(),
+            _ => first_due.saturating_add(PATIENCE.saturating_mul(times)),
+        };
         if due > now {
             return Turn::At(due.min(latest));
         }
-        // If the timer was only a little late, the next call is not delayed by that.
-        let since = self.earliest().max(now.saturating_sub(GRAIN));
-        self.depart(now, since);
-        self.leave(ticket);
         Turn::Now
     }
 
+    /// Lets a call go that has its turn, and the next one an interval later.
+    pub(crate) fn depart(&mut self, ticket: &Ticket, now: Duration) {
+        self.pace.record_departure(now);
+        // If the timer was only a little late, the next call is not delayed by that.
+        let since = self.earliest().max(now.saturating_sub(GRAIN));
+        self.opens = since.saturating_add(self.interval(now));
+        self.leave(ticket, now);
+    }
+
     /// Gives up a place. Has no effect on a call that has had its turn.
-    pub(crate) fn leave(&mut self, ticket: &Ticket) {
+    pub(crate) fn leave(&mut self, ticket: &Ticket, now: Duration) {
         if let Some(place) = self.place(ticket) {
             self.waiting.remove(place);
             if let Some(first) = self.waiting.front().filter(|_| place == 0) {
+                self.first_since = now;
                 first.news.notify_one();
             }
         }
@@ -137,11 +156,6 @@ impl Queue {
         self.waiting
             .binary_search_by_key(&ticket.number, by_number)
             .ok()
-    }
-
-    /// Lets a call go, and the next one an interval after `since`.
-    fn depart(&mut self, now: Duration, since: Duration) {
-        self.opens = since.saturating_add(self.interval(now));
     }
 
     fn earliest(&self) -> Duration {

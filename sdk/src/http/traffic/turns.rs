@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::select;
-use tokio::time::{Instant, sleep};
+use futures_util::future::{Either, select};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep},
+};
 
 use crate::http::{
     error::TransportError,
@@ -59,30 +62,57 @@ impl Traffic {
         self.began.elapsed()
     }
 
-    /// Waits for the turn of a call that has this much time left. Waiting calls go in order of arrival; one
-    /// that is dropped leaves no gap. Returns when it goes out.
-    pub(crate) async fn turn(&self, left: Duration) -> Result<Duration, TooLate> {
+    /// Waits until a call with this much time left may go out: until it is its turn and one of the permits is free.
+    /// Waiting calls go in order of arrival; one that is dropped leaves no gap. Returns when the call goes out.
+    ///
+    /// A call asks for a permit only once it is first in the queue and due, because clients with other limits share the
+    /// permits. The turn is counted only once the call has its permit: calls that have waited for permits would otherwise
+    /// go out together, faster than the limit.
+    pub(crate) async fn admit<'p>(
+        &self,
+        left: Duration,
+        permits: &'p Semaphore,
+    ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
         let now = self.now();
         let latest = now.saturating_add(left);
-        let ticket = match self.queue().enter(now) {
-            Ok(()) => return Ok(now),
-            Err(ticket) => ticket,
-        };
         let queued = Queued {
             traffic: self,
-            ticket,
+            ticket: self.queue().enter(now),
         };
+        let news = || queued.ticket.news.notified();
+        let mut acquiring = pin!(None);
+        let mut permit = None;
         loop {
             let now = self.now();
-            let turn = self.queue().ask(&queued.ticket, now, latest);
-            match turn {
-                Turn::Now => return Ok(now),
-                Turn::TooLate(too_late) => return Err(too_late),
-                Turn::At(at) => {
-                    let wait = at.saturating_sub(now);
-                    let news = queued.ticket.news.notified();
-                    select(pin!(sleep(wait)), pin!(news)).await;
+            let wait = {
+                let mut queue = self.queue();
+                match (queue.ask(&queued.ticket, now, latest), permit.take()) {
+                    (Turn::Now, Some(permit)) => {
+                        queue.depart(&queued.ticket, now);
+                        return Ok((now, permit));
+                    }
+                    (Turn::Now, None) => None,
+                    (Turn::At(at), _) => Some(at.saturating_sub(now)),
+                    (Turn::TooLate(late), _) => return Err(NotAdmitted::TooLate(late)),
+                    (Turn::TimedOut, _) => return Err(NotAdmitted::TimedOut),
                 }
+            };
+            if let Some(wait) = wait {
+                acquiring.set(None);
+                select(pin!(sleep(wait)), pin!(news())).await;
+                continue;
+            }
+            if acquiring.is_none() {
+                acquiring.set(Some(permits.acquire()));
+            }
+            let Some(acquired) = acquiring.as_mut().as_pin_mut() else {
+                continue;
+            };
+            // The place among those that wait for a permit is not given up for a notification.
+            let (late, news) = (pin!(sleep(latest.saturating_sub(now))), pin!(news()));
+            if let Either::Left((acquired, _)) = select(acquired, select(late, news)).await {
+                acquiring.set(None);
+                permit = acquired.ok();
             }
         }
     }
@@ -117,6 +147,15 @@ impl Traffic {
     }
 }
 
+/// The reason for which a call may not go out within its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdmitted {
+    /// The rate would let it go too late.
+    TooLate(TooLate),
+    /// No permit was free in time.
+    TimedOut,
+}
+
 /// A call in the queue, which leaves it on drop.
 struct Queued<'a> {
     traffic: &'a Traffic,
@@ -125,6 +164,7 @@ struct Queued<'a> {
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
-        self.traffic.queue().leave(&self.ticket);
+        let now = self.traffic.now();
+        self.traffic.queue().leave(&self.ticket, now);
     }
 }

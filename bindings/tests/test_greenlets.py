@@ -1,0 +1,43 @@
+"""Programs whose threads are gevent's greenlets."""
+
+from __future__ import annotations
+
+import pytest
+from processes import ended, python
+
+from dealkit.testing import Sandbox
+
+pytest.importorskip("gevent")
+
+PATCHED = """
+from gevent import monkey
+monkey.patch_all()
+import gevent, os, threading, time
+from dealkit import Client
+"""
+
+
+def test_a_key_function_may_wait(sandbox: Sandbox) -> None:
+    script = """
+def key():
+    time.sleep(0.01)  # Other greenlets of its thread could run.
+    return "sandbox-key"
+with Client(service_key=key) as client:
+    print(client.deals.retrieve("d_1").id)
+"""
+    assert ended(python(PATCHED + script, url=sandbox.url, flags=())) == "d_1\n"
+
+
+@pytest.mark.parametrize("call", ["client.deals.retrieve('d_1').id", "next(client.deals.retrieve_many(['d_1'])).id"])
+def test_other_greenlets_run_during_a_call(call: str) -> None:
+    script = f"""
+from dealkit.testing import Sandbox
+with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
+    sandbox.fail_next(hold=True)
+    call = gevent.spawn(lambda: {call})
+    gevent.sleep(0)
+    sandbox.wait_for(held=True)
+    sandbox.release()
+    print(call.get())
+"""
+    assert ended(python(PATCHED + script, flags=())) == "d_1\n"
