@@ -214,6 +214,28 @@ def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
     assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
 
 
+def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: Import) -> None:
+    imports.write("email,first_name,last_name,profile.external_id\na@example.com,J,M,Jürgen Müller\n")
+    imports.sandbox.fail_next(cut="before-head", method="POST")
+    imports("--concurrency", "1")
+    imports.fill_in({"2": "none"}, encoding="cp1252")
+    settle = ("ledger", "settle", imports.ledger(), "agents.csv.report.csv")
+    assert imports.command(*settle, "--yes").shown.startswith("1 row settled")
+    # The next run reads it, too.
+    assert counts(imports().shown) == {"created": 1, "rejected": 0, "unknown": 0}
+    imports.fill_in({}, encoding="cp1252")
+    done = imports.command(*settle, "--yes", "--encoding", "utf-8")
+    assert done.code == 2 and "is not UTF-8" in done.told
+
+
+def test_an_empty_variable_names_no_ledger(imports: Import) -> None:
+    imports.write(1)
+    assert imports.command("agents", "import", "agents.csv", "--yes", url=imports.sandbox.url, env={"DEALKIT_LEDGER": ""}).code == 0
+    assert (imports.folder / imports.ledger()).exists()
+    done = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
+    assert (done.code, done.told.splitlines()[0]) == (2, "dealkit: the following arguments are required: LEDGER")
+
+
 def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Import) -> None:
     """It is no longer true that there was no agent: if that were settled again, the row would be sent a third time."""
     imports.write(2)

@@ -158,6 +158,13 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         "service_key is missing: pass it, or set the environment variable DEALKIT_SERVICE_KEY",
         lambda: of_class(base_url=URL),
     )
+    for name in ("BASE_URL", "SERVICE_KEY", "SERVICE_KEY_FILE"):
+        monkeypatch.setenv(f"DEALKIT_{name}", "")
+    refused(ConfigError, "base_url is missing: pass it", lambda: of_class(service_key="k"))
+    refused(ConfigError, "service_key is missing: pass it", lambda: of_class(base_url=URL))
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", "'CANARY'")
+    error = refused(ConfigError, "service_key must not be in quotation marks: remove them", lambda: of_class(base_url=URL))
+    assert "CANARY" not in str(error)
     monkeypatch.setenv("DEALKIT_BASE_URL", "ftp://x.example")
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
     refused(ConfigError, "base_url must begin with https:// or http://", of_class)

@@ -143,7 +143,7 @@ pub use {
     contract::{schema, wire},
     json::{document, explain, lexer},
     rules::validate,
-    value::scalar,
+    value::{marked_text, scalar},
 };
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.

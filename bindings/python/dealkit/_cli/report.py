@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,25 @@ class Entry(NamedTuple):
     """What the report says, if it is one."""
 
 
+def read(path: Path, encoding: str | None = None) -> Table:
+    """Reads a report, which Excel may have saved in the code page of Windows, not in UTF-8."""
+    return read_table(path, encoding or (None if _is_utf8(path) else "cp1252"))
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                decoder.decode(part)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    except OSError:
+        pass  # read_table reports it.
+    return True
+
+
 def entries(path: Path, found: Table) -> Iterator[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
     at = {plain(name): place for place, name in enumerate(found.header)}
@@ -46,7 +66,7 @@ def take_last(path: Path, rows: Rows) -> None:
     """Tells the rows what the report of the last run says. Fails if there is something else."""
     if not is_there(path) or not path.stat().st_size:
         return
-    found = read_table(path)
+    found = read(path)
     if found.header != _HEADER:
         raise Failed(
             f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "
