@@ -230,7 +230,12 @@ def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: Import) 
 
 def test_an_empty_variable_names_no_ledger(imports: Import) -> None:
     imports.write(1)
-    assert imports.command("agents", "import", "agents.csv", "--yes", url=imports.sandbox.url, env={"DEALKIT_LEDGER": ""}).code == 0
+    assert (
+        imports.command(
+            "agents", "import", "agents.csv", "--yes", url=imports.sandbox.url, env={"DEALKIT_LEDGER": ""}
+        ).code
+        == 0
+    )
     assert (imports.folder / imports.ledger()).exists()
     done = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
     assert (done.code, done.told.splitlines()[0]) == (2, "dealkit: the following arguments are required: LEDGER")
@@ -287,6 +292,7 @@ def test_a_service_that_has_moved(imports: Import) -> None:
     done = imports("--ledger", "l.ledger")
     assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
     assert "record its new URL with dealkit ledger move" in done.told
+    assert "record the new address with dealkit ledger move. If" in done.told
     move = ["ledger", "move", "l.ledger", url]
     assert imports.command(*move, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
     done = imports("--ledger", "l.ledger")

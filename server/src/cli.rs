@@ -139,7 +139,7 @@ fn fail(error: &StartError) -> u8 {
         StartError::KeyRequired { .. } => {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
         }
-        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+        StartError::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }
         _ => "",

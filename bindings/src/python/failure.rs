@@ -180,6 +180,8 @@ fn name(setting: Setting) -> &'static str {
         Setting::AttemptTimeout => "attempt",
         Setting::ConnectTimeout => "connect",
         Setting::Unreadable => "on_unreadable",
+        Setting::MoveLedger => "dealkit.ledger.move",
+        Setting::InitLedger => "dealkit.ledger.init",
         other => other.as_str(),
     }
 }

@@ -140,10 +140,12 @@ impl Cause {
 
     pub(crate) fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Cause::Validation(error) => Some(error),
-            Cause::Decode(error) => Some(error),
-            Cause::Ledger(error) => Some(error),
-            Cause::Recorded { unanswered, .. } => unanswered.as_deref().map(|error| error as _),
+            // `Error`'s own text contains theirs, so programs that print an error with its sources would repeat it.
+            Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
+            Cause::Recorded { unanswered, .. } => unanswered
+                .as_deref()
+                .filter(|error| !error.is::<LedgerError>())
+                .map(|error| error as _),
             cause => cause.foreign().map(|error| error as _),
         }
     }

@@ -161,6 +161,7 @@ async fn a_refused_connection_is_tried_again_whatever_the_method() {
             is the service up? (after 3 attempts)";
         assert!(error.to_string().ends_with(told), "{error}");
         assert!(error.source().is_some());
+        every_text(&error);
     }
 }
 
