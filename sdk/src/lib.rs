@@ -93,7 +93,7 @@
 //! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
 //! service asks for, one at INFO that names the fields of a response that were [skipped](Unreadable::Skip), and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
-//! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
+//! that begin with `dealkit.` (`attempts`, `outcome`, `effect`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
 //! and the `delay` that follows).
 #![cfg_attr(
     feature = "client",
@@ -195,4 +195,4 @@ pub use {
 };
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use {bulk::many::Job, http::key::KeySource};
+pub use {bulk::many::Job, error::call::EFFECTS, http::key::KeySource};

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
+    contract::wire,
     error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summary},
     http::{
         connect::cause::ForeignError,
@@ -28,9 +29,10 @@ const BODY_KEPT: usize = 64 * 1024;
 
 /// The error of a call, or of building a client.
 ///
-/// `Display` is one line with the method, the path template, what happened and, if there was a response, its status,
-/// title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
-/// received. `source()` returns the cause, if there is one.
+/// `Display` is one line with the method, the path template, what happened, whether the agent of a create may exist and, if there
+/// was a response, its status, title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
+/// received. `source()` returns a cause that the text leaves out, if there is one: the error of a library below, or of a
+/// function of yours.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -427,10 +429,29 @@ impl Error {
         } else {
             Words::default()
         };
+        let effect = self
+            .effect()
+            .map_or_else(Words::default, |effect| words!("; {}", effect));
         let id = self.shown_request_id();
         let id = id.map_or_else(String::new, |id| format!(" [request id {id}]"));
         let attempts = self.attempts_text();
-        words!("{}{}{}{}{}", operation, what, advice, attempts, id)
+        words!(
+            "{}{}{}{}{}{}",
+            operation,
+            what,
+            advice,
+            effect,
+            attempts,
+            id
+        )
+    }
+
+    /// Says whether the agent of a create may exist. The text of a row that was sent earlier says so by itself.
+    fn effect(&self) -> Option<&'static str> {
+        match (&self.0.cause, &self.0.operation) {
+            (Cause::Recorded { .. }, _) | (_, None) => None,
+            (_, Some(operation)) => effect(operation, self.outcome()),
+        }
     }
 
     /// Whether the same call would succeed with the option to skip what cannot be read. Of a create that is never said: it has
@@ -450,6 +471,35 @@ impl Error {
             .into_iter()
             .flat_map(ForeignError::chain)
     }
+}
+
+/// The consequences of calls that have failed or were cancelled, for texts and logs: the method and path template of the operation,
+/// the outcome, and the consequence.
+#[doc(hidden)]
+pub const EFFECTS: [(&str, &str, Outcome, &str); 2] = [
+    (
+        "POST",
+        wire::AGENTS_PATH,
+        Outcome::Unknown,
+        "the agent may exist",
+    ),
+    (
+        "POST",
+        wire::AGENTS_PATH,
+        Outcome::Succeeded,
+        "the agent exists",
+    ),
+];
+
+/// Returns what a call with this outcome that has failed or was cancelled may have done, if that can be said.
+pub(crate) fn effect(operation: &Operation, outcome: Outcome) -> Option<&'static str> {
+    EFFECTS
+        .into_iter()
+        .find_map(|(method, template, of, effect)| {
+            let is_it =
+                operation.method == method && operation.template == template && outcome == of;
+            is_it.then_some(effect)
+        })
 }
 
 impl fmt::Display for Error {
