@@ -261,6 +261,10 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
 UNSETTLED = [
     ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service has confirmed that it "),
     ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
+    (
+        "key,agent_id,Agent ID\nx-0,a_9,\n",
+        "found.csv has several columns Agent ID; rename or remove all but one of them",
+    ),
     ("name,agent_id\nCANARY,a_9\n", "must have the columns key and agent_id, like the report of an import; it has "),
     ("key,agent_id\nCANARY,\n", "no row of found.csv has anything in agent_id. Fill in what you have found"),
 ]

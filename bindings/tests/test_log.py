@@ -123,7 +123,11 @@ def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
 
 
 def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any) -> None:
-    for served, effect in [(answer(503), "the agent may exist"), (answer(201, "[]"), "the agent exists"), (answer(422), None)]:
+    for served, effect in [
+        (answer(503), "the agent may exist"),
+        (answer(201, "[]"), "the agent exists"),
+        (answer(422), None),
+    ]:
         with Client(base_url=peer(served).url, service_key="k", max_retries=0) as client:
             for create in (client.agents, client.with_raw_response.agents):
                 with pytest.raises(DealkitError) as caught:

@@ -155,7 +155,7 @@ impl Failure {
 pub(crate) fn text(error: &Error) -> String {
     let text = error.words().with_names(name);
     match details(error) {
-        Some(details) => format!("{text}: {details}"),
+        Some(details) => format!("{text} ({details})"),
         None => text,
     }
 }

@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::{
     contract::wire,
@@ -421,6 +421,12 @@ impl Error {
             }
             (cause, None) => cause.words(),
         };
+        let encoding = self.encoding().map_or_else(Words::default, |encoding| {
+            words!(
+                "; it came with Content-Encoding: {}, which dealkit neither asks for nor decodes",
+                encoding
+            )
+        });
         let advice = if self.can_skip() {
             words!(
                 "; with the option {}, it can be left out",
@@ -436,14 +442,27 @@ impl Error {
         let id = id.map_or_else(String::new, |id| format!(" [request id {id}]"));
         let attempts = self.attempts_text();
         words!(
-            "{}{}{}{}{}{}",
+            "{}{}{}{}{}{}{}",
             operation,
             what,
+            encoding,
             advice,
             effect,
             attempts,
             id
         )
+    }
+
+    /// Returns the Content-Encoding of a response that cannot be read, if it has one.
+    fn encoding(&self) -> Option<String> {
+        let response = self.response().filter(|_| self.decode_error().is_some())?;
+        let encoding = response
+            .headers
+            .get(header::CONTENT_ENCODING)?
+            .to_str()
+            .ok()?;
+        let is_none = encoding.trim().eq_ignore_ascii_case("identity");
+        (!is_none).then(|| short(&response.redactor.mask(encoding)))
     }
 
     /// Says whether the agent of a create may exist. The text of a row that was sent earlier says so by itself.

@@ -61,9 +61,9 @@ impl Cause {
             Cause::Transport(cause) => match cause {
                 TransportCause::Connect(..) => ErrorKind::Connect,
                 TransportCause::Timeout(..) => ErrorKind::Timeout,
-                TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => {
-                    ErrorKind::Interrupted
-                }
+                TransportCause::Interrupted(_)
+                | TransportCause::Malformed(..)
+                | TransportCause::NotTaken(_) => ErrorKind::Interrupted,
                 TransportCause::TooLarge(_) => ErrorKind::TooLarge,
                 TransportCause::Unsendable(_) => ErrorKind::Config,
                 TransportCause::Status(_) => ErrorKind::Status,
@@ -161,6 +161,10 @@ fn transport(cause: &TransportCause) -> Words {
         TransportCause::Interrupted(_) => {
             words!("the connection broke before the whole response had arrived")
         }
+        TransportCause::Malformed(place, _) => words!(
+            "the head of the response is not valid HTTP, in {}; `curl --include` shows it",
+            *place
+        ),
         TransportCause::NotTaken(_) => {
             words!("the service closed the connection before accepting the request")
         }

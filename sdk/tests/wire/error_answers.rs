@@ -406,6 +406,22 @@ async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
     }
 }
 
+#[tokio::test]
+async fn a_content_encoding_that_was_not_asked_for_is_named() {
+    let asked = "it came with Content-Encoding: gzip, which dealkit neither asks for nor decodes";
+    for (encoding, is_named) in [("gzip", true), ("identity", false)] {
+        let service =
+            Service::answering(200, &[("content-encoding", encoding)], b"\x1f\x8b\x08\x00");
+        let client = service.client();
+        for error in [
+            client.deals().retrieve("d_1").await.unwrap_err(),
+            client.agents().create(ada()).await.unwrap_err(),
+        ] {
+            assert_eq!(error.to_string().contains(asked), is_named, "{error}");
+        }
+    }
+}
+
 /// A program that prints an error with all its sources, as anyhow does, repeats nothing.
 #[tokio::test]
 async fn no_source_repeats_the_text_of_its_error() {

@@ -163,7 +163,8 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
         ),
         (
             Leaf::self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
-            "cannot be accepted",
+            "is one of an issuer (CA:TRUE), which is what `openssl req -x509` creates by default; create it with the option \
+             -addext basicConstraints=critical,CA:FALSE, too",
             "CaUsedAsEndEntity",
         ),
     ] {

@@ -52,11 +52,11 @@ def _surplus(unknown: list[str], parser: argparse.ArgumentParser) -> str:
     if not names:
         return "too many arguments"
     text = f"there is no option {names[0]} here"
-    if "key" in names[0] or "token" in names[0]:
-        return f"{text}; the service key goes into DEALKIT_SERVICE_KEY"
     known = [option for action in parser._actions for option in action.option_strings]
-    similar = get_close_matches(names[0], known, 1, 0.8)
-    return f"{text}; is it {similar[0]}?" if similar else text
+    if similar := get_close_matches(names[0], known, 1, 0.8):
+        return f"{text}; is it {similar[0]}?"
+    is_of_key = "key" in names[0] or "token" in names[0]
+    return f"{text}; the service key goes into DEALKIT_SERVICE_KEY" if is_of_key else text
 
 
 class _Parser(argparse.ArgumentParser):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.rows import Result, Rows
+from dealkit._cli.screen import safe
 from dealkit._cli.tables import Table, as_it_was, harmless, listed, plain, read_table, write_table
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
@@ -49,6 +50,10 @@ def _is_utf8(path: Path) -> bool:
 def entries(path: Path, found: Table) -> Iterator[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
     at = {plain(name): place for place, name in enumerate(found.header)}
+    for name in ("key", "agentid"):
+        if sum(plain(one) == name for one in found.header) > 1:
+            column = found.header[at[name]]
+            raise Failed(f"{named(path)} has several columns {safe(column)}; rename or remove all but one of them")
     if not {"key", "agentid"} <= {*at}:
         raise Failed(
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
