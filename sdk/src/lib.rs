@@ -84,6 +84,8 @@
 //! | `client` | yes | the HTTP client, with TLS from rustls; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
 //! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
+//! | `ledger` | no | [`dealkit::ledger`](ledger), jobs that survive a crash; compiles SQLite, which requires a C compiler |
+//! | `ledger-postgres` | no | ledgers in PostgreSQL, too, for jobs on many machines |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!

@@ -23,8 +23,8 @@ _ENVIRONMENT = {
     "HTTPS_PROXY": "the proxy, if there is one",
     "NO_COLOR": "turns off colours, whatever its value",
 }
-_EXIT_CODES = """exit codes: 0 done, 1 incomplete, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, 4 a file \
-cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
+_EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, \
+4 a file or a ledger cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
