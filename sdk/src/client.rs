@@ -81,7 +81,7 @@ impl Client {
     /// # Errors
     /// Of kind `Config` if a variable is missing or invalid, or if there are both a key and a file.
     pub fn from_env() -> Result<Self, Error> {
-        let variable = |name: &str| environment::variable(name).map_err(Error::config);
+        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
         let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
             Error::config(format!(
                 "the environment variable {BASE_URL_VARIABLE} is not set"

@@ -8,7 +8,7 @@ use tracing::{Level, Span, field::Empty};
 
 use crate::{
     error::{
-        call::{Error, effect},
+        call::{Error, find_effect},
         kind::ErrorKind,
     },
     http::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
@@ -99,7 +99,9 @@ impl<'a> CallTrace<'a> {
                 progress.outcome(),
             ),
         };
-        let effect = error_type.as_ref().and_then(|_| effect(operation, outcome));
+        let effect = error_type
+            .as_ref()
+            .and_then(|_| find_effect(operation, outcome));
         // Asked only if somebody listens.
         let attempts = || progress.attempts();
         let waited = || progress.waited();

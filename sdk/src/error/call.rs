@@ -465,11 +465,11 @@ impl Error {
         (!is_none).then(|| short(&response.redactor.mask(encoding)))
     }
 
-    /// Says whether the agent of a create may exist. The text of a row that was sent earlier says so by itself.
+    /// Returns what a failed create may have done. Rows of the ledger have messages of their own.
     fn effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
             (Cause::Recorded { .. }, _) | (_, None) => None,
-            (_, Some(operation)) => effect(operation, self.outcome()),
+            (_, Some(operation)) => find_effect(operation, self.outcome()),
         }
     }
 
@@ -511,7 +511,7 @@ pub const EFFECTS: [(&str, &str, Outcome, &str); 2] = [
 ];
 
 /// Returns what a call with this outcome that has failed or was cancelled may have done, if that can be said.
-pub(crate) fn effect(operation: &Operation, outcome: Outcome) -> Option<&'static str> {
+pub(crate) fn find_effect(operation: &Operation, outcome: Outcome) -> Option<&'static str> {
     EFFECTS
         .into_iter()
         .find_map(|(method, template, of, effect)| {

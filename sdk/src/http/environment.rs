@@ -8,7 +8,7 @@ use crate::value::words::Words;
 ///
 /// # Errors
 /// If the value is not Unicode.
-pub(crate) fn variable(name: &str) -> Result<Option<String>, Words> {
+pub(crate) fn read_variable(name: &str) -> Result<Option<String>, Words> {
     match env::var(name) {
         Ok(value) if value.is_empty() => Ok(None),
         Ok(value) => Ok(Some(value)),

@@ -30,7 +30,7 @@ use crate::{
     http::redact::Redactor,
     value::{
         duration::in_words,
-        marked_text::{is_quoted, without_mark},
+        marked_text::{is_quoted, remove_mark},
         opaque,
         words::{Setting, Words, words},
     },
@@ -252,7 +252,7 @@ fn read(path: &Path) -> Result<ServiceKey, Words> {
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     // Text that is not UTF-8 contains no key, as the check below reports.
-    let text = String::from_utf8_lossy(&without_mark(&bytes)).into_owned();
+    let text = String::from_utf8_lossy(&remove_mark(&bytes)).into_owned();
     let key = text.trim();
     if is_quoted(key) {
         return Err(wrong(IN_QUOTES.into()));

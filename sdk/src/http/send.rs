@@ -291,7 +291,7 @@ fn transport_error(
     } else if was_not_begun(&error) || was_not_taken(&error) {
         TransportCause::NotTaken(cause)
     } else {
-        let mut broken = TransportError::new(match hyper_errors::malformed(&error) {
+        let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
             Some(place) => TransportCause::Malformed(place, cause),
             None => TransportCause::Interrupted(cause),
         });

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Removes a byte-order mark, and turns UTF-16 with such a mark into UTF-8. Bytes without a mark are unchanged.
-pub fn without_mark(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub fn remove_mark(bytes: &[u8]) -> Cow<'_, [u8]> {
     let (units, unit): (_, fn([u8; 2]) -> u16) = match bytes {
         [0xEF, 0xBB, 0xBF, rest @ ..] => return rest.into(),
         [0xFF, 0xFE, rest @ ..] => (rest, u16::from_le_bytes),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Deal, marked_text::without_mark};
+use dealkit::{Deal, marked_text::remove_mark};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -153,7 +153,7 @@ impl Seeds {
             path: path.to_owned(),
             error,
         })?;
-        let bytes = without_mark(&bytes);
+        let bytes = remove_mark(&bytes);
         let path = path.display().to_string();
         match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
             (None, _) => Err(wrong(

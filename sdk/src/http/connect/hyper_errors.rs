@@ -97,7 +97,7 @@ pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
 }
 
 /// Returns where the head of a response is not valid HTTP, if that is the failure, as precisely as hyper says.
-pub(crate) fn malformed(error: &reqwest::Error) -> Option<&'static str> {
+pub(crate) fn find_malformed_part(error: &reqwest::Error) -> Option<&'static str> {
     let error = find::<hyper::Error>(error).filter(|error| error.is_parse())?;
     Some(match error.to_string().as_str() {
         "message head is too large" => "its size or the number of its header lines",

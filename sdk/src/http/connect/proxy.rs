@@ -5,7 +5,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use crate::{
-    http::environment::variable,
+    http::environment::read_variable,
     value::{
         marked_text::is_quoted,
         words::{Setting, Words, words},
@@ -64,18 +64,19 @@ impl Proxy {
             return Ok(None);
         };
         let named = match service.scheme() {
-            "https" => first_of(&["HTTPS_PROXY", "https_proxy"])?,
+            "https" => read_first(&["HTTPS_PROXY", "https_proxy"])?,
             // In a CGI program, HTTP_PROXY is the header `Proxy` of a request.
-            _ if variable("REQUEST_METHOD")?.is_some() => first_of(&["http_proxy"])?,
-            _ => first_of(&["HTTP_PROXY", "http_proxy"])?,
+            _ if read_variable("REQUEST_METHOD")?.is_some() => read_first(&["http_proxy"])?,
+            _ => read_first(&["HTTP_PROXY", "http_proxy"])?,
         };
-        let of_all = || first_of(&["ALL_PROXY", "all_proxy"]);
+        let of_all = || read_first(&["ALL_PROXY", "all_proxy"]);
         let Some((name, value)) = named.map_or_else(of_all, |named| Ok(Some(named)))? else {
             return Ok(None);
         };
-        let direct = first_of(&["NO_PROXY", "no_proxy"])?.map_or_else(String::new, |(_, list)| {
-            no_proxy_hosts(&list, service.port_or_known_default())
-        });
+        let direct = read_first(&["NO_PROXY", "no_proxy"])?
+            .map_or_else(String::new, |(_, list)| {
+                normalize_no_proxy(&list, service.port_or_known_default())
+            });
         let any_proxy = Matcher::builder().all("http://proxy").no(&direct).build();
         // The `*` of hyper-util applies to names only; curl, like most programs, also applies it to addresses.
         if direct.split(',').any(|host| host == "*") || any_proxy.intercept(&destination).is_none()
@@ -137,9 +138,9 @@ fn check_scheme(scheme: &str) -> Result<(), &'static str> {
 }
 
 /// Returns the first of these variables that is not empty, with its value.
-fn first_of(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Words> {
+fn read_first(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Words> {
     for name in names {
-        if let Some(value) = variable(name)? {
+        if let Some(value) = read_variable(name)? {
             let value = value.trim();
             if !value.is_empty() {
                 return Ok(Some((name, value.to_owned())));
@@ -151,7 +152,7 @@ fn first_of(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Wo
 
 /// Returns the list in `NO_PROXY` in the form that hyper-util reads: without ports and final dots, and with a leading dot
 /// instead of `*.`. An entry for another port than the service's is left out.
-fn no_proxy_hosts(list: &str, port: Option<u16>) -> String {
+fn normalize_no_proxy(list: &str, port: Option<u16>) -> String {
     let entries = list.split(|c: char| c == ',' || c.is_whitespace());
     let hosts = entries.filter_map(|entry| {
         let host = match entry.rsplit_once(':') {

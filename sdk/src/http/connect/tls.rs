@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::{
     http::connect::progress,
     value::{
-        marked_text::without_mark,
+        marked_text::remove_mark,
         opaque,
         words::{Setting, Words, words},
     },
@@ -216,7 +216,7 @@ impl ResolvesClientCert for ClientCertificate {
 
 impl TlsSettings {
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
-        self.roots.extend_from_slice(&without_mark(pem));
+        self.roots.extend_from_slice(&remove_mark(pem));
         // The next PEM begins on a line of its own.
         self.roots.push(b'\n');
     }
@@ -310,7 +310,7 @@ impl IdentitySource {
                 "no certificate: it must be PEM with the certificate and its private key",
             ));
         }
-        let key = PrivateKeyDer::from_pem_slice(&without_mark(&key)).map_err(|_| {
+        let key = PrivateKeyDer::from_pem_slice(&remove_mark(&key)).map_err(|_| {
             contains(
                 "no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
@@ -329,7 +329,7 @@ impl IdentitySource {
 }
 
 fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
-    CertificateDer::pem_slice_iter(&without_mark(pem))
+    CertificateDer::pem_slice_iter(&remove_mark(pem))
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
         .map_err(|_| words!("{} is not complete PEM", name.into()))

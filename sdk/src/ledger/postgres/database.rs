@@ -18,7 +18,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
-use crate::http::{connect::tls::TlsSettings, environment::variable};
+use crate::http::{connect::tls::TlsSettings, environment::read_variable};
 
 /// The schema that has the tables, unless the URL names another.
 const SCHEMA: &str = "dealkit";
@@ -129,7 +129,7 @@ impl Database {
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), Cause> {
         let mut config = self.config.clone();
         // As libpq does, so that a password need not be in a URL.
-        if let (None, Ok(Some(password))) = (config.get_password(), variable("PGPASSWORD")) {
+        if let (None, Ok(Some(password))) = (config.get_password(), read_variable("PGPASSWORD")) {
             config.password(password);
         }
         if config.get_ssl_mode() == SslMode::Disable {
