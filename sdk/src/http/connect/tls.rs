@@ -1,7 +1,7 @@
 //! TLS: whose certificates are trusted, and which one the client presents.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -94,7 +94,7 @@ fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
 /// by itself takes an empty `SSL_CERT_FILE` for the name of a file, and misses the first certificate after a byte-order mark.
 #[cfg(all(unix, not(target_vendor = "apple"), not(target_os = "android")))]
 fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
-    let [file, folder] = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(env::var_os);
+    let [file, folder] = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
     let file = match file {
         Some(file) if !file.is_empty() => Some(PathBuf::from(file)),
         Some(_) if folder.is_none_or(|folder| folder.is_empty()) => {
