@@ -83,11 +83,15 @@ mod _native {
         },
     };
 
-    use pyo3::prelude::*;
+    use pyo3::{prelude::*, types::IntoPyDict};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let effects = dealkit::EFFECTS.map(|(method, template, outcome, effect)| {
+            ((method, template, outcome.as_str()), effect)
+        });
+        module.add("EFFECTS", effects.into_py_dict(module.py())?)?;
         module.add("READINGS", crate::testing::sandbox::readings(module.py())?)?;
         crate::models::schema::prepare(crate::models::classes::CLASSES);
         crate::calls::watch::install();

@@ -48,10 +48,10 @@ class Done(NamedTuple):
 
 
 def environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A command's environment variables: empty ones are not set, and Python's own are as users have them."""
+    """A command's environment variables: an empty URL or key is not set, and Python's own are as users have them."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    given = {**own, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": key, **(env or {})}
-    return {name: value for name, value in given.items() if value or not name.startswith("DEALKIT_")}
+    given = {name: value for name, value in (("DEALKIT_BASE_URL", url), ("DEALKIT_SERVICE_KEY", key)) if value}
+    return {**own, **given, **(env or {})}
 
 
 def start(
@@ -175,12 +175,12 @@ class Import:
         """The outcome of each row, according to a report."""
         return {row["row"]: row["outcome"] for row in self.report(name)}
 
-    def fill_in(self, found: dict[str, str]) -> None:
+    def fill_in(self, found: dict[str, str], encoding: str = "utf-8-sig") -> None:
         """Fills in the agent ids of rows of the report, and saves it as a spreadsheet in western Europe does."""
         rows = self.report()
         for row in rows:
             row["agent_id"] = found.get(row["row"], row["agent_id"])
-        with open(self.folder / "agents.csv.report.csv", "w", encoding="utf-8-sig", newline="") as file:
+        with open(self.folder / "agents.csv.report.csv", "w", encoding=encoding, newline="") as file:
             table = csv.DictWriter(file, rows[0], delimiter=";")
             table.writeheader()
             table.writerows(rows)

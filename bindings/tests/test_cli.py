@@ -65,6 +65,11 @@ def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
         (["check", f"--shout={KEY}"], "there is no option --shout here\n"),
         (["check", f"--timeuot={KEY}"], "there is no option --timeuot here; is it --timeout?\n"),
         (["check", "--timeout", KEY], "argument --timeout: must be a number greater than zero"),
+        (["agents", "import", "a.csv", f"--keys={KEY}"], "there is no option --keys here; is it --key?\n"),
+        (
+            ["agents", "import", "a.csv", f"--api-key={KEY}"],
+            "there is no option --api-key here; the service key goes into",
+        ),
         (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a number greater than zero"),
     ],
 )

@@ -273,6 +273,33 @@ def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
     assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
 
 
+def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: Import) -> None:
+    imports.write("email,first_name,last_name,profile.external_id\na@example.com,J,M,Jürgen Müller\n")
+    imports.sandbox.fail_next(cut="before-head", method="POST")
+    imports("--concurrency", "1")
+    imports.fill_in({"2": "none"}, encoding="cp1252")
+    settle = ("ledger", "settle", imports.ledger(), "agents.csv.report.csv")
+    assert imports.command(*settle, "--yes").shown.startswith("1 row settled")
+    # The next run reads it, too.
+    assert counts(imports().shown) == {"created": 1, "rejected": 0, "unknown": 0}
+    imports.fill_in({}, encoding="cp1252")
+    done = imports.command(*settle, "--yes", "--encoding", "utf-8")
+    assert done.code == 2 and "is not UTF-8" in done.told
+
+
+def test_an_empty_variable_names_no_ledger(imports: Import) -> None:
+    imports.write(1)
+    assert (
+        imports.command(
+            "agents", "import", "agents.csv", "--yes", url=imports.sandbox.url, env={"DEALKIT_LEDGER": ""}
+        ).code
+        == 0
+    )
+    assert (imports.folder / imports.ledger()).exists()
+    done = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
+    assert (done.code, done.told.splitlines()[0]) == (2, "dealkit: the following arguments are required: LEDGER")
+
+
 def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Import) -> None:
     """It is no longer true that there was no agent: if that were settled again, the row would be sent a third time."""
     imports.write(2)
@@ -293,6 +320,10 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
 UNSETTLED = [
     ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service has confirmed that it "),
     ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
+    (
+        "key,agent_id,Agent ID\nx-0,a_9,\n",
+        "found.csv has several columns Agent ID; rename or remove all but one of them",
+    ),
     ("name,agent_id\nCANARY,a_9\n", "must have the columns key and agent_id, like the report of an import; it has "),
     ("key,agent_id\nCANARY,\n", "no row of found.csv has anything in agent_id. Fill in what you have found"),
 ]
@@ -324,6 +355,7 @@ def test_a_service_that_has_moved(imports: Import) -> None:
     done = imports("--ledger", "l.ledger")
     assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
     assert "record its new URL with dealkit ledger move" in done.told
+    assert "record the new address with dealkit ledger move. If" in done.told
     move = ["ledger", "move", "l.ledger", url]
     assert imports.command(*move, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
     done = imports("--ledger", "l.ledger")

@@ -201,6 +201,16 @@ FIELDS = b"email,first_name,last_name\n"
         (FIELDS + b'"a,b,c\n', [], "line 2 is not valid CSV"),
         (b"PK\x03\x04...", [], 'is an .xlsx or .zip file, not text; in a spreadsheet, save it as "CSV UTF-8"'),
         (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one may"),
+        (
+            b"email,email,first_name,last_name\n",
+            [],
+            "2 columns go to email: email, email. Rename all but one of them in the table",
+        ),
+        (
+            b"Mail,Mail,first_name,last_name\n",
+            ["--map", "Mail=email"],
+            "--map: 2 columns are named Mail; rename all but one of them in the table",
+        ),
         (b"e\x00m\x00", [], "is not text in UTF-8"),
         (FIELDS, ["--map", "x"], "--map takes a column and a field, as in --map Mail=email"),
         (FIELDS, ["--map", "x=email"], "--map: there is no column x"),

@@ -117,7 +117,31 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "no mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
     "a field that is wrong": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
     "null": ({**row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
-    "not a number": ({**row(0), "phone": float("nan")}, [("/phone", "wrong_type")], "must be a finite number"),
+    "not a number": (
+        {**row(0), "phone": float("nan")},
+        [("/phone", "wrong_type")],
+        "/phone: must be a string, got float (",
+    ),
+    "a number that is none, among metadata": (
+        {**row(0), "profile": {"client_metadata": {"a": float("nan")}}},
+        [("/profile/clientMetadata/a", "wrong_type")],
+        "must be a finite number",
+    ),
+    "a date among metadata": (
+        {**row(0), "profile": {"client_metadata": {"a": date(1990, 2, 8)}}},
+        [("/profile/clientMetadata/a", "wrong_type")],
+        "got date; write it as text with isoformat()",
+    ),
+    "metadata that is no mapping": (
+        {**row(0), "profile": {"client_metadata": {5}}},
+        [("/profile/clientMetadata", "wrong_type")],
+        "/profile/clientMetadata: must be an object, got set (",
+    ),
+    "a text that is none": (
+        {**row(0), "profile": {"onboarding_complete": 1j}},
+        [("/profile/onboardingComplete", "wrong_type")],
+        "must be a boolean, got complex (",
+    ),
     "unknown fields, and a wrong one": (
         {**row(0), "emial": 1, PERSON: 2, "last_name": ""},
         [("/last_name", "too_short"), (f"/{PERSON}", "unknown_field"), ("/emial", "unknown_field")],
@@ -132,7 +156,7 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "a datetime": (
         {**row(0), "date_of_birth": datetime(1990, 2, 8)},
         [("/date_of_birth", "wrong_type")],
-        "isoformat()",
+        "/date_of_birth: must be a date or a string, got datetime; pass its .date() (",
     ),
     "what has no place in JSON": ({**row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
     "one that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),

@@ -52,6 +52,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
         with pytest.raises(LedgerError) as caught:
             next(other.agents.create_many(rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
+        assert ("with dealkit.ledger.move." in str(caught.value)) is (reason == "other_service")
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
 

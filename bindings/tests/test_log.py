@@ -118,6 +118,25 @@ def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
     assert {record.error_type for record in log.records} == {"cancelled"}
     levels = sorted((record.dealkit_outcome, record.levelname) for record in log.records)
     assert levels == [("not_sent", "INFO"), ("unknown", "WARNING")]
+    said = {record.dealkit_outcome: record.getMessage().partition("; ")[2] for record in log.records}
+    assert said == {"not_sent": "", "unknown": "the agent may exist"}
+
+
+def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any) -> None:
+    for served, effect in [
+        (answer(503), "the agent may exist"),
+        (answer(201, "[]"), "the agent exists"),
+        (answer(422), None),
+    ]:
+        with Client(base_url=peer(served).url, service_key="k", max_retries=0) as client:
+            for create in (client.agents, client.with_raw_response.agents):
+                with pytest.raises(DealkitError) as caught:
+                    create.create(**ADA).parse()  # type: ignore[union-attr]
+                assert f"; {effect}" in str(caught.value) if effect else "agent " not in str(caught.value)
+                record = log.records[-1]
+                if record.error_type is not None:
+                    assert record.dealkit_effect == effect
+                    assert (f"; {effect}" in record.getMessage()) is (effect is not None)
 
 
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> None:

@@ -217,8 +217,17 @@ def test_the_files_that_are_named_exist(page: str) -> None:
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
 def test_links_lead_to_files(page: Path) -> None:
     """As a code host follows them: `make site` checks what the site makes of them."""
-    links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
-    assert [link for link in links if not (page.parent / link).is_file()] == []
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text("utf-8"))
+    found = [(file, anchor, (page.parent / file).resolve() if file else page) for file, anchor in links]
+    assert [file for file, _, target in found if not target.is_file()] == []
+    assert [(file, anchor) for file, anchor, target in found if anchor and anchor not in anchors(target)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a code host gives to a page's headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("language", FIRST_LINES)

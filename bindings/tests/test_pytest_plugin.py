@@ -63,6 +63,7 @@ def test_create(run, dealkit_client, dealkit_sandbox, dealkit_sandbox_session):
     with Sandbox(worlds="test-*", admin_token="token") as server:
         monkeypatch.setenv("DEALKIT_SANDBOX_URL", server.url)
         monkeypatch.setenv("DEALKIT_SANDBOX_TOKEN", "token")
+        monkeypatch.setenv("DEALKIT_SANDBOX_CA_FILE", "")
         ran(pytester, test, plugins=NO_PLUGINS.replace("\n", " -n 3\n"), passed=12)
         assert server.requests == server.agents == []
 

@@ -279,7 +279,7 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
     ("fault", "error", "text"),
     [
         ({}, ValueError, "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset"),
-        ({"status": "503"}, ValueError, "status: invalid type: string"),
+        ({"status": "503"}, ValueError, 'status: invalid type: string "503", expected a status'),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),
     ],

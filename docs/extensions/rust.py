@@ -1,5 +1,5 @@
-"""Rust in the pages: links to rustdoc's output (`rust:dealkit/struct.Client.html`), and a list of what it documents, so that the
-search finds it."""
+"""Rust in the pages: on the page of the Rust reference, links from names such as `dealkit::Client` to rustdoc's output, and a list of
+what it documents, so that the search finds it. Code hosts, which do not have that output, show the names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def plain(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>|\n", " ", markup)).replace("*", "\\*").strip()
 
 
-def items() -> Iterator[str]:
-    """A line for each item: its name, what it is, and the methods that a program calls on it."""
+def items() -> Iterator[tuple[str, str, str]]:
+    """Each item: its name, its page, and a line with what it is, and the methods that a program calls on it."""
     for module in sorted(RUSTDOC.glob("dealkit*/**/index.html")):
+        folders = module.parent.relative_to(RUSTDOC)
+        yield "::".join(folders.parts), f"{folders}/index.html", ""
         for path, name, what in ITEM.findall(module.read_text("utf-8")):
             target = module.parent / path
             if not target.is_file():
@@ -31,13 +33,22 @@ def items() -> Iterator[str]:
             page, _, _ = target.read_text("utf-8").partition('id="trait-implementations"')
             called = sorted(set(re.findall(r'id="method\.(\w+)"', page)))
             calls = f" ({', '.join(f'`{each}`' for each in called)})" if called else ""
-            shown = "::".join([*module.parent.relative_to(RUSTDOC).parts, re.sub(r"<[^>]*>", "", name)])
-            yield f"* [`{shown}`](rust:{target.relative_to(RUSTDOC)}): {plain(what)}{calls}"
+            shown = "::".join([*folders.parts, re.sub(r"<[^>]*>", "", name)])
+            yield shown, str(target.relative_to(RUSTDOC)), f"{plain(what)}{calls}"
 
 
 def write(_app: Any, page: str, source: list[str]) -> None:
-    if page == REFERENCE:
-        source[0] += "\n" + "\n".join(dict.fromkeys(items())) + "\n"
+    if page != REFERENCE:
+        return
+    found = [*items()]
+    targets = {name: target for name, target, _ in found}
+
+    def linked(name: re.Match[str]) -> str:
+        return f"[{name[0]}](rust:{targets[name[1]]})" if name[1] in targets else name[0]
+
+    source[0] = re.sub(r"`(dealkit[\w:]*)`", linked, source[0])
+    lines = (f"* [`{name}`](rust:{target}): {text}" for name, target, text in found if text)
+    source[0] += "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
 
 
 def link(app: Any, document: nodes.document, page: str) -> None:

@@ -60,7 +60,9 @@ async def create_agent_once(
     request: there is only one agent."""
     client: AsyncClient = request.app.state.client
     creation = await client.agents.create_once(
-        key=key, ledger=environ.get("DEALKIT_LEDGER", "agents.ledger"), **agent
+        key=key,
+        ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
+        **agent,
     )
     if creation.recorded:
         response.status_code = 200  # It was there before.

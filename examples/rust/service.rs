@@ -29,7 +29,8 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let ledger = std::env::var("DEALKIT_LEDGER");
+    let ledger = std::env::var("DEALKIT_LEDGER").ok();
+    let ledger = ledger.filter(|path| !path.is_empty());
     let shared = Shared {
         client: Client::from_env()?,
         ledger: Ledger::sqlite(ledger.as_deref().unwrap_or("agents.ledger")),

@@ -1,9 +1,6 @@
 //! The client: its configuration, checked once, and the entry point to its calls.
 
-use std::{
-    env::VarError, error::Error as StdError, fmt, net::IpAddr, path::PathBuf, sync::Arc,
-    time::Duration,
-};
+use std::{error::Error as StdError, fmt, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -28,6 +25,7 @@ use crate::{
             tls::{IdentitySource, TlsSettings},
             transport::Transport,
         },
+        environment,
         headers::extra_header,
         key::{self, KeyProvider, KeySource, Keys},
         operation::Operation,
@@ -78,18 +76,12 @@ impl Client {
     }
 
     /// A client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
-    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names.
+    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
     ///
     /// # Errors
     /// Of kind `Config` if a variable is missing or invalid, or if there are both a key and a file.
     pub fn from_env() -> Result<Self, Error> {
-        let variable = |name: &str| match std::env::var(name) {
-            Ok(value) => Ok(Some(value)),
-            Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => Err(Error::config(format!(
-                "the environment variable {name} is not Unicode text"
-            ))),
-        };
+        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
         let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
             Error::config(format!(
                 "the environment variable {BASE_URL_VARIABLE} is not set"
@@ -427,8 +419,10 @@ impl<C: Clone> ClientBuilder<C> {
     /// be an HTTP proxy; SOCKS is not supported. A service on a loopback address is always called directly.
     ///
     /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
-    /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a comma-separated list of hosts (each including all its
-    /// subdomains), addresses, networks such as `10.0.0.0/8`, or `*`. Each variable name may be in lower case.
+    /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses,
+    /// networks such as `10.0.0.0/8`, or `*`, separated by commas or spaces; a host may have a port. Each variable name
+    /// may be in lower case, and an empty variable counts as unset. In a CGI program, `HTTP_PROXY` is ignored, because a
+    /// request can set it.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
@@ -729,7 +723,7 @@ impl<C: Clone> ClientBuilder<C> {
         }
         let proxy = match set {
             Some(proxy) => Some(proxy),
-            None => Proxy::of_environment(base).map_err(Error::config)?,
+            None => Proxy::from_environment(base).map_err(Error::config)?,
         };
         Ok(proxy.map_or(Route::Direct, Route::Proxy))
     }

@@ -84,6 +84,8 @@
 //! | `client` | yes | the HTTP client, with TLS from rustls; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
 //! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
+//! | `ledger` | no | [`dealkit::ledger`](ledger), jobs that survive a crash; compiles SQLite, which requires a C compiler |
+//! | `ledger-postgres` | no | ledgers in PostgreSQL, too, for jobs on many machines |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!
@@ -93,7 +95,7 @@
 //! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
 //! service asks for, one at INFO that names the fields of a response that were [skipped](Unreadable::Skip), and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
 //! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
-//! that begin with `dealkit.` (`attempts`, `outcome`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
+//! that begin with `dealkit.` (`attempts`, `outcome`, `effect`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
 //! and the `delay` that follows).
 #![cfg_attr(
     feature = "client",
@@ -143,7 +145,7 @@ pub use {
     contract::{schema, wire},
     json::{document, explain, lexer},
     rules::validate,
-    value::scalar,
+    value::{marked_text, scalar},
 };
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
@@ -195,4 +197,4 @@ pub use {
 };
 #[cfg(feature = "client")]
 #[doc(hidden)]
-pub use {bulk::many::Job, http::key::KeySource};
+pub use {bulk::many::Job, error::call::EFFECTS, http::key::KeySource};

@@ -21,7 +21,7 @@
 //! let error = ErrorBuilder::timeout(Duration::from_secs(60))
 //!     .operation(Method::POST, "/v1/agents")
 //!     .build();
-//! assert_eq!(error.to_string(), "POST /v1/agents: timed out after 60 s");
+//! assert_eq!(error.to_string(), "POST /v1/agents: timed out after 60 s; the agent may exist");
 //! assert!(error.is_timeout() && error.may_have_acted());
 //! assert_eq!(next_step(&error), "look whether the agent exists");
 //!

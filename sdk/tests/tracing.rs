@@ -156,6 +156,7 @@ async fn a_call_is_one_span_and_one_event_when_it_ends() {
                 ("http.response.status_code", "503"),
                 ("error.type", "503"),
                 ("dealkit.outcome", "unknown"),
+                ("dealkit.effect", "the agent may exist"),
                 ("dealkit.request_id", "r-1"),
                 ("dealkit.attempts", "1"),
             ],
@@ -233,6 +234,7 @@ async fn a_call_is_one_span_and_one_event_when_it_ends() {
         let name = format!("{method} {template}");
         let mut span = ends;
         span.remove("dealkit.attempts");
+        span.remove("dealkit.effect");
         if let Some(kind) = span.get("error.type") {
             let description = format!("{kind}, outcome {}", span["dealkit.outcome"]);
             span.insert("otel.status_description".to_owned(), description);
@@ -389,6 +391,7 @@ async fn a_call_that_is_dropped_has_ended() {
         ("url.template", "/v1/agents"),
         ("error.type", "cancelled"),
         ("dealkit.outcome", "unknown"),
+        ("dealkit.effect", "the agent may exist"),
         ("dealkit.attempts", "1"),
     ];
     assert_eq!(*event, fields(&expected));

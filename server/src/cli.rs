@@ -1,6 +1,7 @@
 //! The command line: from flags and environment variables to a running server, until a signal ends it.
 
 use std::{
+    env,
     ffi::OsString,
     io::{self, Write},
 };
@@ -98,9 +99,12 @@ fn with_variable(flag: Arg) -> Arg {
     let Some(name) = flag.get_long() else {
         return flag;
     };
-    let name = name.replace('-', "_").to_uppercase();
-    flag.env(format!("DEALKIT_SERVER_{name}"))
-        .hide_env_values(true)
+    let name = format!("DEALKIT_SERVER_{}", name.replace('-', "_").to_uppercase());
+    // An empty variable counts as unset, as for the client.
+    if env::var_os(&name).is_some_and(|value| value.is_empty()) {
+        return flag;
+    }
+    flag.env(name).hide_env_values(true)
 }
 
 fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
@@ -135,7 +139,7 @@ fn fail(error: &StartError) -> u8 {
         StartError::KeyRequired { .. } => {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
         }
-        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+        StartError::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse => {
             " (choose another port with --listen 127.0.0.1:PORT; port 0 asks for a free one)"
         }
         _ => "",

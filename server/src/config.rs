@@ -10,6 +10,8 @@ use std::{
 
 use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser};
 
+use dealkit::marked_text::remove_mark;
+
 use crate::{sandbox::Reading, state::seed::SeedDeal};
 
 /// Makes a field, a flag and a method out of each setting, with the same words: what it is, how the flag is read, the field,
@@ -190,7 +192,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// The key or the token in a file.
 fn text_in(file: &str) -> Result<String, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = fs::read(file).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = String::from_utf8(remove_mark(&bytes).into_owned());
+    let text = text.map_err(|_| "is not UTF-8 text".to_owned())?;
     Ok(text.trim().to_owned())
 }
 

@@ -278,16 +278,16 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// The system did not give the server what it needs to run.
     #[error("cannot start the server: {0}")]
-    System(#[source] io::Error),
+    System(io::Error),
 }
 
 fn run(
@@ -319,11 +319,11 @@ fn run(
     };
     let (address, listener) = match bound {
         Ok(bound) => bound,
-        Err(source) => {
+        Err(error) => {
             // Dropped, it would wait for its threads, which async code must not do.
             runtime.shutdown_background();
             let address = listen;
-            return Err(StartError::Listen { address, source });
+            return Err(StartError::Listen { address, error });
         }
     };
     let (stop, stopped) = oneshot::channel();

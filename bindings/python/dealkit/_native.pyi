@@ -16,6 +16,7 @@ class Failure:
 from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
+EFFECTS: Final[dict[tuple[str, str, str], str]]
 READINGS: Final[tuple[str, ...]]
 
 # What only dealkit's own code sees.

@@ -36,7 +36,7 @@ def _start(config: pytest.Config) -> Sandbox:
     from dealkit.testing import Sandbox
 
     if url := os.environ.get("DEALKIT_SANDBOX_URL"):
-        token, ca_file = os.environ.get("DEALKIT_SANDBOX_TOKEN"), os.environ.get("DEALKIT_SANDBOX_CA_FILE")
+        token, ca_file = (os.environ.get(f"DEALKIT_SANDBOX_{name}") or None for name in ("TOKEN", "CA_FILE"))
         return Sandbox.attach(url, admin_token=token, ca_file=ca_file, strict=config.getini("dealkit_strict"))
     return Sandbox(strict=config.getini("dealkit_strict"))
 

@@ -26,7 +26,10 @@ pub(crate) fn written(
     validate: bool,
     is_converted: bool,
 ) -> Outcome<Option<String>> {
-    let mut body = Written::default();
+    let mut body = Written {
+        writer: Writer::for_create(validate),
+        ..Written::default()
+    };
     body.writer.bracket('{');
     for (name, value) in given {
         if value.is(omitted) {

@@ -1,6 +1,9 @@
 //! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
 
-use dealkit::{Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar};
+use dealkit::{
+    Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar,
+    validate::expected_kind,
+};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -12,6 +15,9 @@ use crate::{
     models::schema::{Class, Field, FieldKind, Presence, class},
     python::builtin,
 };
+
+/// The field of a create request that also takes Python's dates.
+const DATE: &str = "/date_of_birth";
 
 /// How deep containers may be nested: the reference server reads no deeper.
 const DEEPEST: usize = 128;
@@ -191,6 +197,8 @@ pub(crate) struct Writer {
     /// Whether the limits of what may be written are exceeded.
     is_full: bool,
     is_foreign: bool,
+    /// Whether the places are those of a create request whose fields must have their own types.
+    is_create: bool,
     wrong: Vec<Violation>,
     /// What a signal handler raised while Python wrote a long number.
     raised: Option<PyErr>,
@@ -205,6 +213,7 @@ impl Default for Writer {
             values: 0,
             is_full: false,
             is_foreign: false,
+            is_create: false,
             wrong: Vec::new(),
             raised: None,
         }
@@ -212,6 +221,14 @@ impl Default for Writer {
 }
 
 impl Writer {
+    /// A writer of a create request. Unless its rules are checked, a field may hold any JSON.
+    pub(crate) fn for_create(is_checked: bool) -> Self {
+        Self {
+            is_create: is_checked,
+            ..Self::default()
+        }
+    }
+
     /// What was written, and the violations of what could not be and was replaced by null.
     pub(crate) fn finish(self) -> PyResult<(String, Vec<Violation>)> {
         match self.raised {
@@ -228,6 +245,24 @@ impl Writer {
     fn refuse(&mut self, place: Place<'_>, detail: String) {
         self.null();
         self.note(place, detail);
+    }
+
+    /// Refuses a value with the types that its place takes: those of a documented field, or else of any JSON.
+    fn refuse_type(&mut self, place: Place<'_>, value: &Bound<'_, PyAny>, otherwise: &str) {
+        let found = builtin::type_name(value);
+        let pointer = place.pointer();
+        let expected = expected_kind(&pointer).filter(|_| self.is_create);
+        let detail = match expected {
+            Some(expected) if pointer == DATE && value.is_instance_of::<PyDateTime>() => {
+                format!("must be a date or {expected}, got {found}; pass its .date()")
+            }
+            Some(expected) if pointer == DATE => {
+                format!("must be a date or {expected}, got {found}")
+            }
+            Some(expected) => format!("must be {expected}, got {found}"),
+            None => otherwise.to_owned(),
+        };
+        self.refuse(place, detail);
     }
 
     fn note(&mut self, place: Place<'_>, detail: String) {
@@ -363,9 +398,9 @@ impl Writer {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
         } else if let Ok(int) = value.cast::<PyInt>() {
-            self.number(builtin::int_text(int), place);
+            self.number(builtin::int_text(int), value, place);
         } else if builtin::is_decimal(value) {
-            self.number(builtin::decimal_text(value).map(Some), place);
+            self.number(builtin::decimal_text(value).map(Some), value, place);
         } else if let Ok(text) = json::raw_text(value) {
             self.out.push_str(text);
         } else if let Ok(float) = value.cast::<PyFloat>() {
@@ -374,7 +409,7 @@ impl Writer {
                     let digits = serde_json::to_string(&number);
                     self.out.push_str(&digits.unwrap_or_default());
                 }
-                _ => self.refuse(place, "must be a finite number".to_owned()),
+                _ => self.refuse_type(place, value, "must be a finite number"),
             }
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.object(dict, place);
@@ -390,14 +425,20 @@ impl Writer {
             } else {
                 ""
             };
-            self.refuse(place, format!(
+            let any = format!(
                 "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {found}{hint}"
-            ));
+            );
+            self.refuse_type(place, value, &any);
         }
     }
 
     /// Writes a number digit for digit.
-    fn number(&mut self, digits: PyResult<Option<String>>, place: Place<'_>) {
+    fn number(
+        &mut self,
+        digits: PyResult<Option<String>>,
+        value: &Bound<'_, PyAny>,
+        place: Place<'_>,
+    ) {
         let digits = digits.unwrap_or_else(|error| {
             self.raised = Some(error);
             None
@@ -410,9 +451,10 @@ impl Writer {
         };
         match digits.filter(is_number) {
             Some(digits) => self.out.push_str(&digits),
-            None => self.refuse(
+            None => self.refuse_type(
                 place,
-                "must be a finite number with at most 4,300 digits".to_owned(),
+                value,
+                "must be a finite number with at most 4,300 digits",
             ),
         }
     }

@@ -155,7 +155,7 @@ impl Failure {
 pub(crate) fn text(error: &Error) -> String {
     let text = error.words().with_names(name);
     match details(error) {
-        Some(details) => format!("{text}: {details}"),
+        Some(details) => format!("{text} ({details})"),
         None => text,
     }
 }
@@ -180,6 +180,8 @@ fn name(setting: Setting) -> &'static str {
         Setting::AttemptTimeout => "attempt",
         Setting::ConnectTimeout => "connect",
         Setting::Unreadable => "on_unreadable",
+        Setting::MoveLedger => "dealkit.ledger.move",
+        Setting::InitLedger => "dealkit.ledger.init",
         other => other.as_str(),
     }
 }

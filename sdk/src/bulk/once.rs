@@ -36,13 +36,13 @@ struct Entry {
 
 impl<M> Call<Agent, M> {
     /// Creates the agent only if none was created with the same key before: for web handlers and queue workers, which
-    /// may run twice, in several processes. `ledger` records what became of each key, for all of them on one machine.
+    /// may run twice, in several processes. `ledger` records what became of each key, for all of them: a file for those on one machine, or a PostgreSQL database.
     ///
     /// | what became of the key | what comes back |
     /// |---|---|
     /// | nothing yet, or certainly no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
     /// | an agent was created | [`Created::Before`], with its identifier and when it was sent |
-    /// | the service rejected it | an error of kind [`Recorded`](crate::ErrorKind::Recorded) and outcome `Rejected`, with the status; send a corrected request with another key, or [settle](Ledger::settle) this one |
+    /// | the service rejected it | an error of kind [`Recorded`](crate::ErrorKind::Recorded) and outcome `Rejected`, with the status; [settle](Ledger::settle) the key as having no agent, and send the corrected request with the same key |
     /// | nobody knows | an error of kind `Recorded` and outcome `Unknown`: find out, and [settle](Ledger::settle) it |
     /// | another call or job is sending it | the same, and [`is_in_flight`](crate::Error::is_in_flight): try again a little later, or [wait](Once::wait_in_flight) |
     ///

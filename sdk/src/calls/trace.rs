@@ -7,7 +7,10 @@ use tokio::time::Instant;
 use tracing::{Level, Span, field::Empty};
 
 use crate::{
-    error::{call::Error, kind::ErrorKind},
+    error::{
+        call::{Error, find_effect},
+        kind::ErrorKind,
+    },
     http::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
     json::unreadable::UnreadableField,
 };
@@ -96,6 +99,9 @@ impl<'a> CallTrace<'a> {
                 progress.outcome(),
             ),
         };
+        let effect = error_type
+            .as_ref()
+            .and_then(|_| find_effect(operation, outcome));
         // Asked only if somebody listens.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
@@ -129,6 +135,7 @@ impl<'a> CallTrace<'a> {
                         http.response.status_code = status,
                         error.type = error_type,
                         dealkit.outcome = outcome.as_str(),
+                        dealkit.effect = effect,
                         dealkit.request_id = request_id,
                         dealkit.attempts = i64::from(attempts()),
                         dealkit.wait = waited().as_secs_f64(),

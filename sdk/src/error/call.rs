@@ -3,9 +3,10 @@
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::{
+    contract::wire,
     error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summary},
     http::{
         connect::cause::ForeignError,
@@ -28,9 +29,10 @@ const BODY_KEPT: usize = 64 * 1024;
 
 /// The error of a call, or of building a client.
 ///
-/// `Display` is one line with the method, the path template, what happened and, if there was a response, its status,
-/// title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
-/// received. `source()` returns the cause, if there is one.
+/// `Display` is one line with the method, the path template, what happened, whether the agent of a create may exist and, if there
+/// was a response, its status, title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
+/// received. `source()` returns a cause that the text leaves out, if there is one: the error of a library below, or of a
+/// function of yours.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -449,6 +451,12 @@ impl Error {
             }
             (cause, None) => cause.words(),
         };
+        let encoding = self.encoding().map_or_else(Words::default, |encoding| {
+            words!(
+                "; it came with Content-Encoding: {}, which dealkit neither asks for nor decodes",
+                encoding
+            )
+        });
         let advice = if self.can_skip() {
             words!(
                 "; with the option {}, it can be left out",
@@ -457,10 +465,42 @@ impl Error {
         } else {
             Words::default()
         };
+        let effect = self
+            .effect()
+            .map_or_else(Words::default, |effect| words!("; {}", effect));
         let id = self.shown_request_id();
         let id = id.map_or_else(String::new, |id| format!(" [request id {id}]"));
         let attempts = self.attempts_text();
-        words!("{}{}{}{}{}", operation, what, advice, attempts, id)
+        words!(
+            "{}{}{}{}{}{}{}",
+            operation,
+            what,
+            encoding,
+            advice,
+            effect,
+            attempts,
+            id
+        )
+    }
+
+    /// Returns the Content-Encoding of a response that cannot be read, if it has one.
+    fn encoding(&self) -> Option<String> {
+        let response = self.response().filter(|_| self.decode_error().is_some())?;
+        let encoding = response
+            .headers
+            .get(header::CONTENT_ENCODING)?
+            .to_str()
+            .ok()?;
+        let is_none = encoding.trim().eq_ignore_ascii_case("identity");
+        (!is_none).then(|| short(&response.redactor.mask(encoding)))
+    }
+
+    /// Returns what a failed create may have done. Rows of the ledger have messages of their own.
+    fn effect(&self) -> Option<&'static str> {
+        match (&self.0.cause, &self.0.operation) {
+            (Cause::Recorded { .. }, _) | (_, None) => None,
+            (_, Some(operation)) => find_effect(operation, self.outcome()),
+        }
     }
 
     /// Whether the same call would succeed with the option to skip what cannot be read. Of a create that is never said: it has
@@ -480,6 +520,35 @@ impl Error {
             .into_iter()
             .flat_map(ForeignError::chain)
     }
+}
+
+/// The consequences of calls that have failed or were cancelled, for texts and logs: the method and path template of the operation,
+/// the outcome, and the consequence.
+#[doc(hidden)]
+pub const EFFECTS: [(&str, &str, Outcome, &str); 2] = [
+    (
+        "POST",
+        wire::AGENTS_PATH,
+        Outcome::Unknown,
+        "the agent may exist",
+    ),
+    (
+        "POST",
+        wire::AGENTS_PATH,
+        Outcome::Succeeded,
+        "the agent exists",
+    ),
+];
+
+/// Returns what a call with this outcome that has failed or was cancelled may have done, if that can be said.
+pub(crate) fn find_effect(operation: &Operation, outcome: Outcome) -> Option<&'static str> {
+    EFFECTS
+        .into_iter()
+        .find_map(|(method, template, of, effect)| {
+            let is_it =
+                operation.method == method && operation.template == template && outcome == of;
+            is_it.then_some(effect)
+        })
 }
 
 impl fmt::Display for Error {

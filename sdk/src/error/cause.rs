@@ -65,9 +65,9 @@ impl Cause {
             Cause::Transport(cause) => match cause {
                 TransportCause::Connect(..) => ErrorKind::Connect,
                 TransportCause::Timeout(..) => ErrorKind::Timeout,
-                TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => {
-                    ErrorKind::Interrupted
-                }
+                TransportCause::Interrupted(_)
+                | TransportCause::Malformed(..)
+                | TransportCause::NotTaken(_) => ErrorKind::Interrupted,
                 TransportCause::TooLarge(_) => ErrorKind::TooLarge,
                 TransportCause::Unsendable(_) => ErrorKind::Config,
                 TransportCause::Status(_) => ErrorKind::Status,
@@ -158,10 +158,12 @@ impl Cause {
 
     pub(crate) fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Cause::Validation(error) => Some(error),
-            Cause::Decode(error) => Some(error),
-            Cause::Ledger(error) => Some(error),
-            Cause::Recorded { unanswered, .. } => unanswered.as_deref().map(|error| error as _),
+            // `Error`'s own text contains theirs, so programs that print an error with its sources would repeat it.
+            Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
+            Cause::Recorded { unanswered, .. } => unanswered
+                .as_deref()
+                .filter(|error| !error.is::<LedgerError>())
+                .map(|error| error as _),
             cause => cause.foreign().map(|error| error as _),
         }
     }
@@ -177,6 +179,10 @@ fn transport(cause: &TransportCause) -> Words {
         TransportCause::Interrupted(_) => {
             words!("the connection broke before the whole response had arrived")
         }
+        TransportCause::Malformed(place, _) => words!(
+            "the head of the response is not valid HTTP, in {}; `curl --include` shows it",
+            *place
+        ),
         TransportCause::NotTaken(_) => {
             words!("the service closed the connection before accepting the request")
         }

@@ -4,13 +4,22 @@ use url::Url;
 
 use crate::{
     contract::wire,
-    value::words::{
-        Setting::{BaseUrl, ServiceKey},
-        Words, words,
+    value::{
+        marked_text::is_quoted,
+        words::{
+            Setting::{BaseUrl, ServiceKey},
+            Words, words,
+        },
     },
 };
 
 pub(crate) fn parse(text: &str) -> Result<Url, Words> {
+    if is_quoted(text) {
+        return Err(words!(
+            "{} must not be in quotation marks: remove them",
+            BaseUrl
+        ));
+    }
     let url = Url::parse(text).map_err(|error| {
         words!(
             "{} is not an absolute URL such as https://deals.example.com: {}",

@@ -36,6 +36,8 @@ pub(crate) enum TransportCause {
     Connect(Option<ConnectFailure>, Option<ForeignError>),
     Timeout(Duration, Sent),
     Interrupted(ForeignError),
+    /// The head of the response is not valid HTTP, here.
+    Malformed(&'static str, ForeignError),
     /// The service has said that it did not look at the request.
     NotTaken(ForeignError),
     /// The body is larger than this limit, in bytes.
@@ -80,6 +82,7 @@ impl TransportCause {
             | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
             Self::Timeout(_, Sent::Perhaps)
             | Self::Interrupted(_)
+            | Self::Malformed(..)
             | Self::TooLarge(_)
             | Self::Status(_) => Outcome::Unknown,
         }
@@ -89,7 +92,9 @@ impl TransportCause {
     pub(crate) fn foreign(&self) -> Option<&ForeignError> {
         match self {
             Self::Connect(_, error) => error.as_ref(),
-            Self::Interrupted(error) | Self::NotTaken(error) => Some(error),
+            Self::Interrupted(error) | Self::Malformed(_, error) | Self::NotTaken(error) => {
+                Some(error)
+            }
             _ => None,
         }
     }
@@ -173,6 +178,7 @@ impl TransportError {
             TransportCause::Connect(ref why, _) => !why.as_ref().is_some_and(|why| why.is_lasting),
             TransportCause::Timeout(..)
             | TransportCause::Interrupted(_)
+            | TransportCause::Malformed(..)
             | TransportCause::NotTaken(_) => true,
             TransportCause::TooLarge(_) | TransportCause::Unsendable(_) => false,
         }
@@ -190,7 +196,9 @@ impl TransportError {
                 .map_or("status", |response| response.status.as_str()),
             TransportCause::Connect(..) => "connect",
             TransportCause::Timeout(..) => "timeout",
-            TransportCause::Interrupted(_) | TransportCause::NotTaken(_) => "interrupted",
+            TransportCause::Interrupted(_)
+            | TransportCause::Malformed(..)
+            | TransportCause::NotTaken(_) => "interrupted",
             TransportCause::TooLarge(_) => "too_large",
             TransportCause::Unsendable(_) => "config",
         }

@@ -30,6 +30,7 @@ use crate::{
     http::redact::Redactor,
     value::{
         duration::in_words,
+        marked_text::{is_quoted, remove_mark},
         opaque,
         words::{Setting, Words, words},
     },
@@ -40,6 +41,9 @@ pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY
 
 /// How long the content of a file is taken to be what it was.
 const FILE_KEPT: Duration = Duration::from_secs(1);
+
+/// The end of the message about a key in quotation marks.
+const IN_QUOTES: &str = "must not be in quotation marks: remove them";
 
 /// How much of a file is read, in bytes: a key and white space around it.
 const FILE_READ: u64 = 64 * 1024;
@@ -242,12 +246,17 @@ fn read(path: &Path) -> Result<ServiceKey, Words> {
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(wrong("is not a file".into()));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(FILE_READ)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .map_err(unreadable)?;
+    // Text that is not UTF-8 contains no key, as the check below reports.
+    let text = String::from_utf8_lossy(&remove_mark(&bytes)).into_owned();
     let key = text.trim();
+    if is_quoted(key) {
+        return Err(wrong(IN_QUOTES.into()));
+    }
     if !wire::is_service_key(key) {
         return Err(wrong(
             format!(
@@ -397,20 +406,26 @@ impl Keys {
     }
 
     fn header(&self, key: &ServiceKey) -> Result<HeaderValue, Words> {
+        let wrong = |why: String| match self.source {
+            KeySource::Provider(_) => words!(
+                "the answer of the provider of {} {}",
+                Setting::ServiceKey,
+                why
+            ),
+            _ => words!("{} {}", Setting::ServiceKey, why),
+        };
+        if is_quoted(&key.text) {
+            return Err(wrong(IN_QUOTES.to_owned()));
+        }
         let is_valid = wire::is_service_key(&key.text);
         let mut header = HeaderValue::from_str(&key.text)
             .ok()
             .filter(|_| is_valid)
             .ok_or_else(|| {
-                let what = match self.source {
-                    KeySource::Provider(_) => words!("the answer of the provider of {}", Setting::ServiceKey),
-                    _ => words!("{}", Setting::ServiceKey),
-                };
-                words!(
-                    "{} must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
-                    what,
-                    wire::SERVICE_KEY_MAX.to_string()
-                )
+                wrong(format!(
+                    "must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
+                    wire::SERVICE_KEY_MAX
+                ))
             })?;
         header.set_sensitive(true);
         Ok(header)

@@ -3,6 +3,7 @@
 pub(crate) mod base_url;
 pub(crate) mod call_progress;
 pub(crate) mod connect;
+pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod headers;
 pub(crate) mod key;

@@ -13,8 +13,11 @@ const SHOWN: usize = 200;
 /// How many keys a service can be expected to repeat: the one in use, and some that it has replaced.
 const KEYS: usize = 8;
 
+/// The length of a key, in bytes, below which only whole words are masked: its letters occur in most words, and are no secret.
+const SHORT_KEY: usize = 4;
+
 /// Removes the service key, and those that it has replaced, from texts that the service sent: wherever they occur, regardless of
-/// case.
+/// case. A key of one to three characters is removed only where it is a word.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     /// The newest first.
@@ -62,6 +65,19 @@ fn masked(text: &str, form: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut done = 0;
     for (start, found) in searched.match_indices(form) {
+        let mut around = [
+            searched
+                .get(..start)
+                .and_then(|before| before.chars().next_back()),
+            searched
+                .get(start + found.len()..)
+                .and_then(|after| after.chars().next()),
+        ]
+        .into_iter()
+        .flatten();
+        if form.len() < SHORT_KEY && around.any(char::is_alphanumeric) {
+            continue;
+        }
         masked.push_str(text.get(done..start).unwrap_or_default());
         masked.push_str("[service key]");
         done = start + found.len();

@@ -380,7 +380,10 @@ fn transport_error(
     } else if was_not_begun(&error) || was_not_taken(&error) || progress.is_withheld() {
         TransportCause::NotTaken(cause)
     } else {
-        let mut broken = TransportError::new(TransportCause::Interrupted(cause));
+        let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
+            Some(place) => TransportCause::Malformed(place, cause),
+            None => TransportCause::Interrupted(cause),
+        });
         broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);
         return broken;
     })

@@ -10,7 +10,7 @@ use std::{
 use super::store::FORMAT;
 use crate::value::{
     named,
-    words::{Piece, Words, words},
+    words::{Piece, Setting, Words, words},
 };
 
 /// Why a ledger cannot be used or changed.
@@ -211,11 +211,16 @@ impl Cause {
                 } else {
                     "another ledger"
                 };
-                format!(
-                    "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
-                     service, with the same agents, at another address, record the new address with `dealkit ledger \
-                     move`. If they are separate services, with agents of their own, name {another} for {ours}"
-                )
+                return words!(
+                    "it is the ledger of another service, {}, and this is a client of {}. If that is the same service, with \
+                     the same agents, at another address, record the new address with {}. If they are separate services, \
+                     with agents of their own, name {} for {}",
+                    theirs.clone(),
+                    ours.clone(),
+                    Setting::MoveLedger,
+                    another,
+                    ours.clone()
+                );
             }
             Cause::OtherKeys { theirs, ours } => {
                 let name = |keys: &Option<String>| match keys {
@@ -264,10 +269,15 @@ impl Cause {
                 "the database was out of reach, or this program was stopped, for so long that other jobs take this one for \
                  dead. Nothing more was sent; {AGAIN}"
             ),
-            Cause::Denied(why) => format!(
-                "the database denies access ({why}). Its owner can create the tables with `dealkit ledger init` and grant \
-                 the rights that are needed; then {AGAIN}"
-            ),
+            Cause::Denied(why) => {
+                return words!(
+                    "the database denies access ({}). Its owner can create the tables with {} and grant the rights that \
+                     are needed; then {}",
+                    why.clone(),
+                    Setting::InitLedger,
+                    AGAIN
+                );
+            }
             Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
             Cause::Refused(index, refusal) => {
                 let entry = Piece::Entry(*index);
@@ -326,11 +336,5 @@ impl fmt::Debug for LedgerError {
     }
 }
 
-impl StdError for LedgerError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.0.cause {
-            Cause::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// Without a source: `Display` says all that is known.
+impl StdError for LedgerError {}

@@ -1,8 +1,8 @@
 //! What is known of each create, and when it may be sent: the ledger.
 //!
 //! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one, so that a job that was interrupted can be run again, even
-//! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine: each row is
-//! sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
+//! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine or, in PostgreSQL, on
+//! many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
 //!
 //! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, and
 //! record that the service has another base URL. Nothing there sends anything.

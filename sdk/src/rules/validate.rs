@@ -228,6 +228,18 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
     }
 }
 
+/// The kind of value that the documented field at a pointer into a create request takes, as messages name it; for bindings, whose
+/// values have types that JSON lacks.
+pub fn expected_kind(pointer: &str) -> Option<&'static str> {
+    let kind = match pointer.strip_prefix("/profile/") {
+        Some(name) => names::PROFILE.iter().find(|(known, _)| *known == name)?.1,
+        None if pointer == "/profile" => JsonKind::Object,
+        None if names::CREATE_AGENT.contains(&pointer.strip_prefix('/')?) => JsonKind::String,
+        None => return None,
+    };
+    Some(kind.name())
+}
+
 /// The pointer of a field of the object at `at`.
 pub(crate) fn pointer(at: &str, name: &str) -> String {
     format!("{at}/{}", pointer_token(name))

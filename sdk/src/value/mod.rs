@@ -10,6 +10,8 @@ pub(crate) mod duration;
 mod ids;
 mod json;
 mod kind;
+#[doc(hidden)]
+pub mod marked_text;
 mod named;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]

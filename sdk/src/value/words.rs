@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use super::named;
 
 named! {
-    /// A setting of a client, a call or a job, as far as error texts name it; see [`Words`].
+    /// A setting of a client, a call or a job, or an operation on a ledger, as far as error texts name it; see [`Words`].
     #[non_exhaustive]
     Setting {
         /// The service's address.
@@ -40,6 +40,10 @@ named! {
         MaxResponseBytes = "max_response_bytes",
         /// What becomes of an optional field that cannot be read.
         Unreadable = "unreadable",
+        /// The operation that records a new URL of a ledger's service.
+        MoveLedger = "Ledger::move_to",
+        /// The operation that creates a ledger's tables in a database.
+        InitLedger = "Ledger::init",
     }
 }
 

@@ -275,11 +275,15 @@ pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
 }
 
-/// Display and Debug of the error and every cause, in all their forms.
+/// Display and Debug of the error and every cause, in all their forms. Fails the test if one repeats another, as programs that
+/// print the whole chain would.
 pub(crate) fn every_text(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);
+    let mut shown = error.to_string();
     while let Some(cause) = source {
+        assert!(!shown.contains(&cause.to_string()), "{shown}: {cause}");
+        shown = cause.to_string();
         text.push_str(&format!(" {cause} {cause:?} {cause:#?}"));
         source = cause.source();
     }

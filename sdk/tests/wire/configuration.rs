@@ -346,19 +346,24 @@ fn child_from_env() {
 }
 
 #[test]
-fn from_env_reads_both_variables() {
+fn from_env_reads_the_variables_that_are_not_empty() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, format!("{KEY}\n")).unwrap();
     let expected = format!(
         "TOLD: https://deals.example.com/api/v1/deals/d_1 with a key of {}",
         KEY.len()
     );
-    for key in [
-        ("DEALKIT_SERVICE_KEY", KEY),
-        ("DEALKIT_SERVICE_KEY_FILE", file.path().to_str().unwrap()),
+    let file = file.path().to_str().unwrap();
+    for (key, file) in [
+        (Some(KEY), None),
+        (None, Some(file)),
+        (Some(KEY), Some("")),
+        (Some(""), Some(file)),
     ] {
-        let url = ("DEALKIT_BASE_URL", "https://deals.example.com/api/");
-        let told = child("configuration::child_from_env", &[url, key]);
+        let mut variables = vec![("DEALKIT_BASE_URL", "https://deals.example.com/api/")];
+        variables.extend(key.map(|key| ("DEALKIT_SERVICE_KEY", key)));
+        variables.extend(file.map(|file| ("DEALKIT_SERVICE_KEY_FILE", file)));
+        let told = child("configuration::child_from_env", &variables);
         assert_eq!(told.matches(&expected).count(), 2, "{told}");
     }
 }
@@ -371,12 +376,30 @@ fn from_env_says_which_variable_is_missing_or_wrong() {
         (vec![], "DEALKIT_BASE_URL"),
         (vec![key], "DEALKIT_BASE_URL"),
         (vec![url], "DEALKIT_SERVICE_KEY"),
-        (vec![("DEALKIT_BASE_URL", ""), key], "base_url"),
+        (
+            vec![("DEALKIT_BASE_URL", ""), key],
+            "DEALKIT_BASE_URL is not set",
+        ),
         (
             vec![("DEALKIT_BASE_URL", "http://CANARY.example.com"), key],
             "allow_http",
         ),
-        (vec![url, ("DEALKIT_SERVICE_KEY", "")], "service_key"),
+        (
+            vec![
+                url,
+                ("DEALKIT_SERVICE_KEY", ""),
+                ("DEALKIT_SERVICE_KEY_FILE", ""),
+            ],
+            "is set",
+        ),
+        (
+            vec![url, ("DEALKIT_SERVICE_KEY", "\"CANARY\"")],
+            "service_key must not be in quotation marks: remove them",
+        ),
+        (
+            vec![("DEALKIT_BASE_URL", "'https://CANARY.example.com'"), key],
+            "base_url must not be in quotation marks: remove them",
+        ),
         (
             vec![url, ("DEALKIT_SERVICE_KEY", "CANARY CANARY")],
             "service_key",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dealkit::{Error, ErrorKind, Method};
+use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, RetryPolicy};
 use serde_json::{Value, json};
 
 use crate::{
@@ -60,7 +60,7 @@ fn assert_problem(name: &str, error: &Error, expected: &Value) {
         // Of a redirect, its target is shown.
         let is_redirect = error.status().unwrap().is_redirection();
         let text = error.to_string();
-        let shown = text.split(" [request id ").next().unwrap_or_default();
+        let shown = text.split([';', '[']).next().unwrap_or_default();
         assert!(shown.len() <= 60 || is_redirect, "{name}: {text}");
         return;
     };
@@ -308,12 +308,13 @@ async fn a_422_lists_its_violations() {
 
 /// dealkit's own words remain unchanged.
 #[tokio::test]
-async fn a_key_of_a_few_letters_is_masked_even_within_a_word() {
+async fn a_key_of_a_few_letters_is_masked_where_it_is_a_word() {
     for (key, detail, shown) in [
-        ("k", "unknown", "un[service key]nown"),
-        ("OF", "of offices", "[service key] [service key]fices"),
-        ("k", "\u{e9}k\u{202e}", "\u{e9}[service key] "),
-        ("a-a", "xa-a-a", "x[service key]-a"),
+        ("k", "unknown key \"k\"", "unknown key \"[service key]\""),
+        ("OF", "of offices", "[service key] offices"),
+        ("k", "\u{e9}k k\u{202e}", "\u{e9}k [service key] "),
+        ("a-a", "xa-a-b a-a", "xa-a-b [service key]"),
+        ("1234", "012345", "0[service key]5"),
         ("12345678", "0123456789", "0[service key]9"),
         ("id", "x", "x"),
         ("request", "x", "x"),
@@ -355,6 +356,94 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         let detail = format!("{}{KEY}", "x".repeat(before));
         let text = problem(401, json!({ "detail": detail })).await.to_string();
         assert!(!text.contains(&KEY[..4]), "{before}: {text}");
+    }
+}
+
+/// The text of a failed create says whether the agent may exist; a read changes nothing.
+#[tokio::test]
+async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
+    for (status, body, of_create, of_read) in [
+        (
+            503,
+            "",
+            "503 Service Unavailable; the agent may exist",
+            "503 Service Unavailable",
+        ),
+        (
+            408,
+            "",
+            "408 Request Timeout; the agent may exist",
+            "408 Request Timeout",
+        ),
+        (
+            422,
+            "",
+            "422 Unprocessable Entity",
+            "422 Unprocessable Entity",
+        ),
+        (201, "", "; the agent exists", ""),
+    ] {
+        let service = Service::answering(status, &[("x-request-id", "r-1")], body);
+        let client = builder(service.url())
+            .retry(RetryPolicy::never())
+            .build()
+            .unwrap();
+        let create = client.agents().create(ada()).await.unwrap_err().to_string();
+        assert!(
+            create.ends_with(&format!("{of_create} [request id r-1]")),
+            "{create}"
+        );
+        let read = client
+            .deals()
+            .retrieve("d_1")
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            read.ends_with(&format!("{of_read} [request id r-1]")) && !read.contains("agent "),
+            "{read}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_content_encoding_that_was_not_asked_for_is_named() {
+    let asked = "it came with Content-Encoding: gzip, which dealkit neither asks for nor decodes";
+    for (encoding, is_named) in [("gzip", true), ("identity", false)] {
+        let service =
+            Service::answering(200, &[("content-encoding", encoding)], b"\x1f\x8b\x08\x00");
+        let client = service.client();
+        for error in [
+            client.deals().retrieve("d_1").await.unwrap_err(),
+            client.agents().create(ada()).await.unwrap_err(),
+        ] {
+            assert_eq!(error.to_string().contains(asked), is_named, "{error}");
+        }
+    }
+}
+
+/// A program that prints an error with all its sources, as anyhow does, repeats nothing.
+#[tokio::test]
+async fn no_source_repeats_the_text_of_its_error() {
+    let mut errors = vec![
+        CreateAgent::builder()
+            .email("no")
+            .first_name("")
+            .last_name("")
+            .profile(AgentProfile::new())
+            .build()
+            .unwrap_err()
+            .into(),
+    ];
+    for body in ["{", r#"{"id": 5}"#] {
+        let service = Service::answering(200, &[], body);
+        let client = service.client();
+        errors.push(client.deals().retrieve("d_1").await.unwrap_err());
+        errors.push(client.agents().create(ada()).await.unwrap_err());
+    }
+    for error in errors {
+        every_text(&error);
+        assert!(std::error::Error::source(&error).is_none(), "{error}");
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::{Client, Error, ErrorKind, Method, Outcome};
+use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy};
 use futures_util::{FutureExt as _, future::join_all};
 
 use crate::peer::{
@@ -171,6 +171,7 @@ async fn a_refused_connection_is_tried_again_whatever_the_method() {
             is the service up? (after 3 attempts)";
         assert!(error.to_string().ends_with(told), "{error}");
         assert!(error.source().is_some());
+        every_text(&error);
     }
 }
 
@@ -420,6 +421,38 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
             }
         }
         assert_eq!(elsewhere.finish().await, Counts::default());
+    }
+}
+
+#[tokio::test]
+async fn the_head_of_a_response_that_is_not_valid_http_is_named() {
+    for (head, place) in [
+        (
+            "HTTP/1.1 200 OK\r\nx-fine: 1\r\nCANARY bad\r\n\r\n",
+            "one of its header lines, below the status line",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: CANARY\r\n\r\n",
+            "the header Content-Length",
+        ),
+        ("HTTP/1.1 CANARY\r\n\r\n", "its status line"),
+        ("CANARY\r\n\r\n", "its status line"),
+    ] {
+        let peer = Peer::start(
+            Http1,
+            vec![vec![Step::Hear, Step::Raw(head.into()), Step::End]],
+        );
+        let client = peer.builder().retry(RetryPolicy::never()).build().unwrap();
+        let error = client.deals().retrieve("x_1").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::Interrupted, Outcome::Unknown)
+        );
+        let told = format!(
+            "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {place}; `curl --include` shows it"
+        );
+        assert_eq!(error.to_string(), told);
+        assert!(!every_text(&error).contains("CANARY"));
     }
 }
 

@@ -368,6 +368,10 @@ async fn what_is_wrong_with_a_file_is_known_at_once() {
             "must contain a key: 1 to 1024 visible ASCII characters",
         ),
         (Some("c4n4ry c4n4ry"), "must contain a key"),
+        (
+            Some("'c4n4ry'\n"),
+            "must not be in quotation marks: remove them",
+        ),
     ] {
         if let Some(content) = content {
             fs::write(&path, content).unwrap();
@@ -386,6 +390,38 @@ async fn what_is_wrong_with_a_file_is_known_at_once() {
         .service_key_file(folder.path())
         .build();
     assert!(folder.unwrap_err().to_string().ends_with(" is not a file"));
+}
+
+/// As editors on Windows save it, and PowerShell's `>`.
+#[test]
+fn a_file_may_have_a_byte_order_mark_and_be_in_utf_16() {
+    let text = format!("{KEY}\r\n");
+    let units = || text.encode_utf16();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for content in [
+        [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+        [
+            &[0xFF, 0xFE][..],
+            &units().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
+        ]
+        .concat(),
+        [
+            &[0xFE, 0xFF][..],
+            &units().flat_map(u16::to_be_bytes).collect::<Vec<_>>(),
+        ]
+        .concat(),
+    ] {
+        fs::write(&file, content).unwrap();
+        let client = builder("http://127.0.0.1:9").service_key_file(file.path());
+        let request = client
+            .build()
+            .unwrap()
+            .deals()
+            .retrieve("d_1")
+            .into_request()
+            .unwrap();
+        assert_eq!(request.headers()["x-service-key"], KEY);
+    }
 }
 
 /// As Kubernetes mounts secrets: the file is a link into a folder, which is a link that is replaced as a whole.

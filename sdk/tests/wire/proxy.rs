@@ -342,6 +342,13 @@ fn hosts_that_need_no_proxy() {
         ("no_proxy", "other.invalid,DEALS.invalid", &[0, 1]),
         ("NO_PROXY", "192.0.0.0/16,2001:db8::7", &[3, 4, 5]),
         ("no_proxy", "other.invalid, *", &[0, 1, 2, 3, 4, 5]),
+        ("NO_PROXY", "other.invalid deals.invalid.", &[0, 1]),
+        ("NO_PROXY", "*.deals.invalid\t192.0.2.7", &[0, 1, 3]),
+        (
+            "NO_PROXY",
+            "deals.invalid:8443,192.0.2.7:443,[2001:db8::7]:443",
+            &[3, 5],
+        ),
     ];
     let try_it = |(name, no_proxy, direct): (&str, &str, &[usize])| {
         let proxy = Proxy::start(Manner::Say("HTTP/1.1 407 No\r\n\r\n"));
@@ -368,9 +375,9 @@ fn socks_in_the_environment_is_refused_where_it_would_be_used() {
         let urls = ["https://deals.invalid", "http://127.0.0.1:9"];
         let told = told_of(&urls, &[("ALL_PROXY", &socks)]);
         let refusal = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
-            None, message: the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) is a SOCKS proxy, and SOCKS \
-            proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; set proxy, or name the \
-            service's host in NO_PROXY";
+            None, message: the proxy in the environment variable ALL_PROXY is a SOCKS proxy, and SOCKS \
+            proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; correct it, set proxy, or \
+            name the service's host in NO_PROXY";
         assert!(told.contains(refusal), "{told}");
         assert!(
             told.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),
@@ -383,4 +390,61 @@ fn socks_in_the_environment_is_refused_where_it_would_be_used() {
         let told = told_of(&urls, &[("ALL_PROXY", &socks), ("NO_PROXY", "*")]);
         assert!(!told.contains("SOCKS"), "{told}");
     }
+}
+
+#[test]
+fn a_proxy_in_the_environment_that_is_no_url_is_an_error() {
+    let urls = ["https://deals.invalid"];
+    for wrong in [
+        "http//CANARY:3128",
+        "\"http://CANARY:3128\"",
+        "ftp://CANARY",
+        "http://",
+        "http://CANARY CANARY",
+    ] {
+        let told = told_of(
+            &urls,
+            &[("https_proxy", wrong), ("ALL_PROXY", "http://127.0.0.1:9")],
+        );
+        let refusal = "kind: Config, outcome: NotSent, attempts: 0, status: None, message: the proxy in the environment \
+            variable https_proxy ";
+        assert!(
+            told.contains(refusal) && !told.contains("CANARY"),
+            "{wrong}: {told}"
+        );
+        let told = told_of(
+            &urls,
+            &[("https_proxy", wrong), ("NO_PROXY", "deals.invalid")],
+        );
+        assert!(told.contains("kind: Connect"), "{wrong}: {told}");
+    }
+}
+
+/// An empty variable hides no other one, white space around a value is ignored, and in a CGI program, a request can set
+/// `HTTP_PROXY` but no other variable.
+#[test]
+fn variables_that_are_passed_over() {
+    let peer = fine(Http1);
+    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    let url = format!(" {} ", proxy.url());
+    let cgi = ("REQUEST_METHOD", "GET");
+    for variables in [
+        &[("HTTP_PROXY", ""), ("http_proxy", url.as_str())][..],
+        &[
+            ("HTTP_PROXY", " "),
+            ("http_proxy", ""),
+            ("ALL_PROXY", ""),
+            ("all_proxy", &url),
+        ],
+        &[cgi, ("http_proxy", &url)],
+        &[
+            cgi,
+            ("HTTP_PROXY", "http://127.0.0.1:9"),
+            ("ALL_PROXY", &url),
+        ],
+    ] {
+        let told = told_of(&["http://deals.invalid"], variables);
+        assert!(told.contains("Ok(\"x_1\")"), "{variables:?}: {told}");
+    }
+    assert_eq!(proxy.heads().len(), 4);
 }

@@ -163,7 +163,8 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
         ),
         (
             Leaf::self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
-            "cannot be accepted",
+            "is one of an issuer (CA:TRUE), which is what `openssl req -x509` creates by default; create it with the option \
+             -addext basicConstraints=critical,CA:FALSE, too",
             "CaUsedAsEndEntity",
         ),
     ] {
@@ -532,6 +533,65 @@ fn is_silent_config_error(error: &Error, pem: &str) {
     let lines = pem.lines().filter(|line| !line.contains("----"));
     for line in lines.filter(|line| line.len() > 20) {
         assert!(!shown.contains(line), "{shown}");
+    }
+}
+
+/// In a child process: calls a service with the certificates in the environment, and prints the error, if any.
+#[test]
+fn child_trusts_the_system() {
+    let Ok(url) = std::env::var(TOLD) else {
+        return;
+    };
+    let client = builder(&url).build().unwrap();
+    let outcome = runtime().block_on(async { client.deals().retrieve("x_1").await.map(drop) });
+    let error = outcome.err().map(|error| error.to_string());
+    println!("TOLD: {}", error.unwrap_or_default());
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_hides_no_certificate() {
+    let authority = Authority::new();
+    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    let marked = format!("\u{feff}{}", authority.pem());
+    all_succeed(&builder(&front.url()).root_certificates(&marked)).await;
+    let other = Authority::named("Another issuer").pem();
+    let both = builder(&front.url()).only_root_certificates(&other);
+    all_succeed(&both.only_root_certificates(&marked)).await;
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, format!("{marked}{other}")).unwrap();
+    let variables = [
+        ("SSL_CERT_FILE", file.path().to_str().unwrap()),
+        (TOLD, &front.url()),
+    ];
+    let told = child("tls::child_trusts_the_system", &variables);
+    assert!(told.contains("TOLD: \n"), "{told}");
+}
+
+#[test]
+fn empty_variables_name_no_certificates() {
+    let authority = Authority::new();
+    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    let url = front.url();
+    let unset = child("tls::child_trusts_the_system", &[(TOLD, &url)]);
+    let line = |told: &str| {
+        told.split_once("TOLD: ")
+            .unwrap()
+            .1
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    for empty in [
+        &["SSL_CERT_FILE"][..],
+        &["SSL_CERT_DIR"],
+        &["SSL_CERT_FILE", "SSL_CERT_DIR"],
+    ] {
+        let mut variables = vec![(TOLD, url.as_str())];
+        variables.extend(empty.iter().map(|name| (*name, "")));
+        let told = child("tls::child_trusts_the_system", &variables);
+        assert_eq!(line(&told), line(&unset), "{empty:?}");
     }
 }
 

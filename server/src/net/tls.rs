@@ -9,6 +9,7 @@ use std::{
 };
 
 use chrono::{DateTime, Datelike as _, Utc};
+use dealkit::marked_text::remove_mark;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -183,5 +184,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(file).map_err(|error| TlsError::of(file, format!("cannot be read: {error}")))
+    let bytes = fs::read(file);
+    let bytes = bytes.map_err(|error| TlsError::of(file, format!("cannot be read: {error}")))?;
+    Ok(remove_mark(&bytes).into_owned())
 }

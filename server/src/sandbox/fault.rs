@@ -5,7 +5,11 @@ use std::{fmt, ops::Not, time::Duration};
 use bytes::Bytes;
 use dealkit::{Json, wire};
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, Unexpected, Visitor},
+};
+use serde_json::Number;
 
 use crate::contract::{
     response::{empty, response},
@@ -37,14 +41,20 @@ pub struct InvalidFault(pub(super) String);
 /// Fault::act_then_reset().method("POST").after(3);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
 #[must_use = "a fault does nothing until a sandbox plays it"]
 pub struct Fault {
     #[serde(skip_serializing_if = "Not::not")]
     hold: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_delay"
+    )]
     delay: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_status"
+    )]
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<Json>,
@@ -63,22 +73,97 @@ pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// How many of the requests that it selects are spared first.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_count"
+    )]
     pub(super) after: Option<u64>,
     /// How often it happens: once if that is not given, and without end if it is given as null.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "given_or_null"
+        deserialize_with = "read_times"
     )]
     times: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_probability"
+    )]
     pub(super) probability: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_count"
+    )]
     pub(super) seed: Option<u64>,
 }
 
-fn given_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
-    Option::deserialize(from).map(Some)
+const STATUS: &str = "a status from 200 to 599";
+const DELAY: &str = "a number of seconds from 0 to 3600";
+const TIMES: &str = "a whole number, 1 or more, or null for no limit";
+const PROBABILITY: &str = "a number from 0 to 1";
+
+/// Visits a number or null; messages call the number by this description, where serde would name a type of Rust.
+struct NumberVisitor(&'static str);
+
+impl<'de> Visitor<'de> for NumberVisitor {
+    type Value = Option<Number>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_u64(self)
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Some(number.into()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Some(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Number::from_f64(number))
+    }
+}
+
+fn read_number<'de, T, D: Deserializer<'de>>(
+    from: D,
+    description: &'static str,
+    convert: impl FnOnce(&Number) -> Option<T>,
+) -> Result<Option<T>, D::Error> {
+    let number = from.deserialize_option(NumberVisitor(description))?;
+    let read = |number: Number| {
+        convert(&number).ok_or_else(|| {
+            D::Error::invalid_value(Unexpected::Other(&number.to_string()), &description)
+        })
+    };
+    number.map(read).transpose()
+}
+
+fn read_status<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+    read_number(from, STATUS, |number| number.as_u64()?.try_into().ok())
+}
+
+fn read_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    read_number(from, DELAY, Number::as_f64)
+}
+
+fn read_probability<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    read_number(from, PROBABILITY, Number::as_f64)
+}
+
+fn read_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    read_number(from, "a whole number, 0 or more", Number::as_u64)
+}
+
+fn read_times<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
+    read_number(from, TIMES, Number::as_u64).map(Some)
 }
 
 /// Where a response is cut: see [`Fault::cut`].
@@ -99,7 +184,7 @@ pub enum Cut {
 
 /// What happens to the connection where a response is cut: see [`Fault::how`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum How {
     /// It is reset (ECONNRESET); over HTTP/2, the stream is (RST_STREAM).
@@ -294,13 +379,10 @@ impl Fault {
             true => Ok(()),
             false => Err(InvalidFault(what.to_owned())),
         };
-        expected(
-            self.limit() != Some(0),
-            "times: expected a whole number, 1 or more, or null for no limit",
-        )?;
+        expected(self.limit() != Some(0), &format!("times: expected {TIMES}"))?;
         expected(
             (0.0..=1.0).contains(&self.probability.unwrap_or_default()),
-            "probability: expected a number from 0 to 1",
+            &format!("probability: expected {PROBABILITY}"),
         )?;
         let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
         expected(
@@ -310,9 +392,9 @@ impl Fault {
         route::check_selection(self.method.as_deref(), self.path.as_deref())
             .map_err(InvalidFault)?;
         let delay = Duration::try_from_secs_f64(self.delay.unwrap_or_default()).ok();
-        let delay = delay.filter(|delay| *delay <= MAX_DELAY).ok_or_else(|| {
-            InvalidFault("delay: expected a number of seconds from 0 to 3600".to_owned())
-        })?;
+        let delay = delay
+            .filter(|delay| *delay <= MAX_DELAY)
+            .ok_or_else(|| InvalidFault(format!("delay: expected {DELAY}")))?;
         expected(
             self.status.is_some() || (self.retry_after.is_none() && self.body.is_none()),
             "retry_after and body need a status",
@@ -354,7 +436,7 @@ impl Fault {
         let invalid = |what: &str| InvalidFault(what.to_owned());
         let status = StatusCode::from_u16(status).ok();
         let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
-        let status = status.ok_or_else(|| invalid("status: expected a status from 200 to 599"))?;
+        let status = status.ok_or_else(|| invalid(&format!("status: expected {STATUS}")))?;
         let mut made_up = match self.body.as_ref().map(Json::as_str) {
             None => empty(status),
             Some(json) if json.starts_with(['{', '[']) => {
@@ -462,6 +544,19 @@ impl TryFrom<String> for Cut {
                 bytes.parse().map(Self::AfterBytes).map_err(|_| EXPECTED)
             }
             _ => Err(EXPECTED),
+        }
+    }
+}
+
+impl TryFrom<String> for How {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.as_str() {
+            "reset" => Ok(Self::Reset),
+            "eof" => Ok(Self::Eof),
+            "stall" => Ok(Self::Stall),
+            _ => Err("expected reset, eof or stall"),
         }
     }
 }

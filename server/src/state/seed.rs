@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::Deal;
+use dealkit::{Deal, marked_text::remove_mark};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -103,12 +103,12 @@ impl SeedDeal {
 #[non_exhaustive]
 pub enum SeedError {
     /// The file could not be read.
-    #[error("{}: cannot be read: {source}", path.display())]
+    #[error("{}: cannot be read: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// One of the deals is not a deal or has the id of another one, or they are not in one of the forms of a file.
     #[error("{place}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
@@ -155,10 +155,11 @@ impl Seeds {
 
     /// The deals of a file: a JSON array, or one deal per line.
     pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
-        let bytes = fs::read(path).map_err(|source| SeedError::Read {
+        let bytes = fs::read(path).map_err(|error| SeedError::Read {
             path: path.to_owned(),
-            source,
+            error,
         })?;
+        let bytes = remove_mark(&bytes);
         let path = path.display().to_string();
         match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
             (None, _) => Err(wrong(

@@ -291,7 +291,7 @@ fn faults_are_added_listed_and_removed() {
         ),
         (
             "5",
-            "invalid type: integer `5`, expected struct Fault at line 1 column 1",
+            "invalid type: integer `5`, expected an object at line 1 column 1",
         ),
     ] {
         assert_says(&write(&sandbox, "POST", "faults", body), 400, detail);

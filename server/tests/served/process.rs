@@ -273,3 +273,21 @@ fn help_shows_no_environment() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty() && !text.contains("hunter2"));
 }
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let mut start = command(&["--listen", "127.0.0.1:0"]);
+    for name in [
+        "SERVICE_KEY",
+        "DEALS",
+        "MAX_AGENTS",
+        "BODY_TIMEOUT",
+        "STRICT",
+        "TLS",
+        "LOG",
+    ] {
+        start.env(format!("DEALKIT_SERVER_{name}"), "");
+    }
+    let server = Running::start(start);
+    assert_eq!(deal(&server, "d_1").status, 200);
+}

@@ -93,12 +93,13 @@ def open_service(given: dict[str, Any], shared: Service | None, awaits: bool) ->
 
 
 def _settled(given: dict[str, Any]) -> dict[str, Any]:
-    """The options, those from the environment included: they must be the same where the client is unpickled."""
+    """Completes the options from the environment: they must be the same where the client is unpickled. An empty variable counts as
+    unset."""
     settled = {name: value for name, value in given.items() if value is not None}
     for names in (("base_url",), ("service_key", "service_key_file")):
         variables = {name: f"DEALKIT_{name.upper()}" for name in names}
         if not settled.keys() & names:
-            settled |= {name: environ[variable] for name, variable in variables.items() if variable in environ}
+            settled |= {name: environ[variable] for name, variable in variables.items() if environ.get(variable)}
         if len(settled.keys() & names) != 1:
             from dealkit.exceptions import ConfigError
 

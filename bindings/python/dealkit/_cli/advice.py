@@ -32,6 +32,8 @@ _SETTINGS = {
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
     "on_unreadable": "--on-unreadable none",
+    "dealkit.ledger.move": "dealkit ledger move",
+    "dealkit.ledger.init": "dealkit ledger init",
     **{
         name: f"--{name.replace('_', '-')}"
         for name in ("allow_http", "ca_file", "client_cert", "rate_limit", "resend_unknown", "timeout")

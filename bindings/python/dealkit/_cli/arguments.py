@@ -23,8 +23,8 @@ _ENVIRONMENT = {
     "HTTPS_PROXY": "the proxy, if there is one",
     "NO_COLOR": "turns off colours, whatever its value",
 }
-_EXIT_CODES = """exit codes: 0 done, 1 incomplete, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, 4 a file \
-cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
+_EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, \
+4 a file or a ledger cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -52,11 +52,11 @@ def _surplus(unknown: list[str], parser: argparse.ArgumentParser) -> str:
     if not names:
         return "too many arguments"
     text = f"there is no option {names[0]} here"
-    if "key" in names[0] or "token" in names[0]:
-        return f"{text}; the service key goes into DEALKIT_SERVICE_KEY"
     known = [option for action in parser._actions for option in action.option_strings]
-    similar = get_close_matches(names[0], known, 1, 0.8)
-    return f"{text}; is it {similar[0]}?" if similar else text
+    if similar := get_close_matches(names[0], known, 1, 0.8):
+        return f"{text}; is it {similar[0]}?"
+    is_of_key = "key" in names[0] or "token" in names[0]
+    return f"{text}; the service key goes into DEALKIT_SERVICE_KEY" if is_of_key else text
 
 
 class _Parser(argparse.ArgumentParser):
@@ -193,6 +193,11 @@ def _add_export(group: Any) -> None:
     _add_service(parser)
 
 
+def _default_ledger() -> str | None:
+    """The ledger that the environment names; an empty variable counts as unset."""
+    return os.environ.get("DEALKIT_LEDGER") or None
+
+
 def _add_import(group: Any) -> None:
     text = (
         "Create an agent for each row of a table. First it shows which column goes to which field, and what is wrong. The "
@@ -213,7 +218,7 @@ def _add_import(group: Any) -> None:
         "where to record what was sent and its outcome, so that another run creates no agent twice: a file, or the URL of a "
         "PostgreSQL database, postgresql://… (default: DEALKIT_LEDGER, or else agents-SERVICE.ledger next to the table)"
     )
-    _add(parser, "--ledger FILE", ledger, default=os.environ.get("DEALKIT_LEDGER"))
+    _add(parser, "--ledger FILE", ledger, default=_default_ledger())
     key = "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email)"
     _add(parser, "--key COLUMN", key)
     _add(parser, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice")
@@ -232,7 +237,7 @@ def _add_ledger(group: Any) -> None:
     def command(name: str, takes: str, text: str, example: str) -> argparse.ArgumentParser:
         text, example = f"{text} Nothing is sent.", f"ledger {name} {example}"
         parser = _command(group, name, f"LEDGER {takes}", f"ledger.{name}", text, example)
-        given = os.environ.get("DEALKIT_LEDGER")
+        given = _default_ledger()
         which = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
         _add(parser, "LEDGER", which, nargs="?" if given else None, default=given)
         return parser

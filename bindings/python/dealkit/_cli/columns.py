@@ -55,7 +55,9 @@ class Columns:
         for double in {*self.fields} - {None}:
             names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
             if len(names) > 1:
-                raise Failed(f"{len(names)} columns go to {double}: {', '.join(shown_names(names))}. Only one may")
+                shown = shown_names(names)
+                advice = "Rename all but one of them in the table" if len({*shown}) < len(shown) else "Only one may"
+                raise Failed(f"{len(names)} columns go to {double}: {', '.join(shown)}. {advice}")
         if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._values.constants}:
             raise Failed(
                 f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
@@ -65,9 +67,12 @@ class Columns:
     def _index(self, name: str, option: str) -> int:
         """The index of a column that an option names."""
         found = [at for at, column in enumerate(self.header) if in_one_line(column) == in_one_line(name)]
-        if len(found) != 1:
-            number = "no" if not found else "more than one"
-            raise Failed(f"{option}: there is {number} column {safe(name)}; the columns are {listed(self.header)}")
+        if not found:
+            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {listed(self.header)}")
+        if len(found) > 1:
+            raise Failed(
+                f"{option}: {len(found)} columns are named {safe(name)}; rename all but one of them in the table"
+            )
         return found[0]
 
     def key_name(self, index: int) -> str:

@@ -13,7 +13,6 @@ from dealkit._cli.advice import code_of, in_words
 from dealkit._cli.exits import DONE, Failed
 from dealkit._cli.report import Entry
 from dealkit._cli.screen import ask, counted, masked, pairs, safe, say, table
-from dealkit._cli.tables import read_table
 
 _NO_AGENT = "none"
 # How many rows in doubt are shown.
@@ -68,7 +67,7 @@ def settle(options: Namespace) -> int:
     """Records what somebody has found out about rows and entered in the report of the import."""
     which = _which(options)
     path = Path(options.file)
-    entries = [*report.entries(path, read_table(path, options.encoding))]
+    entries = [*report.entries(path, report.read(path, options.encoding))]
     filled = [entry for entry in entries if entry.agent_id.strip()]
     if not filled:
         raise Failed(

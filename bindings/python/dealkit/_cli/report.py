@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.rows import Result, Rows
+from dealkit._cli.screen import safe
 from dealkit._cli.tables import Table, as_it_was, harmless, listed, plain, read_table, write_table
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
@@ -26,9 +28,32 @@ class Entry(NamedTuple):
     """What the report says, if it is one."""
 
 
+def read(path: Path, encoding: str | None = None) -> Table:
+    """Reads a report, which Excel may have saved in the code page of Windows, not in UTF-8."""
+    return read_table(path, encoding or (None if _is_utf8(path) else "cp1252"))
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                decoder.decode(part)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    except OSError:
+        pass  # read_table reports it.
+    return True
+
+
 def entries(path: Path, found: Table) -> Iterator[Entry]:
     """The rows of a report, or of another table with the columns `key` and `agent_id`."""
     at = {plain(name): place for place, name in enumerate(found.header)}
+    for name in ("key", "agentid"):
+        if sum(plain(one) == name for one in found.header) > 1:
+            column = found.header[at[name]]
+            raise Failed(f"{named(path)} has several columns {safe(column)}; rename or remove all but one of them")
     if not {"key", "agentid"} <= {*at}:
         raise Failed(
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
@@ -46,7 +71,7 @@ def take_last(path: Path, rows: Rows) -> None:
     """Tells the rows what the report of the last run says. Fails if there is something else."""
     if not is_there(path) or not path.stat().st_size:
         return
-    found = read_table(path)
+    found = read(path)
     if found.header != _HEADER:
         raise Failed(
             f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "

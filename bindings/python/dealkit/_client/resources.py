@@ -109,7 +109,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             validate: Whether to check the rules before sending anything. A real service may accept more than they
                 allow.
 
-            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+                ``on_unreadable``.
 
         Raises:
             ValidationError: The request breaks the rules; ``errors`` has every violation.
@@ -145,8 +146,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         A ``RecordedError`` means that nothing was sent: because it is unknown what became of the key (``outcome`` is
         ``"unknown"``: find out, and ``dealkit.ledger.settle`` it), because another call or job is sending it
-        (``in_flight``: try again shortly), or because the service rejected it (send a corrected request with another
-        key).
+        (``in_flight``: try again shortly), or because the service rejected it (settle the key as having no
+        agent, and send the corrected request with the same key).
 
         The client keeps the last 16 ledgers open until it is closed; opening one never blocks an event loop. If an
         outcome cannot be written, ``ledger_error`` says why: it is written as soon as possible, and until then nobody
@@ -163,7 +164,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             wait_in_flight: Whether to wait while another call or job is sending it, for up to this call's timeout.
             validate: Whether the rules are checked before anything is sent.
             arguments: The agent's, as for ``create``, and options of this call: ``extra_headers``, ``timeout``,
-                ``max_retries``.
+                ``max_retries``, ``retry``.
 
         Raises:
             RecordedError: The ledger has the key, with no agent or an unknown outcome.
@@ -224,8 +225,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``settle``.
 
         The intent to send a row is on disk before it is sent, and its result before you receive it, so a crash loses
-        nothing: only the rows that were in flight are unknown. Several jobs on one machine may share a ledger: each row
-        is sent by one of them, and the others return it as ``in_flight``. The file contains salted hashes of the keys,
+        nothing: only the rows that were in flight are unknown. Several jobs may share a ledger, on one machine or,
+        in PostgreSQL, on many: each row is sent by one of them, and the others return it as ``in_flight``. The file contains salted hashes of the keys,
         so nobody will come across an e-mail address in it by chance, but anyone who has the file can check whether a
         key that they guess is in it.
 
@@ -259,7 +260,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 leaves the iterator, and the row is looked up again if you continue.
             wait_in_flight: Whether to wait until another job that is sending a row knows its outcome, for at most
                 ``timeout``, instead of returning the row at once as ``in_flight``.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+                ``on_unreadable``.
         """
         return self._form.creations(  # type: ignore[no-any-return]
             self._service,
@@ -314,7 +316,8 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
 
         Args:
             id: The identifier.
-            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
+            options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+                ``on_unreadable``.
 
         Raises:
             NotFoundError: The service has no such deal.
@@ -369,7 +372,8 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
                 its ``id`` and ``index``, and continues.
             progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
                 called with the number of deals so far and the total, if that is known.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``on_unreadable``.
+            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+                ``on_unreadable``.
         """
         form = self._form
         return form.deals(self._service, ids, concurrency, ordered, on_error, progress, options, raw=form.is_raw)

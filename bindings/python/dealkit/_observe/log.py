@@ -100,7 +100,8 @@ def _call_text(fields: dict[str, Any]) -> str:
     attempts, request_id = fields["dealkit.attempts"] or 0, fields["dealkit.request_id"]
     count = f", {attempts} attempts" if attempts > 1 else ""
     reference = f" [request id {request_id}]" if request_id else ""
-    return f"{_time_text(fields)}{count}{reference}"
+    effect = f"; {fields['dealkit.effect']}" if fields["dealkit.effect"] else ""
+    return f"{_time_text(fields)}{effect}{count}{reference}"
 
 
 def _time_text(fields: dict[str, Any]) -> str:

@@ -82,6 +82,8 @@ class Watched:
             if isinstance(error, DecodeError):
                 level = log.WARNING
                 fields |= {"error.type": "decode", "dealkit.outcome": error.outcome}
+        operation = fields["http.request.method"], fields["url.template"]
+        fields["dealkit.effect"] = fields["error.type"] and _native.EFFECTS.get((*operation, fields["dealkit.outcome"]))
         self._report(level, fields)
         if self._span is not None:
             trace.end(self._span, fields)

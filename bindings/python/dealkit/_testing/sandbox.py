@@ -130,8 +130,8 @@ class Sandbox:
                 commas, which apply one after another.
             rate_limit: How many requests to accept per second, in each world; the rest get a 429 with ``Retry-After``.
             max_agents: How many agents can be created. Default: 1,000,000. Beyond that, creates get a 507.
-            max_store_bytes: How many bytes of JSON to keep for agents, for deals beyond the initial ones, and in worlds
-                for faults and requests too. Default: 1 GiB. Beyond that, creates get a 507.
+            max_store_bytes: How many bytes of JSON to keep for agents, and for deals beyond the initial ones, in all
+                worlds together. Default: 1 GiB. Beyond that, creates get a 507.
             worlds: Keys that have worlds of their own, which ``Sandbox.attach`` creates: keys, and prefixes that end in
                 ``*``, separated by commas, such as ``test-*``.
             max_worlds: How many of them there can be. Default: 1,000.

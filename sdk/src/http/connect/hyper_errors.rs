@@ -95,3 +95,15 @@ pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
     #[cfg(not(unix))]
     false
 }
+
+/// Returns where the head of a response is not valid HTTP, if that is the failure, as precisely as hyper says.
+pub(crate) fn find_malformed_part(error: &reqwest::Error) -> Option<&'static str> {
+    let error = find::<hyper::Error>(error).filter(|error| error.is_parse())?;
+    Some(match error.to_string().as_str() {
+        "message head is too large" => "its size or the number of its header lines",
+        "invalid content-length parsed" => "the header Content-Length",
+        "unexpected transfer-encoding parsed" => "the header Transfer-Encoding",
+        "invalid HTTP header parsed" => "one of its header lines, below the status line",
+        _ => "its status line",
+    })
+}

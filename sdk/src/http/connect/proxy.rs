@@ -1,12 +1,16 @@
 //! The proxy that a client uses: the configured one, or the one that the environment names.
 
-use std::env;
-
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-use crate::value::words::{Setting, Words, words};
+use crate::{
+    http::environment::read_variable,
+    value::{
+        marked_text::is_quoted,
+        words::{Setting, Words, words},
+    },
+};
 
 const ADDRESS: &str = "is not a URL such as http://proxy.example.com:3128";
 
@@ -51,26 +55,52 @@ impl Proxy {
         })
     }
 
-    /// The proxy that the environment names for a service, if any. hyper-util interprets the variables, as it
-    /// does for reqwest, and ignores what it cannot parse.
-    pub(crate) fn of_environment(service: &Url) -> Result<Option<Self>, Words> {
+    /// Returns the proxy that the environment names for a service, if any. hyper-util interprets the values.
+    pub(crate) fn from_environment(service: &Url) -> Result<Option<Self>, Words> {
+        let Some(host) = service.host_str().map(|host| host.trim_end_matches('.')) else {
+            return Ok(None);
+        };
+        let Ok(destination) = format!("{}://{host}", service.scheme()).parse::<Uri>() else {
+            return Ok(None);
+        };
+        let named = match service.scheme() {
+            "https" => read_first(&["HTTPS_PROXY", "https_proxy"])?,
+            // In a CGI program, HTTP_PROXY is the header `Proxy` of a request.
+            _ if read_variable("REQUEST_METHOD")?.is_some() => read_first(&["http_proxy"])?,
+            _ => read_first(&["HTTP_PROXY", "http_proxy"])?,
+        };
+        let of_all = || read_first(&["ALL_PROXY", "all_proxy"]);
+        let Some((name, value)) = named.map_or_else(of_all, |named| Ok(Some(named)))? else {
+            return Ok(None);
+        };
+        let direct = read_first(&["NO_PROXY", "no_proxy"])?
+            .map_or_else(String::new, |(_, list)| {
+                normalize_no_proxy(&list, service.port_or_known_default())
+            });
+        let any_proxy = Matcher::builder().all("http://proxy").no(&direct).build();
+        // The `*` of hyper-util applies to names only; curl, like most programs, also applies it to addresses.
+        if direct.split(',').any(|host| host == "*") || any_proxy.intercept(&destination).is_none()
+        {
+            return Ok(None);
+        }
         let wrong = |why: &str| {
             words!(
-                "the proxy in the environment (HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) {}; set {}, or name the service's \
-                 host in NO_PROXY",
+                "the proxy in the environment variable {} {}; correct it, set {}, or name the service's host in NO_PROXY",
+                name,
                 why.to_owned(),
                 Setting::Proxy
             )
         };
-        if needs_none() {
-            return Ok(None);
+        if is_quoted(&value) {
+            return Err(wrong("must not be in quotation marks"));
         }
-        let service: Option<Uri> = service.as_str().parse().ok();
-        let Some(named) = service.and_then(|service| Matcher::from_env().intercept(&service))
-        else {
-            return Ok(None);
-        };
-        check_scheme(named.uri().scheme_str().unwrap_or_default()).map_err(wrong)?;
+        if let Some((scheme, _)) = value.split_once("://") {
+            check_scheme(&scheme.to_ascii_lowercase()).map_err(wrong)?;
+        }
+        let parsed = Matcher::builder().all(&value).build();
+        let named = parsed
+            .intercept(&destination)
+            .ok_or_else(|| wrong(ADDRESS))?;
         let url = named.uri().to_string();
         let mut proxy = reqwest::Proxy::all(&url).map_err(|_| wrong(ADDRESS))?;
         let authorization = named.basic_auth().cloned();
@@ -107,10 +137,37 @@ fn check_scheme(scheme: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Whether the environment says that no host needs a proxy. hyper-util applies the `*` to names only; curl, like
-/// most programs, also applies it to addresses.
-fn needs_none() -> bool {
-    let mut values = ["NO_PROXY", "no_proxy"].into_iter().map(env::var);
-    let first = values.find_map(Result::ok);
-    first.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+/// Returns the first of these variables that is not empty, with its value.
+fn read_first(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Words> {
+    for name in names {
+        if let Some(value) = read_variable(name)? {
+            let value = value.trim();
+            if !value.is_empty() {
+                return Ok(Some((name, value.to_owned())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the list in `NO_PROXY` in the form that hyper-util reads: without ports and final dots, and with a leading dot
+/// instead of `*.`. An entry for another port than the service's is left out.
+fn normalize_no_proxy(list: &str, port: Option<u16>) -> String {
+    let entries = list.split(|c: char| c == ',' || c.is_whitespace());
+    let hosts = entries.filter_map(|entry| {
+        let host = match entry.rsplit_once(':') {
+            // An IPv6 address with a port is in brackets.
+            Some((host, of_port)) if host.ends_with(']') || !host.contains(':') => {
+                Some(host).filter(|_| of_port.parse().ok() == port)?
+            }
+            _ => entry,
+        };
+        let host = host.trim_start_matches('[').trim_end_matches([']', '.']);
+        Some(
+            host.strip_prefix('*')
+                .filter(|rest| rest.starts_with('.'))
+                .unwrap_or(host),
+        )
+    });
+    hosts.collect::<Vec<_>>().join(",")
 }

@@ -111,6 +111,11 @@ fn of_certificate(error: &CertificateError, redactor: &Redactor) -> Words {
             "was not signed by the trusted issuer of that name; is {} up to date?",
             RootCertificates
         ),
+        // The type of this error is webpki's.
+        Other(error) if error.to_string() == "CaUsedAsEndEntity" => words!(
+            "is one of an issuer (CA:TRUE), which is what `openssl req -x509` creates by default; create it with the option \
+             -addext basicConstraints=critical,CA:FALSE, too"
+        ),
         _ => words!("cannot be accepted"),
     };
     let said = match error {

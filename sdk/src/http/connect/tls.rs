@@ -28,6 +28,7 @@ use tokio::time::Instant;
 use crate::{
     http::connect::progress,
     value::{
+        marked_text::remove_mark,
         opaque,
         words::{Setting, Words, words},
     },
@@ -78,10 +79,36 @@ impl WithSystem {
         }
         // On the thread that makes the connection, because it happens once in a process. Nothing is locked meanwhile:
         // otherwise a process that is forked now would wait for ever.
-        let loaded = Verifier::new(Arc::clone(&self.provider))
+        let loaded = load_system(Arc::clone(&self.provider))
             .map_err(|error| Error::Other(OtherError(Arc::new(NoSystem(error)))))?;
         Ok(SYSTEM.get_or_init(|| loaded))
     }
+}
+
+#[cfg(not(all(unix, not(target_vendor = "apple"), not(target_os = "android"))))]
+fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
+    Verifier::new(provider)
+}
+
+/// Loads the certificates in the files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name, or else the distribution's. The verifier
+/// by itself takes an empty `SSL_CERT_FILE` for the name of a file, and misses the first certificate after a byte-order mark.
+#[cfg(all(unix, not(target_vendor = "apple"), not(target_os = "android")))]
+fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
+    let [file, folder] = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
+    let file = match file {
+        Some(file) if !file.is_empty() => Some(PathBuf::from(file)),
+        Some(_) if folder.is_none_or(|folder| folder.is_empty()) => {
+            openssl_probe::probe().cert_file
+        }
+        _ => None,
+    };
+    let pem = file
+        .and_then(|file| fs::read(file).ok())
+        .unwrap_or_default();
+    let roots = certificates(Setting::RootCertificates, &pem).unwrap_or_default();
+    // An unreadable certificate among them is skipped, as by the verifier.
+    let is_readable = |root: &CertificateDer<'_>| RootCertStore::empty().add(root.clone()).is_ok();
+    Verifier::new_with_extra_roots(roots.into_iter().filter(is_readable), provider)
 }
 
 impl ServerCertVerifier for WithSystem {
@@ -189,7 +216,7 @@ impl ResolvesClientCert for ClientCertificate {
 
 impl TlsSettings {
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
-        self.roots.extend_from_slice(pem);
+        self.roots.extend_from_slice(&remove_mark(pem));
         // The next PEM begins on a line of its own.
         self.roots.push(b'\n');
     }
@@ -283,7 +310,7 @@ impl IdentitySource {
                 "no certificate: it must be PEM with the certificate and its private key",
             ));
         }
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
+        let key = PrivateKeyDer::from_pem_slice(&remove_mark(&key)).map_err(|_| {
             contains(
                 "no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
@@ -302,7 +329,7 @@ impl IdentitySource {
 }
 
 fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
-    CertificateDer::pem_slice_iter(pem)
+    CertificateDer::pem_slice_iter(&remove_mark(pem))
         .collect::<Result<_, pem::Error>>()
         // The error may hold a line of the file, which may be one of a private key.
         .map_err(|_| words!("{} is not complete PEM", name.into()))

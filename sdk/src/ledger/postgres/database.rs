@@ -1,7 +1,7 @@
 //! Where a PostgreSQL database is, and how to connect to it.
 
 use std::{
-    env, fmt, fs,
+    fmt, fs,
     hash::{Hash, Hasher},
     net::IpAddr,
     sync::Arc,
@@ -18,7 +18,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
-use crate::http::connect::tls::TlsSettings;
+use crate::http::{connect::tls::TlsSettings, environment::read_variable};
 
 /// The schema that has the tables, unless the URL names another.
 const SCHEMA: &str = "dealkit";
@@ -143,7 +143,7 @@ impl Database {
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), Cause> {
         let mut config = self.config.clone();
         // As libpq does, so that a password need not be in a URL.
-        if let (None, Ok(password)) = (config.get_password(), env::var("PGPASSWORD")) {
+        if let (None, Ok(Some(password))) = (config.get_password(), read_variable("PGPASSWORD")) {
             config.password(password);
         }
         if config.get_ssl_mode() == SslMode::Disable {

@@ -51,7 +51,10 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     };
     let error = at(&renamed).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
-    assert!(error.to_string().contains("dealkit ledger move"), "{error}");
+    assert!(
+        error.to_string().contains("with Ledger::move_to."),
+        "{error}"
+    );
     ledger.move_to(&renamed.url).unwrap();
     assert!(at(&peer).await.unwrap().is_err());
     let (came, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
