@@ -374,7 +374,7 @@ def test_a_task_that_is_cancelled(peer: Any) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            left = creations.cancel()
+            left = await creations.cancel()
             assert came == [0, 1]
             expected = [(2, "unknown"), (3, "succeeded"), (4, "succeeded"), (5, "succeeded")]
             assert [(creation.index, creation.outcome) for creation in left] == expected
@@ -424,7 +424,7 @@ try:
     asyncio.run(main())
 except KeyboardInterrupt:
     pass
-for creation in creations.cancel():
+for creation in asyncio.run(creations.cancel()):
     came.append([creation.index, creation.outcome, creation.agent_id])
 print(json.dumps(came), flush=True)
 """

@@ -13,18 +13,19 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import ROWS, email, of, row, rows
 from ledgers import client_of, emails, in_order
-from processes import HANGS, ended, pressing_ctrl_c, python
+from processes import HANGS, ended, pressing_ctrl_c, python, until
 
 from dealkit import (
     AsyncClient,
     LedgerError,
 )
+from dealkit.ledger import show
 from dealkit.testing import Sandbox
 
 LOCKING_OUT = """
@@ -36,15 +37,22 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def locking(ledger: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that has a ledger locked until its input ends."""
+    command = [sys.executable, "-c", LOCKING_OUT, str(ledger)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+        yield other
+        other.communicate()
+
+
 @pytest.fixture
 def locked(sandbox: Sandbox, ledger: Path) -> Iterator[None]:
     """While another process has the ledger locked."""
     in_order(client_of(sandbox), rows=rows(2), ledger=ledger, key="email")
-    command = [sys.executable, "-c", LOCKING_OUT, str(ledger)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+    with locking(ledger):
         yield
-        other.communicate()
 
 
 @pytest.mark.usefixtures("locked")
@@ -64,6 +72,34 @@ def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path
     assert time.monotonic() - begun < 25
     # Nor does anything else wait for it.
     assert client.deals.retrieve("d_1")
+
+
+def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_locked(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    async def job(*, closes: bool) -> None:
+        ledger = tmp_path / f"{closes}.ledger"
+        client = of(sandbox, AsyncClient)
+        sandbox.fail_next(hold=True)
+        many = client.agents.create_many(rows(1), ledger=ledger, key="email")
+        waiting = asyncio.ensure_future(anext(many))
+        await asyncio.to_thread(sandbox.wait_for, held=True, timeout=HANGS)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        with locking(ledger):
+            ending = asyncio.ensure_future(many.aclose() if closes else many.cancel())
+            # Other calls go on: the loop and the client's own thread are free.
+            assert await client.deals.retrieve("d_1")
+            assert not ending.done()
+        await asyncio.wait_for(ending, HANGS)
+        sandbox.release()
+        (left,) = await many.cancel()
+        assert left.outcome == "unknown" and len(show(ledger).in_doubt) == 1
+        await client.aclose()
+
+    for closes in (False, True):
+        asyncio.run(job(closes=closes))
 
 
 @pytest.mark.usefixtures("locked")
@@ -91,7 +127,8 @@ def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
         next(client.agents.create_many(rows(9), ledger=ledger, key=email))
         with client.agents.create_many(rows(9), ledger=ledger, key=email) as many:
             next(many)
-    assert {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"}
+    # After a drop, which waits for nothing, the ledger's own thread closes it.
+    until(lambda: {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"})
 
 
 FORKED = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,10 +150,33 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
         await time_out(anext(many), lambda: until(lambda: len(asked) == 3))
         other = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look)
         assert told(other) == [("unknown", True)] and other[0].error.in_flight
-        assert told(many.cancel()) == [("unknown", False)] * 3
+        assert told(await many.cancel()) == [("unknown", False)] * 3
 
     asyncio.run(job())
     assert len(show(ledger).in_doubt) == 3 and not sandbox.requests
+
+
+def test_a_function_that_hangs_keeps_no_other_thread_waiting(sandbox: Sandbox, ledger: Path) -> None:
+    in_doubt(sandbox, ledger, 2)
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def resolve(doubt: RowInDoubt) -> None:
+        asked.set()
+        assert goes_on.wait(HANGS)
+
+    many = client_of(sandbox).agents.create_many(
+        rows(2), ledger=ledger, key="email", on_error="return", resolve=resolve, concurrency=1
+    )
+    left: list[Any] = []
+    asking = threading.Thread(target=lambda: left.extend(many))
+    asking.start()
+    assert asked.wait(HANGS)
+    # It returns although the function does not.
+    assert [creation.outcome for creation in many.cancel()] == ["unknown"] * 2
+    many.close()
+    goes_on.set()
+    asking.join(HANGS)
+    assert not asking.is_alive() and left == []
 
 
 def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbox, ledger: Path) -> None:

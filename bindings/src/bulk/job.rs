@@ -141,6 +141,9 @@ async fn make<W>(
                 let left = left.into_iter();
                 let left = left.map(|item| Come::Item(Box::new(item.into())));
                 shared.state.lock().items.extend(left);
+                shared.state.tell();
+                // The end of the task is then also that of the ledger.
+                in_flight.end().await;
                 return;
             }
             Some(item) = in_flight.next(), if !in_flight.is_empty() => {

@@ -190,6 +190,16 @@ impl Many {
         })
     }
 
+    /// Makes no further calls, and closes a ledger: `wait_for_end` and `tell_end` report that.
+    fn finish<'py>(&self, py: Python<'py>) -> Returned<'py> {
+        let checked = self.shared.check();
+        if checked.is_ok() {
+            self.shared.state.lock().is_given_up = true;
+            self.shared.changed.notify_one();
+        }
+        entry(py, || checked)
+    }
+
     #[getter]
     fn pushed(&self) -> usize {
         self.shared.state.lock().pushed
@@ -249,6 +259,23 @@ impl Many {
             self.shared.check()?;
             let state = &self.shared.state;
             state.resolve_while(mailbox.get(), future, Shared::is_quiet);
+            Ok(())
+        })
+    }
+
+    /// Whether the calls that were given up have ended: then the ledger is closed.
+    #[getter]
+    fn has_ended(&self) -> bool {
+        self.shared.check().is_err() || self.shared.state.lock().has_ended
+    }
+
+    /// Resolves the future of the mailbox's event loop at the end of the calls that were given up.
+    fn tell_end<'py>(&self, mailbox: &Bound<'py, Mailbox>, future: Py<PyAny>) -> Returned<'py> {
+        let py = mailbox.py();
+        entry(py, || {
+            self.shared.check()?;
+            let state = &self.shared.state;
+            state.resolve_while(mailbox.get(), future, |state| !state.has_ended);
             Ok(())
         })
     }

@@ -159,7 +159,7 @@ async def create_many_awaited(client: AsyncClient, rows: Iterable[CreateAgentPar
     async for creation in creations:
         assert_type(creation, Creation[Agent])
     creations.stop()
-    assert_type(creations.cancel(), list[Creation[Agent]])
+    assert_type(await creations.cancel(), list[Creation[Agent]])
     async with client.with_raw_response.agents.create_many(rows) as whole:
         assert_type(await anext(whole), Creation[RawResponse[Agent]])
 

@@ -17,7 +17,8 @@ from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_argument
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import exception, unwrap
-from dealkit._core.private import clear_frames, sealed
+from dealkit._core.private import clear, clear_frames, sealed
+from dealkit._core.threads import wait_cooperatively
 from dealkit._models.agent_request import agent_row
 from dealkit._native import Failure
 from dealkit.exceptions import (
@@ -153,44 +154,44 @@ class _Creations(Window[Creation[T]]):
         """Takes no further rows. Those in flight still finish, so continue to iterate. A signal handler may call it."""
         self._source = None
 
-    @sealed
-    def cancel(self) -> list[Creation[T]]:
-        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
-
-        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
-        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
-        one: find out before you send it again.
-
-        You can call it again, even after ``close``, with the same result.
-        """
+    def _begin_to_cancel(self) -> _native.Many | None:
+        """Cancels the rows in flight; returns the calls whose results are to be collected, if there are any."""
         with self._lock:
             many = self._many
             if many is not None:
                 self._source = None
-                self._give_up(many)
-                self._close()
+                inputs = self._inputs(many, is_sent=False)
+                unwrap(many.cancel(inputs, self._first))
+                self._forget_pushed(many)
+            return many
+
+    def _collect(self, many: _native.Many) -> bool:
+        """Moves the results that have come to those of `cancel`; returns whether more are to come."""
+        with self._lock:
+            if self._many is None:
+                return False
+            while True:
+                while self._ready:
+                    if not isinstance(self._ready[-1], _native.Question):
+                        creation = self._result(*self._ready[-1])
+                        self._left[creation.index] = creation
+                    del self._ready[-1]
+                if many.in_flight == 0:
+                    self._close()
+                    return False
+                unwrap(many.take(self._ready, self._is_raw))
+                if not self._ready:
+                    return True
+
+    def _cancelled(self) -> list[Creation[T]]:
+        """The results of `cancel`."""
+        with self._lock:
             thread = get_ident()
             if thread in self._handing:  # It was interrupted on its way to the caller.
                 creation = self._handing[thread]
                 self._left[creation.index] = creation
                 del self._handing[thread]
             return [self._left[index] for index in sorted(self._left)]
-
-    def _give_up(self, many: _native.Many) -> None:
-        inputs = self._inputs(many, is_sent=False)
-        unwrap(many.cancel(inputs, self._first))
-        self._forget_pushed(many)
-        while True:
-            while self._ready:
-                if not isinstance(self._ready[-1], _native.Question):
-                    creation = self._result(*self._ready[-1])
-                    self._left[creation.index] = creation
-                del self._ready[-1]
-            if many.in_flight == 0:
-                return
-            unwrap(many.take(self._ready, self._is_raw))
-            if not self._ready:
-                unwrap(many.wait())
 
     def _hand_over(self) -> Creation[T]:
         """Hands over the next creation, or raises its error instead."""
@@ -237,18 +238,16 @@ class _Creations(Window[Creation[T]]):
             raise error
 
     def _close(self) -> None:
-        many = self._many
         super()._close()
         for asking in [*self._asking.values()]:
             asking.cancel()
-        # Waits until the ledger is closed, so that the next job can open it.
-        while many is not None and self._key is not None and not many.wait_for_end():
-            pass
 
-    def _end(self) -> None:
-        """Gives up the rows in flight, if they are this process's."""
-        if getpid() == self._process:
-            self.cancel()
+    def _release(self, many: _native.Many) -> None:
+        if self._key is None:
+            super()._release(many)
+        elif getpid() == self._process:
+            unwrap(many.finish())
+            self._closing = many
 
     def _break_off(self) -> None:
         """Takes no further rows, because an exception is about to leave. Its text begins on a line of its own."""
@@ -267,6 +266,28 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
 
     __slots__ = ()
 
+    @sealed
+    def cancel(self) -> list[Creation[T]]:
+        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
+
+        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
+        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
+        one: find out before you send it again.
+
+        It waits until the ledger, if there is one, has what is known of each row. You can call it again, even after ``close``, with
+        the same result.
+        """
+        many = self._begin_to_cancel()
+        while many is not None and self._collect(many):
+            unwrap(wait_cooperatively(many.wait))
+        self._wait_for_end()
+        return self._cancelled()
+
+    def _end(self) -> None:
+        """Cancels the rows in flight, if they are this process's."""
+        if getpid() == self._process:
+            self.cancel()
+
 
 class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
@@ -278,6 +299,31 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """
 
     __slots__ = ()
+
+    async def cancel(self) -> list[Creation[T]]:
+        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
+
+        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
+        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
+        one: find out before you send it again.
+
+        It waits until the ledger, if there is one, has what is known of each row, without blocking the event loop. You can call it
+        again, even after ``aclose`` or if its task was cancelled, with the same result.
+        """
+        try:
+            many = self._begin_to_cancel()
+            while many is not None and self._collect(many):
+                await self._news(many)
+            await self._await_end()
+            return self._cancelled()
+        except BaseException as error:
+            clear(error)
+            raise
+
+    async def _end_async(self) -> None:
+        """Cancels the rows in flight, if they are this process's."""
+        if getpid() == self._process:
+            await self.cancel()
 
     def _ask(self, question: _native.Question) -> None:
         from asyncio import ensure_future

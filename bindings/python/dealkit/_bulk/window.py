@@ -49,7 +49,9 @@ class Window(Generic[R]):
     """
 
     __slots__ = (
+        "_being_asked",
         "_at_a_time",
+        "_closing",
         "_description",
         "_first",
         "_handing",
@@ -91,6 +93,10 @@ class Window(Generic[R]):
         self._ready: list[Any] = []
         # The results on their way to the caller, by thread.
         self._handing: dict[int, R] = {}
+        # The questions that threads are asking the program, by thread.
+        self._being_asked: dict[int, _native.Question] = {}
+        # The calls whose ledger is being closed.
+        self._closing: _native.Many | None = None
         self._process = getpid()
         self._returns_errors = on_error == "return"
         self._is_raw = raw
@@ -134,6 +140,18 @@ class Window(Generic[R]):
         ``_handing``, or nothing is left.
         """
         thread = get_ident()
+        while True:
+            if thread not in self._being_asked:
+                many = self._take_next(thread)
+                if thread not in self._being_asked:
+                    return many
+            # Without the lock, because the program's function may take long, or hang, while another thread cancels the job. If this
+            # is interrupted, it is asked again.
+            self._ask(self._being_asked[thread])
+            del self._being_asked[thread]
+
+    def _take_next(self, thread: int) -> _native.Many | None:
+        """Does what `_next` says, but leaves a question to be asked in ``_being_asked``."""
         with self._lock:
             many = self._many
             # If there already is one, it was interrupted on its way to the caller.
@@ -142,10 +160,9 @@ class Window(Generic[R]):
             self._fill(many)
             while not self._ready or isinstance(self._ready[-1], _native.Question) or getpid() != self._process:
                 if self._ready and isinstance(self._ready[-1], _native.Question):
-                    # If this is interrupted, it is asked again.
-                    self._ask(self._ready[-1])
+                    self._being_asked[thread] = self._ready[-1]
                     del self._ready[-1]
-                    continue
+                    return None
                 if many.in_flight == 0 and not self._ready:
                     if not self._is_taking:
                         self._close()
@@ -234,10 +251,14 @@ class Window(Generic[R]):
             many, self._many, self._source = self._many, None, None
             self._taken, self._ready = [], []
         if many is not None:
-            many.close()
+            self._release(many)
             while self._watched:
                 self._watched.popitem()[1].end(None)
             self._hide_progress()
+
+    def _release(self, many: _native.Many) -> None:
+        """Ends calls whose results are not wanted any more."""
+        many.close()
 
     def __repr__(self) -> str:
         many, name = getattr(self, "_many", None), type(self).__name__
@@ -249,6 +270,8 @@ class Window(Generic[R]):
     def __del__(self) -> None:
         # The attributes are missing if the arguments were refused.
         if getattr(self, "_many", None) is not None and not sys.is_finalizing():
+            # The end of a ledger is not waited for.
+            self._many.close()  # type: ignore[union-attr]
             self._close()
 
 
@@ -269,12 +292,19 @@ class SyncWindow(Window[R], Closing):
                 self._flush()
             if get_ident() in self._handing:
                 return self._hand_over()
+            self._wait_for_end()
             self._finish()
         except BaseException as error:
             self._break_off()
             clear(error)
             raise
         raise StopIteration
+
+    def _wait_for_end(self) -> None:
+        """Waits until the ledger is closed, so that the next job, or the child of a fork, can open it."""
+        while (many := self._closing) is not None:
+            if wait_cooperatively(many.wait_for_end):
+                self._closing = None
 
 
 class AsyncWindow(Window[R], AsyncClosing):
@@ -291,12 +321,23 @@ class AsyncWindow(Window[R], AsyncClosing):
                 await self._news(many)
             if get_ident() in self._handing:
                 return self._hand_over()
+            await self._await_end()
             self._finish()
         except BaseException as error:
             self._break_off()
             clear(error)
             raise
         raise StopAsyncIteration
+
+    async def _await_end(self) -> None:
+        """Waits until the ledger is closed, so that the next job, or the child of a fork, can open it."""
+        from dealkit._calls.event_loop import news
+
+        while (many := self._closing) is not None:
+            if many.has_ended:
+                self._closing = None
+            else:
+                await news(many.tell_end, None)
 
     async def _news(self, many: _native.Many) -> None:
         """Waits on an event loop until a result has come."""

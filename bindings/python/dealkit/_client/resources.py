@@ -209,7 +209,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
         To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
-        which abandons those in flight and returns what is known about each. Both still work after an exception, Ctrl-C
+        which abandons those in flight and returns what is known about each (await it with an ``AsyncClient``). Both still work after an exception, Ctrl-C
         included: keep the iterator in a variable.
 
         With a ledger, a job survives a crash of its process or of the machine: run it again with the same rows, and it

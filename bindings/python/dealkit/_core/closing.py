@@ -35,12 +35,15 @@ class AsyncClosing:
     def _end(self) -> None:
         raise NotImplementedError
 
+    async def _end_async(self) -> None:
+        self._end()
+
     async def aclose(self) -> None:
         """Ends it, and cancels the calls in flight."""
-        self._end()
+        await self._end_async()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        self._end()
+        await self._end_async()
