@@ -157,7 +157,15 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         "init_ledger": [partial(native.init_ledger, "postgresql://127.0.0.1:1/none")],
         "look_up_in_ledger": [
-            partial(native.look_up_in_ledger, "/none/agents.ledger", "email", "https://deals.example.com", ["a", "b"], None, True),
+            partial(
+                native.look_up_in_ledger,
+                "/none/agents.ledger",
+                "email",
+                "https://deals.example.com",
+                ["a", "b"],
+                None,
+                True,
+            ),
             partial(native.look_up_in_ledger, "/none/agents.ledger", None, None, [], [], False),
         ],
         "look_up_emails_in_ledger": [partial(native.look_up_emails_in_ledger, "/none/agents.ledger", ["a@b.c"], True)],

@@ -115,8 +115,15 @@ def test_a_row_that_has_changed_since_its_agent_was_created(imports: Import) -> 
 
     options = ["--report", "report.csv"]
     write("+4915100000012", "Grace")
-    imports.sandbox.fail_next(status=422, after=2, method="POST", body={"title": "No such office", "errors": [
-        {"pointer": "/profile/officeId", "code": "unknown_office", "detail": "x"}]})
+    imports.sandbox.fail_next(
+        status=422,
+        after=2,
+        method="POST",
+        body={
+            "title": "No such office",
+            "errors": [{"pointer": "/profile/officeId", "code": "unknown_office", "detail": "x"}],
+        },
+    )
     assert imports(*options, "--concurrency", "1").code == 1
     write("+4915100000099", "")
     done = imports(*options)

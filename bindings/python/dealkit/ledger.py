@@ -206,15 +206,15 @@ def look_up(
     names = _keys(keys)
     calls = None if requests is None else [create_agent({**row}, False) for row in requests]
     if calls is not None and len(calls) != len(names):
-        raise ValueError(f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests")
+        raise ValueError(
+            f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests"
+        )
     found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, names, calls, wait))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
 @sealed
-def look_up_emails(
-    path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True
-) -> list[Recorded | None]:
+def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True) -> list[Recorded | None]:
     """Looks up rows in the ledger by the e-mail addresses of their agents, in that order: to find rows whose keys have
     changed.
 

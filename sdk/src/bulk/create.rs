@@ -354,6 +354,8 @@ impl<T: Send + 'static> Work for Creates<T> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let CreateRow { body, key, label } = row;
+        #[cfg(not(feature = "ledger"))]
+        drop(label);
         let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
         let course = Arc::new(Course {
             progress: call.as_ref().map(Call::progress).unwrap_or_default(),

@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use super::store::FORMAT;
 use crate::value::{
     named,
     words::{Piece, Setting, Words, words},
@@ -184,15 +183,6 @@ impl LedgerError {
 }
 
 impl Cause {
-    /// The format is not the one that this version of dealkit reads.
-    pub(super) fn other_format(version: i64) -> Self {
-        if version < FORMAT {
-            Self::NotALedger("its format is from before the first release of dealkit")
-        } else {
-            Self::NewerFormat(version)
-        }
-    }
-
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
     /// rows is never to be replaced by a new one.
     fn words(&self, is_database: bool) -> Words {

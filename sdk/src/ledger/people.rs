@@ -7,9 +7,8 @@ use http::StatusCode;
 
 use super::{
     error::{Cause, Refusal},
-    key_hash::KeyHash,
-    state::{LONGEST_ID, Recorded, Row, State},
-    store::{AgentOwners, Rows, Store, Touched, now},
+    state::{AgentOwners, Recorded, Row, State, check_agent},
+    store::{Rows, Store, Touched, now},
 };
 use crate::value::{AgentId, Json};
 
@@ -90,11 +89,6 @@ pub enum Resolution {
     Unknown,
 }
 
-/// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
-/// a row that is never created.
-const NOBODY: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
-    notthere null pending tbc tbd todo undefined unknown void x";
-
 /// Records what somebody has found out, unless it is only to be checked, and returns how many rows that changes.
 pub(super) fn settle(
     store: &mut dyn Store,
@@ -145,34 +139,6 @@ pub(super) fn settle(
     Ok(changed)
 }
 
-/// Checks that this can be the agent of the row with this key, and makes the row its owner.
-pub(super) fn check_agent(
-    owners: &mut AgentOwners,
-    key: KeyHash,
-    agent_id: Option<&AgentId>,
-) -> Result<(), Refusal> {
-    let Some(id) = agent_id.map(AgentId::as_str) else {
-        return Ok(());
-    };
-    if is_nobody(id) {
-        return Err(Refusal::Nobody);
-    }
-    if id.len() > LONGEST_ID {
-        return Err(Refusal::LongId(LONGEST_ID));
-    }
-    if id.contains('\0') {
-        return Err(Refusal::ZeroByte);
-    }
-    let owners = owners.entry(id.to_owned()).or_default();
-    if !owners.contains(&key) {
-        if !owners.is_empty() {
-            return Err(Refusal::AgentOfAnotherRow);
-        }
-        owners.push(key);
-    }
-    Ok(())
-}
-
 pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Cause> {
     let header = store.header();
     let mut summary = Summary {
@@ -190,14 +156,4 @@ pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Caus
     })?;
     summary.in_doubt.sort_by_key(|row| row.sent_at);
     Ok(summary)
-}
-
-/// Whether this stands for nobody, however it is written: it has no letter and no digit, it is a word for that, or it is
-/// what a spreadsheet shows of a failed look-up, such as `#N/A`.
-fn is_nobody(id: &str) -> bool {
-    let word = id.to_lowercase();
-    let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
-    id.starts_with('#')
-        || matches!(&*word, "" | "0")
-        || NOBODY.split(' ').any(|nobody| nobody == word)
 }

@@ -1,9 +1,14 @@
 //! What is known about a create, and when it may be sent: pure rules, which no database and no clock can change.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use http::StatusCode;
 
-use super::{error::Refusal, key_hash::Digest};
+use super::{
+    error::Refusal,
+    key_hash::{Digest, KeyHash},
+};
 use crate::{http::outcome::Outcome, value::AgentId};
 
 /// The longest identifier of an agent that is recorded, in bytes.
@@ -356,4 +361,51 @@ fn is_about_the_row(status: Option<u16>) -> bool {
 /// A status as a ledger has it; a number that is none is one of a file that somebody else has changed.
 fn status_code(status: Option<u16>) -> Option<StatusCode> {
     StatusCode::from_u16(status?).ok()
+}
+
+/// The rows that have an agent, by the agent's identifier. Several rows may have one, because a service may give one
+/// identifier to several rows.
+pub(super) type AgentOwners = HashMap<String, Vec<KeyHash>>;
+
+/// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
+/// a row that is never created.
+const NOBODY: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
+    notthere null pending tbc tbd todo undefined unknown void x";
+
+/// Checks that this can be the agent of the row with this key, and makes the row its owner.
+pub(super) fn check_agent(
+    owners: &mut AgentOwners,
+    key: KeyHash,
+    agent_id: Option<&AgentId>,
+) -> Result<(), Refusal> {
+    let Some(id) = agent_id.map(AgentId::as_str) else {
+        return Ok(());
+    };
+    if is_nobody(id) {
+        return Err(Refusal::Nobody);
+    }
+    if id.len() > LONGEST_ID {
+        return Err(Refusal::LongId(LONGEST_ID));
+    }
+    if id.contains('\0') {
+        return Err(Refusal::ZeroByte);
+    }
+    let owners = owners.entry(id.to_owned()).or_default();
+    if !owners.contains(&key) {
+        if !owners.is_empty() {
+            return Err(Refusal::AgentOfAnotherRow);
+        }
+        owners.push(key);
+    }
+    Ok(())
+}
+
+/// Whether this stands for nobody, however it is written: it has no letter and no digit, it is a word for that, or it is
+/// what a spreadsheet shows of a failed look-up, such as `#N/A`.
+fn is_nobody(id: &str) -> bool {
+    let word = id.to_lowercase();
+    let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    id.starts_with('#')
+        || matches!(&*word, "" | "0")
+        || NOBODY.split(' ').any(|nobody| nobody == word)
 }

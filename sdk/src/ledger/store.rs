@@ -1,7 +1,8 @@
 //! What a ledger needs of a database, and what follows from that for every database.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
     io,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -9,13 +10,23 @@ use std::{
 use super::{
     error::{Cause, Refusal},
     key_hash::{Digest, KeyHash, Salt, ignore_case},
-    people,
-    state::{Record, Recorded, RequestInfo, Row, WhenInDoubt},
+    state::{AgentOwners, Record, Recorded, RequestInfo, Row, WhenInDoubt, check_agent},
 };
 use crate::{http::base_url, value::AgentId};
 
 /// The version of the format, the same in every kind of database.
 pub(super) const FORMAT: i64 = 2;
+
+/// Rejects a ledger whose format has another version.
+pub(super) fn check_format(version: i64) -> Result<(), Cause> {
+    match version.cmp(&FORMAT) {
+        Ordering::Less => Err(Cause::NotALedger(
+            "its format is from before the first release of dealkit",
+        )),
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(Cause::NewerFormat(version)),
+    }
+}
 
 /// An open ledger in a database, which keeps its rows and knows nothing of the rules.
 ///
@@ -66,10 +77,6 @@ pub(super) type HeaderChange<'a> =
     &'a mut dyn FnMut(&Header, bool) -> Result<Option<Header>, Cause>;
 
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
-
-/// The rows that have an agent, by the agent's identifier. Several rows may have one, because a service may give one
-/// identifier to several rows.
-pub(super) type AgentOwners = HashMap<String, Vec<KeyHash>>;
 
 /// Changes the rows of the keys that were named.
 pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
@@ -323,7 +330,7 @@ impl dyn Store + '_ {
                         key,
                         index,
                         agent_id,
-                    } => match people::check_agent(owners, *key, agent_id.as_ref()) {
+                    } => match check_agent(owners, *key, agent_id.as_ref()) {
                         Ok(()) => {
                             row.note(job, now, Some(row.resolved(agent_id.as_ref())));
                             Ok(None)

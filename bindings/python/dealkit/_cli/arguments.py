@@ -261,7 +261,11 @@ def _add_ledger(group: Any) -> None:
     move = command("move", "URL ", text, "agents.ledger https://new.example.com")
     _add(move, "URL", "the new URL, as for --base-url")
     text = "Copy a ledger to a new file, as it is at one moment. Imports may be running."
-    _add(command("backup", "FILE ", text, "agents.ledger agents.backup"), "FILE", "the file to write, which must not exist")
+    _add(
+        command("backup", "FILE ", text, "agents.ledger agents.backup"),
+        "FILE",
+        "the file to write, which must not exist",
+    )
     text = "Create the tables in a PostgreSQL database, so that imports need no permission to do so."
     command("init", "", text, "postgresql://user@db.example.com/deals")
 

@@ -100,7 +100,9 @@ def move(options: Namespace) -> int:
 def backup(options: Namespace) -> int:
     """Copies a ledger to a new file."""
     ledger.backup(_which(options), options.file)
-    say(f"{safe(options.file)} is a copy of {masked(options.ledger)}. Keep it as a backup only: it does not know rows that are sent later.")
+    say(
+        f"{safe(options.file)} is a copy of {masked(options.ledger)}. Keep it as a backup only: it does not know rows that are sent later."
+    )
     return DONE
 
 

@@ -15,8 +15,8 @@ use super::{
     super::{
         error::Cause,
         key_hash::{Digest, KeyHash},
-        state::{Job, Record, RequestInfo, Row, State, WhenInDoubt},
-        store::{AgentOwners, Header, Rows, Touched, changed},
+        state::{AgentOwners, Job, Record, RequestInfo, Row, State, WhenInDoubt},
+        store::{Header, Rows, Touched, changed},
     },
     session::{bytes, execute, get, query},
     tables::{HEADER, header},

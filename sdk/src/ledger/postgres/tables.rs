@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Row as Columns, types::Type};
 use super::{
     super::{
         error::Cause,
-        store::{FORMAT, Header},
+        store::{Header, check_format},
     },
     database::Database,
     session::{begin, bytes, execute, get, in_transaction, query, query_one},
@@ -76,8 +76,7 @@ async fn are_there(client: &Client, schema: &str) -> Result<bool, Cause> {
     }
     let sql = format!("SELECT version FROM {schema}.version");
     match query_one(client, &sql, &[]).await? {
-        Some(FORMAT) => Ok(true),
-        Some(version) => Err(Cause::other_format(version)),
+        Some(version) => check_format(version).map(|()| true),
         None => Err(Cause::Broken("its version is missing".to_owned())),
     }
 }

@@ -30,7 +30,7 @@ use super::{
     lease::Lease,
     owner::{self, Identity, Owner, identity},
     state::Record,
-    store::{Changes, FORMAT, Header, HeaderChange, Rows, Store, Touched, changed},
+    store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed, check_format},
 };
 
 /// `deal` in ASCII.
@@ -128,9 +128,7 @@ impl Sqlite {
         // Without this, SQLite plans some of the statements anew whenever they are executed.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let version: i64 = pragma(&connection, "user_version")?;
-        if version != FORMAT {
-            return Err(Cause::other_format(version));
-        }
+        check_format(version)?;
         for (name, value) in [
             ("cell_size_check", "ON"),
             ("trusted_schema", "OFF"),
@@ -285,14 +283,14 @@ impl Store for Sqlite {
         self.reading(|stored, _| {
             let keys = "SELECT DISTINCT key FROM creates WHERE email = ?";
             let mut keys = stored.connection.prepare_cached(keys)?;
-            let mut read = |email: &Digest| {
+            let read = |email: &Digest| {
                 let mut records = Vec::new();
                 for key in keys.query_map([email], |row| row.get(0))? {
                     records.extend(stored.row(KeyHash(key?))?.0.pop());
                 }
                 Ok(records)
             };
-            emails.iter().map(|email| read(email)).collect()
+            emails.iter().map(read).collect()
         })
     }
 

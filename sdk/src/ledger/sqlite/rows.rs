@@ -17,8 +17,8 @@ use super::super::{
     given_up::is_given_up,
     key_hash::{Digest, KeyHash},
     owner,
-    state::{Job, Record, RequestInfo, Row, State},
-    store::{AgentOwners, Changed},
+    state::{AgentOwners, Job, Record, RequestInfo, Row, State},
+    store::Changed,
 };
 
 pub(super) const TABLES: &str = "
