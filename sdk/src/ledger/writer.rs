@@ -1,6 +1,8 @@
 //! The thread that reads and writes the ledger of a job, or of a client's single creates, and commits together whatever
 //! several rows are waiting for.
 
+#[cfg(unix)]
+use std::fs;
 use std::{
     collections::HashSet,
     convert::Infallible,
@@ -25,6 +27,10 @@ use super::{
     store::{Store, Write, Written},
 };
 use crate::value::AgentId;
+
+/// How often, and for how long, opening a ledger waits for a free file descriptor.
+const DESCRIPTOR_WAITS: u32 = 40;
+const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
 /// How long a job that is given up waits for what needs not be noted.
 const A_MOMENT: Duration = Duration::from_millis(100);
@@ -363,7 +369,16 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
                 if let Some(failure) = &self.failure {
                     return Err(failure.clone());
                 }
-                let opened = (self.opens)(self.lease.clone());
+                let mut waits = 0;
+                let opened = loop {
+                    match (self.opens)(self.lease.clone()) {
+                        Err(Cause::Io(_)) if waits < DESCRIPTOR_WAITS && lacks_descriptor() => {
+                            waits += 1;
+                            thread::sleep(DESCRIPTOR_WAIT);
+                        }
+                        opened => break opened,
+                    }
+                };
                 let opened = opened.map_err(|cause| self.error(cause));
                 opened.inspect_err(|error| self.fail(error))?
             }
@@ -486,6 +501,20 @@ impl<O: Fn(Lease) -> Result<Box<dyn Store>, Cause>> Work<O> {
             self.run(|store| given_up::insist(|| store.write(&writes)))
         }
     }
+}
+
+/// Whether this process has used up its file descriptors. Connections that are being made or closed may release some soon.
+fn lacks_descriptor() -> bool {
+    #[cfg(unix)]
+    return {
+        use rustix::io::Errno;
+
+        let errno = |error| Errno::from_io_error(&error);
+        let opened = fs::File::open("/dev/null").map_err(errno);
+        matches!(opened, Err(Some(Errno::MFILE | Errno::NFILE)))
+    };
+    #[cfg(not(unix))]
+    false
 }
 
 /// Refuses the claims, and returns the notes.

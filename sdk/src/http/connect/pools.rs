@@ -87,6 +87,9 @@ pub(crate) struct Pools {
     tls: Option<ClientConfig>,
     /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
     permits: Semaphore,
+    /// The most idle connections of one kind. A connection that is made for a request that has found another in the meantime is idle
+    /// as well, so that there may be more than requests in flight.
+    max_idle: usize,
     /// True if idle connections of reads, and as many connections of creates, would leave too few descriptors.
     has_few_descriptors: bool,
     lanes: Mutex<Lanes>,
@@ -122,6 +125,7 @@ impl Pools {
                 Route::Transport(_) => None,
                 _ => Some(settings.tls()?),
             },
+            max_idle: settings.max_idle.min(most_connections(descriptors)),
             settings,
             permits: Semaphore::new(most_connections(descriptors)),
             has_few_descriptors: descriptors.is_some_and(|limit| limit < 4 * OTHER_DESCRIPTORS),
@@ -164,7 +168,7 @@ impl Pools {
         lanes: &mut Vec<Arc<Lane>>,
         idle_timeout: Duration,
     ) -> Result<Arc<Lane>, Words> {
-        let max_idle = self.settings.max_idle.saturating_sub(lanes.len() * WIDTH);
+        let max_idle = self.max_idle.saturating_sub(lanes.len() * WIDTH);
         // One of those who hold on to a lane is the client.
         let found = lanes.iter().find(|lane| Arc::strong_count(lane) <= WIDTH);
         // If these keep as many connections as may be kept, there is no other.

@@ -17,7 +17,7 @@ use super::{
         store::{FORMAT, Header},
     },
     APPLICATION_ID,
-    header::{self, Descriptor},
+    header::{self, InUse},
     rows::{Sums, TABLES},
 };
 
@@ -56,20 +56,20 @@ pub(super) fn find(path: &Path) -> Result<Option<Found>, Cause> {
     if metadata.len() == 0 {
         return Err(Cause::NotALedger("it is empty"));
     }
-    let descriptor = header::read(&path, &metadata)?.map_err(Cause::NotALedger)?;
+    let in_use = header::read(&path, &metadata)?.map_err(Cause::NotALedger)?;
     if let Some(why) = other_name(&path, &metadata) {
         return Err(Cause::OtherName(why));
     }
     Ok(Some(Found {
         path,
-        _descriptor: descriptor,
+        _in_use: in_use,
     }))
 }
 
 /// The file of a ledger.
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    pub(super) _descriptor: Descriptor,
+    pub(super) _in_use: InUse,
 }
 
 /// Explains why the file of a ledger can be reached by a name in another folder. The locks of jobs are files next to the

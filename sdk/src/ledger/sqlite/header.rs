@@ -31,7 +31,7 @@ pub(super) fn is_ledger(path: &Path, metadata: &Metadata) -> io::Result<bool> {
 }
 
 #[cfg(unix)]
-pub(super) use unix::{Descriptor, read};
+pub(super) use unix::{InUse, read};
 
 #[cfg(unix)]
 mod unix {
@@ -41,47 +41,54 @@ mod unix {
         io,
         os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
         path::Path,
-        sync::{Arc, Mutex, PoisonError, Weak},
+        sync::{Mutex, MutexGuard, PoisonError},
     };
 
     use super::{HEADER, check, is_sqlite};
 
-    /// The files of databases that were opened here, by device and inode. Closing a file releases all POSIX locks that this
-    /// process has on it, those of every copy of SQLite among them. So a ledger is opened once for as long as it is in use,
-    /// and any other database stays open until the process ends.
+    /// The databases that were opened here, by device and inode. Closing a file releases all POSIX locks that this process has on
+    /// it, those of every copy of SQLite among them. So the file of a ledger in use is not opened again, and any other database
+    /// stays open until the process ends.
     static FILES: Mutex<Option<HashMap<(u64, u64), Opened>>> = Mutex::new(None);
 
     enum Opened {
-        InUse(Weak<File>),
+        /// A ledger, with how many times it is in use.
+        Ledger(usize),
         #[expect(dead_code, reason = "it only stays open")]
-        Forever(File),
+        Other(File),
     }
 
-    /// Keeps the file of a ledger open. Declare it after the connection to the ledger: it must be closed last.
-    pub(in super::super) struct Descriptor(Option<Arc<File>>);
+    fn files() -> MutexGuard<'static, Option<HashMap<(u64, u64), Opened>>> {
+        FILES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-    impl Drop for Descriptor {
+    /// A ledger in use. Declare it after the connection to the ledger, which must be closed first.
+    pub(in super::super) struct InUse((u64, u64));
+
+    impl Drop for InUse {
         fn drop(&mut self) {
-            // Not while another thread opens the file and locks it.
-            let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
-            self.0 = None;
+            let mut files = files();
+            let files = files.get_or_insert_default();
+            match files.get_mut(&self.0) {
+                Some(Opened::Ledger(count)) if *count > 1 => *count -= 1,
+                _ => drop(files.remove(&self.0)),
+            }
         }
     }
 
-    /// Reads the header of a file; returns why the file is not a ledger, or keeps it open.
+    /// Reads the header of a file; returns why the file is not a ledger, or records that it is in use.
     pub(in super::super) fn read(
         path: &Path,
         metadata: &Metadata,
-    ) -> io::Result<Result<Descriptor, &'static str>> {
-        let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> io::Result<Result<InUse, &'static str>> {
+        let mut files = files();
         let files = files.get_or_insert_default();
         let identity = (metadata.dev(), metadata.ino());
-        match files.get(&identity) {
-            Some(Opened::Forever(_)) => return Ok(Err("it is another SQLite database")),
-            Some(Opened::InUse(file)) => {
-                if let Some(file) = file.upgrade() {
-                    return Ok(Ok(Descriptor(Some(file))));
-                }
+        match files.get_mut(&identity) {
+            Some(Opened::Other(_)) => return Ok(Err("it is another SQLite database")),
+            Some(Opened::Ledger(count)) => {
+                *count += 1;
+                return Ok(Ok(InUse(identity)));
             }
             None => {}
         }
@@ -100,29 +107,26 @@ mod unix {
         header.truncate(length);
         if let Err(why) = check(&header) {
             if is_sqlite(&header) {
-                files.insert(identity, Opened::Forever(file));
+                files.insert(identity, Opened::Other(file));
             }
             return Ok(Err(why));
         }
-        files
-            .retain(|_, opened| !matches!(opened, Opened::InUse(file) if file.strong_count() == 0));
-        let file = Arc::new(file);
-        files.insert(identity, Opened::InUse(Arc::downgrade(&file)));
-        Ok(Ok(Descriptor(Some(file))))
+        files.insert(identity, Opened::Ledger(1));
+        Ok(Ok(InUse(identity)))
     }
 }
 
 #[cfg(not(unix))]
-pub(super) struct Descriptor;
+pub(super) struct InUse;
 
 /// Reads the header of a file, or returns why it is not a ledger.
 #[cfg(not(unix))]
-pub(super) fn read(path: &Path, _: &Metadata) -> io::Result<Result<Descriptor, &'static str>> {
+pub(super) fn read(path: &Path, _: &Metadata) -> io::Result<Result<InUse, &'static str>> {
     use std::{fs::File, io::Read as _};
 
     let mut header = Vec::new();
     File::open(path)?
         .take(HEADER as u64)
         .read_to_end(&mut header)?;
-    Ok(check(&header).map(|()| Descriptor))
+    Ok(check(&header).map(|()| InUse))
 }
