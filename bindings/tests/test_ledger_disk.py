@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -324,3 +324,30 @@ def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path)
         assert database.execute("SELECT service FROM ledger").fetchone() == (sandbox.url,)
         assert {*database.execute("SELECT state FROM creates")} == {("succeeded",), ("unknown",)}
     assert ledger.stat().st_mode & 0o777 == 0o600
+
+
+def test_another_copy_of_sqlite_in_the_process_creates_nobody_twice(sandbox: Sandbox, tmp_path: Path) -> None:
+    """It does not see the locks of the job, and undoes transactions. The job notices, and sends nothing more."""
+    for run in range(3):
+        ledger = tmp_path / f"{run}.ledger"
+        client = client_of(sandbox)
+        in_order(client, rows=[row(0)], ledger=ledger, key="email")
+        ends = threading.Event()
+
+        def back_up(ledger: Path = ledger, ends: threading.Event = ends) -> None:
+            while not ends.is_set():
+                with (
+                    suppress(sqlite3.Error),
+                    closing(sqlite3.connect(ledger)) as database,
+                    closing(sqlite3.connect(":memory:")) as copy,
+                ):
+                    database.backup(copy)
+
+        other = threading.Thread(target=back_up)
+        other.start()
+        for _ in range(2):
+            in_order(client, rows=rows(40), ledger=ledger, key="email", concurrency=4)
+        ends.set()
+        other.join(HANGS)
+        assert len(emails(sandbox)) == len({*emails(sandbox)})
+        sandbox.reset()
