@@ -116,8 +116,7 @@ def path(ledger: str | PathLike[str]) -> Path | None:
         ledger: The ledger, as for all functions.
     """
     name = file_path("ledger", ledger)
-    # The name of a file need not be valid text.
-    return None if unwrap(_native.ledger_path(name.encode(errors="replace").decode())) is None else Path(name)
+    return None if unwrap(_native.ledger_path(name)) is None else Path(name)
 
 
 def display_name(ledger: str | PathLike[str]) -> str:
@@ -129,9 +128,7 @@ def display_name(ledger: str | PathLike[str]) -> str:
     Args:
         ledger: The ledger, as for all functions.
     """
-    # The name of a file need not be valid text.
-    name = file_path("ledger", ledger).encode(errors="replace").decode()
-    return str(unwrap(_native.ledger_display_name(name)))
+    return str(unwrap(_native.ledger_display_name(file_path("ledger", ledger))))
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:
@@ -206,15 +203,15 @@ def look_up(
     names = _keys(keys)
     calls = None if requests is None else [create_agent({**row}, False) for row in requests]
     if calls is not None and len(calls) != len(names):
-        raise ValueError(f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests")
+        raise ValueError(
+            f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests"
+        )
     found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, names, calls, wait))
     return [None if recorded is None else Recorded(*recorded) for recorded in found]
 
 
 @sealed
-def look_up_emails(
-    path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True
-) -> list[Recorded | None]:
+def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True) -> list[Recorded | None]:
     """Looks up rows in the ledger by the e-mail addresses of their agents, in that order: to find rows whose keys have
     changed.
 

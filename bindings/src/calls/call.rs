@@ -1,11 +1,9 @@
 //! The calls that can be made: each knows how to make its request and how to read its response.
 
-use std::sync::Arc;
+use std::{ffi::OsString, sync::Arc};
 
 use bytes::Bytes;
-use dealkit::{
-    CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError, ledger::Ledger,
-};
+use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
 use futures_util::FutureExt as _;
 use pyo3::{
     prelude::*,
@@ -13,6 +11,7 @@ use pyo3::{
 };
 
 use crate::{
+    bulk::ledger,
     calls::watch::{Observer, Sent},
     models::{
         agent_body,
@@ -176,13 +175,13 @@ pub(crate) fn create_agent<'py>(
 pub(crate) fn create_once<'py>(
     call: &Bound<'py, Call>,
     key: &Bound<'py, PyAny>,
-    ledger: &str,
+    ledger: OsString,
     keys: Option<String>,
     resend_unknown: bool,
     wait_in_flight: bool,
 ) -> Returned<'py> {
     entry(call.py(), || {
-        let (ledger, key) = (ledger.parse::<Ledger>()?, text("key", key)?);
+        let (ledger, key) = (ledger::parse(ledger)?, text("key", key)?);
         let body = call.get().body.clone().unwrap_or_default();
         let call = Call::creating(body.clone());
         let once: Once = Box::new(move |client, options, observer| {

@@ -2,7 +2,7 @@
 //!
 //! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 use dealkit::Unreadable;
 use pyo3::{
@@ -47,6 +47,14 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
         ))
     })?;
     Ok(text.to_owned())
+}
+
+/// A path as Python writes it, which need not be valid text: a str with surrogates for bytes that are not UTF-8.
+pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>) -> Outcome<PathBuf> {
+    value
+        .extract::<OsString>()
+        .map(PathBuf::from)
+        .map_err(|_| Failure::Value(format!("{name} contains a character that no path can have")))
 }
 
 /// A JSON document: bytes, or a str.
@@ -127,13 +135,18 @@ impl<'py> Settings<'_, 'py> {
             .transpose()
     }
 
+    pub(crate) fn path(&self, name: &str) -> Outcome<Option<PathBuf>> {
+        let path = self.get(name)?.map(|value| self::path(name, &value));
+        path.transpose()
+    }
+
     /// A setting that is a list of paths; none where it is not set.
-    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<String>> {
+    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<PathBuf>> {
         let Some(value) = self.get(name)? else {
             return Ok(Vec::new());
         };
         let paths = value.cast::<PyList>().map_err(PyErr::from)?;
-        paths.iter().map(|path| text(name, &path)).collect()
+        paths.iter().map(|value| path(name, &value)).collect()
     }
 
     pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {
