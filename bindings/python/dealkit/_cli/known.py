@@ -47,7 +47,9 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
         for (row, _), one in zip(some, found, strict=True):
             if one is None or (options.resend_unknown and one.outcome == "unknown"):
                 continue
-            noted = _noted(row, one, f"the row has changed since it was sent: {NOT_SENT}" if one.request_differs else "")
+            noted = _noted(
+                row, one, f"the row has changed since it was sent: {NOT_SENT}" if one.request_differs else ""
+            )
             rows.note(noted)
             known[noted.outcome] += 1
             if one.request_differs:
@@ -72,7 +74,9 @@ def _noted(row: Result, found: ledger.Recorded, change: str) -> Result:
     parts = [f"the service rejected it: {safe(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])
     word = word_of(found.outcome, in_flight=found.in_flight)
-    return Result(row.number, row.key, word, found.agent_id or "", str(found.status_code or ""), message, was_earlier=True)
+    return Result(
+        row.number, row.key, word, found.agent_id or "", str(found.status_code or ""), message, was_earlier=True
+    )
 
 
 def changed_keys(own: str | Path, rows: Rows) -> list[int]:
