@@ -74,7 +74,8 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
 
 
 def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    # Its type does not say so, but bytes are paths, too.
+    folder: Any = os.fsencode(tmp_path) + b"/caf\xe9"
     try:
         os.mkdir(folder)
     except OSError:
@@ -95,4 +96,5 @@ def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox
             (row,) = client.agents.create_many(rows, ledger=name, key="email")
             assert row.result == expected
     # It is a URL all the same, and not the name of a file.
-    assert ledger.path(b"postgresql://db.example.com/\xff") is None
+    url: Any = b"postgresql://db.example.com/\xff"
+    assert ledger.path(url) is None

@@ -11,21 +11,11 @@ use pyo3::{prelude::*, types::PyList};
 use crate::{
     calls::call::Call,
     python::{
+        arguments,
         failure::{Failure, Outcome, Returned, entry},
         gil,
     },
 };
-
-/// Parses the path or the URL of a ledger. A path need not be valid text.
-pub(crate) fn parse(name: OsString) -> Result<Ledger, LedgerError> {
-    let ledger: Ledger = name.to_string_lossy().parse()?;
-    let is_file = ledger.path().is_some();
-    Ok(if is_file {
-        Ledger::sqlite(name)
-    } else {
-        ledger
-    })
-}
 
 /// Does something with a ledger, which is a path or the URL of a database, and what is given for it. It may wait for the disk or
 /// the network.
@@ -35,8 +25,9 @@ fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
     given: Outcome<G>,
     work: impl FnOnce(Ledger, G) -> Result<T, LedgerError> + Send,
 ) -> Returned<'py> {
-    let done = given
-        .and_then(|given| gil::release(py, || work(parse(name)?, given)).map_err(Failure::Note));
+    let done = given.and_then(|given| {
+        gil::release(py, || work(arguments::ledger(name)?, given)).map_err(Failure::Note)
+    });
     entry(py, || done)
 }
 
@@ -189,7 +180,7 @@ pub(crate) fn show_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
 #[pyfunction]
 pub(crate) fn ledger_path(py: Python<'_>, name: OsString) -> Returned<'_> {
     entry(py, || {
-        let ledger = parse(name).ok();
+        let ledger = arguments::ledger(name).ok();
         Ok(ledger.and_then(|ledger| Some(ledger.path()?.as_os_str().to_owned())))
     })
 }
@@ -198,7 +189,7 @@ pub(crate) fn ledger_path(py: Python<'_>, name: OsString) -> Returned<'_> {
 #[pyfunction]
 pub(crate) fn ledger_display_name(py: Python<'_>, name: OsString) -> Returned<'_> {
     entry(py, || {
-        let ledger = parse(name.clone()).unwrap_or_else(|_| Ledger::sqlite(name));
+        let ledger = arguments::ledger(name.clone()).unwrap_or_else(|_| Ledger::sqlite(name));
         Ok(ledger.to_string())
     })
 }

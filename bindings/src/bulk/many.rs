@@ -12,12 +12,13 @@ use pyo3::{prelude::*, types::PyList};
 use super::{
     inputs::{self, Input},
     job::{self, Come, Shared},
-    ledger as ledgers, questions,
+    questions,
 };
 use crate::{
     calls::{call::Options, mailbox::Mailbox, runtime::Slot},
     models::response::ReadAs,
     python::{
+        arguments,
         failure::{Failure, Outcome, Returned, entry},
         gil,
     },
@@ -74,7 +75,7 @@ impl Many {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
         if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
-            many = many.ledger(&ledgers::parse(name.clone())?, keys.as_deref());
+            many = many.ledger(&arguments::ledger(name.clone())?, keys.as_deref());
             match in_doubt.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {

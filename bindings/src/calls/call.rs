@@ -11,7 +11,6 @@ use pyo3::{
 };
 
 use crate::{
-    bulk::ledger,
     calls::watch::{Observer, Sent},
     models::{
         agent_body,
@@ -20,7 +19,7 @@ use crate::{
         write::{Place, Writer},
     },
     python::{
-        arguments::{Expected, Settings, pairs, set, text},
+        arguments::{self, Expected, Settings, pairs, set, text},
         failure::{Failure, Outcome, Returned, entry},
         untracked::untracked,
     },
@@ -181,7 +180,7 @@ pub(crate) fn create_once<'py>(
     wait_in_flight: bool,
 ) -> Returned<'py> {
     entry(call.py(), || {
-        let (ledger, key) = (ledger::parse(ledger)?, text("key", key)?);
+        let (ledger, key) = (arguments::ledger(ledger)?, text("key", key)?);
         let body = call.get().body.clone().unwrap_or_default();
         let call = Call::creating(body.clone());
         let once: Once = Box::new(move |client, options, observer| {

@@ -4,7 +4,10 @@
 
 use std::{borrow::Cow, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use dealkit::Unreadable;
+use dealkit::{
+    Unreadable,
+    ledger::{Ledger, LedgerError},
+};
 use pyo3::{
     PyClass,
     prelude::*,
@@ -51,10 +54,22 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
 
 /// A path as Python writes it, which need not be valid text: a str with surrogates for bytes that are not UTF-8.
 pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>) -> Outcome<PathBuf> {
-    value
-        .extract::<OsString>()
-        .map(PathBuf::from)
-        .map_err(|_| Failure::Value(format!("{name} contains a character that no path can have")))
+    value.extract::<OsString>().map(PathBuf::from).map_err(|_| {
+        Failure::Value(format!(
+            "{name} contains an unpaired surrogate, which is in no path"
+        ))
+    })
+}
+
+/// Parses the path or the URL of a ledger. A path need not be valid text.
+pub(crate) fn ledger(name: OsString) -> Result<Ledger, LedgerError> {
+    let ledger: Ledger = name.to_string_lossy().parse()?;
+    let is_file = ledger.path().is_some();
+    Ok(if is_file {
+        Ledger::sqlite(name)
+    } else {
+        ledger
+    })
 }
 
 /// A JSON document: bytes, or a str.
