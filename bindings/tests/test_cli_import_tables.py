@@ -81,11 +81,15 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: Import) -> None:
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
         ["59", "first_name", "must be 1 to 255 characters, got 313"],
         ["109", "first_name", "must be 1 to 255 characters, got 363"],
-        ["159, 209, 259, … (4 rows)", "first_name", "similar; the report (--report) says what it is for each row"],
+        [
+            "159, 209, 259, … (4 rows)",
+            "first_name",
+            "similar problems: the report (--report) has the message of each row",
+        ],
         ["337", "email", "is the same as in row 2, but must identify the row: remove one"],
         ["338", "email", "is the same as in row 3, but must identify the row: remove one"],
         ["339", "email", "is the same as in row 4, but must identify the row: remove one"],
-        ["340, 341, 342", "email", "similar; the report (--report) says what it is for each row"],
+        ["340, 341, 342", "email", "similar problems: the report (--report) has the message of each row"],
     ]
     # Programs get every text, with its own rows.
     errors = json.loads(done.shown)["errors"]
@@ -123,6 +127,7 @@ DAMAGED = [
     ("Jos\ufffd", "first_name", "contains U+FFFD", True),
     ("a \ufffd b", "profile.client_metadata.note", "contains U+FFFD", True),
     ("JosÃ©", "first_name", "looks garbled", False),
+    ("NicolÃ\xa0", "first_name", "looks garbled", False),
     ("JosĂ©", "first_name", "looks garbled", False),
     ("Jos√©", "first_name", "looks garbled", False),
     ("Oâ€™Brien", "last_name", "looks garbled", False),
@@ -228,6 +233,10 @@ def test_many_columns_are_not_all_shown(imports: Import) -> None:
     assert done.code == 0 and len(done.shown.splitlines()) < 60
     assert re.search("… and 480 more +profile.client_metadata.…\n", done.shown)
     assert re.search("… and 680 more +not sent\n", done.shown)
+    # Nor is what is wrong with each of them.
+    imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",\x07" * 1200 + "\n")
+    done = imports.dry()
+    assert "Worth a look" in done.shown and "… and 400 more lines" in done.shown and len(done.shown.splitlines()) < 200
     imports.write(",".join(["email", *many]) + "\n")
     done = imports.dry()
     assert done.code == 2 and len(done.told) < 2000 and done.told.endswith(" and 1,181 more\n")

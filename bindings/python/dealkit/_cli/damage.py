@@ -32,6 +32,8 @@ _LOST_LETTER = re.compile(r"\?[^\W\d_]|[^\W\d_]\?|\?\?")
 
 # Bytes of UTF-8 that were read in a code page become at least two letters outside of ASCII.
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
+# The no-break space that is the second half of à has been removed as a space at the end.
+_CUT_OFF = re.compile(r"[a-z]Ã$")
 _CODE_PAGES = ("cp1252", "cp1250", "mac_roman", "cp850", "cp437")
 
 _FREQUENT_IN_LATIN = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
@@ -69,7 +71,7 @@ def find_damage(field: str, text: str) -> Iterator[Damage]:
     if not is_note and field not in _WITH_QUESTION_MARKS and _LOST_LETTER.search(text):
         yield Damage("question mark", "has a question mark at a letter: has the table lost a letter there?")
     categories = {letter: unicodedata.category(letter) for letter in text if letter != "\ufffd"}
-    if any(map(_is_mojibake, _NOT_ASCII.findall(text))):
+    if any(map(_is_mojibake, _NOT_ASCII.findall(text))) or _CUT_OFF.search(text):
         yield Damage(
             "encoding", "looks garbled, as UTF-8 does in another encoding: has the table the right --encoding?"
         )

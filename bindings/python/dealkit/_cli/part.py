@@ -21,7 +21,7 @@ from dealkit._cli.ids import FAILED_COLUMNS, Ids
 from dealkit._cli.tables import harmless, header_line, protect, write_table
 
 # What tells the file from other databases, and its version.
-_APPLICATION = int.from_bytes(b"dea6")
+_APPLICATION = int.from_bytes(b"dea7")
 
 # The codes of SQLite for a file with damaged or missing content. It does not have the statement's tables then, either.
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)

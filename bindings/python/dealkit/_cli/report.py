@@ -59,10 +59,10 @@ def entries(path: Path, found: Table) -> Iterator[Entry]:
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
             f"{listed(found.header)}"
         )
-    is_report = found.header == _HEADER
-    places = [at["key"], at["agentid"], *([at["outcome"]] if is_report else [])]
-    # Another table has the keys as they are.
-    text = unprotect if is_report else str
+    is_whole = found.header == _HEADER
+    places = [at["key"], at["agentid"], *([at["outcome"]] if is_whole else [])]
+    # A report is one without some of its columns, too. Another table has the keys as they are.
+    text = unprotect if {"key", "agent_id"} <= {*found.header} else str
     for number, cells in found.rows:
         yield Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
 

@@ -25,7 +25,10 @@ _MOST_TEXTS = 1000
 
 _REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
 
-_SIMILAR = "similar; the report (--report) says what it is for each row"
+_SIMILAR = "similar problems: the report (--report) has the message of each row"
+
+_MOST_LINES = 100
+"""How many lines of problems are shown on the screen: a table may have thousands of columns."""
 
 IN_PROGRESS = "in progress elsewhere"
 
@@ -111,6 +114,9 @@ class Groups(dict[tuple[str, str], _Kind]):
                 more = f", … ({len(numbers):,} rows)" if len(numbers) > _MOST_SHOWN else ""
                 first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
                 shown.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+        if len(shown) > _MOST_LINES:
+            more = f"… and {len(shown) - _MOST_LINES:,} more lines: the report (--report) has all problems"
+            shown[_MOST_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
         if shown:
             say(painted(title, "bold"))
             say(f"{table(shown)}\n")
