@@ -58,8 +58,9 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
         Some(_) => None,
         None => settings.text("service_key")?,
     };
-    let certificates = match settings.text("ca_file")? {
+    let certificates = match settings.path("ca_file")? {
         Some(path) => Some(fs::read(&path).map_err(|error| {
+            let path = path.display();
             Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
         })?),
         None => None,
@@ -68,7 +69,7 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
         base_url: settings.text("base_url")?,
         key_source: provider.map(|provider| provider.get().0.clone()),
         service_key: service_key,
-        service_key_file: settings.text("service_key_file")?,
+        service_key_file: settings.path("service_key_file")?,
         connect_timeout: settings.duration("connect")?,
         attempt_timeout: settings.duration("attempt")?,
         timeout: settings.duration("timeout")?,

@@ -409,6 +409,53 @@ def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, i
     assert [deal.id for deal in written(out)] == ["g_7"]
 
 
+@pytest.mark.parametrize("damage", ["header", "page", "deal", "group"])
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_what_was_stopped_and_damaged_is_named(
+    damage: str, form: str, sandbox: Sandbox, ids: Path, tmp_path: Path
+) -> None:
+    """The same command would fail forever."""
+    out = tmp_path / f"d.{form}"
+    part = tmp_path / f"d.{form}.part"
+    command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
+    sandbox.fail_next(status=500, times=None, after=100)
+    assert dealkit(*command, url=sandbox.url).code == 3
+    sandbox.clear_faults()
+    match damage:
+        case "header":
+            part.write_bytes(b"x" * 100 + part.read_bytes()[100:])
+        case "page":
+            data = part.read_bytes()
+            part.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+        case "deal":
+            with closing(sqlite3.connect(part)) as file, file:
+                deals = bytearray(file.execute("SELECT deals FROM come ORDER BY first").fetchone()[0])
+                deals[len(deals) // 2] ^= 1
+                file.execute("UPDATE come SET deals = ? WHERE first = 0", [bytes(deals)])
+        case "group":
+            with closing(sqlite3.connect(part)) as file, file:
+                file.execute("UPDATE come SET first = 1 WHERE first = 0")
+    kept = part.read_bytes()
+    done = dealkit(*command, url=sandbox.url)
+    assert f"{part}" in done.told and "move it away" in done.told, done
+    assert not done.told.endswith(f"{out}\n") and "To continue" not in done.told and not out.exists()
+    assert part.exists() and (damage in ("deal", "group") or part.read_bytes() == kept)
+    part.unlink()
+    assert dealkit(*command, url=sandbox.url).code == 0
+
+
+def test_ids_survive_a_spreadsheet_that_opens_and_saves_the_list_of_failures(sandbox: Sandbox, tmp_path: Path) -> None:
+    ids, out = tmp_path / "ids.txt", tmp_path / "d.ndjson"
+    ids.write_text("00123\n123\n")
+    sandbox.fail_next(status=400, times=2)
+    assert dealkit("deals", "export", "--ids", ids, "--out", out, url=sandbox.url).code == 1
+    failed = tmp_path / "d.ndjson.failed.csv"
+    assert [row["id"] for row in rows(failed)] == ["'00123", "123"]
+    sandbox.clear_requests()
+    dealkit("deals", "export", "--ids", failed, "--out", tmp_path / "e.ndjson", url=sandbox.url)
+    assert sorted(request.path for request in sandbox.requests) == ["/v1/deals/00123", "/v1/deals/123"]
+
+
 def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     """A service that is down is not a fault of 300 deals."""
     out = tmp_path / "d.ndjson"

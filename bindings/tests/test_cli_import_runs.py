@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -292,6 +294,127 @@ def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: Import) 
     imports.fill_in({}, encoding="cp1252")
     done = imports.command(*settle, "--yes", "--encoding", "utf-8")
     assert done.code == 2 and "is not UTF-8" in done.told
+
+
+def opened_in_excel(cell: str) -> str:
+    """A cell of a CSV file as Excel saves it."""
+    if re.fullmatch(r"\d+", cell):
+        return f"{int(cell):.5E}" if len(cell.lstrip("0")) > 11 else str(int(cell))
+    if re.fullmatch(r"[\d.]+([eE][+-]?\d+)?", cell):
+        return f"{float(cell):.2E}" if "e" in cell.lower() else f"{float(cell):g}"
+    return {"1-2": "02-Jan", "SEPT2": "02-Sep", "true": "TRUE"}.get(cell, cell)
+
+
+def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Import) -> None:
+    keys = ["00123", "1E5", "123456789012345678", "1.50", "1-2", "SEPT2", "true", "'007", "123", "crm-17"]
+    assert sum(opened_in_excel(key) != key for key in keys) == 7
+    rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
+    imports.write(f"email,first_name,last_name,profile.external_id\n{rows}")
+    imports.sandbox.fail_next(act_then_reset=True, times=None, method="POST")
+    for _ in range(3):
+        imports("--concurrency", "1")
+    imports.sandbox.clear_faults()
+    path = imports.folder / "agents.csv.report.csv"
+    # A key that a spreadsheet leaves alone is in the report as it is.
+    assert [row["key"] for row in imports.report()][-2:] == ["123", "crm-17"]
+    agents = {agent.email: agent.id for agent in imports.sandbox.agents}
+    imports.fill_in({str(at + 2): agents[f"a{at}@example.com"] for at in range(len(keys))})
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        table = [[*map(opened_in_excel, row)] for row in csv.reader(file, delimiter=";")]
+    # A person may have removed columns and added one.
+    found = [[row[3], row[1], "x"] for row in table]
+    for name, cells, settled in ((path.name, table, 10), ("found.csv", found, 0)):
+        with open(imports.folder / name, "w", encoding="utf-8-sig", newline="") as file:
+            csv.writer(file, delimiter=";").writerows(cells)
+        done = imports.command("ledger", "settle", imports.ledger(), name, "--yes")
+        assert done.shown.startswith(f"{settled} rows settled"), done
+    assert counts(imports().shown)["created"] == len(keys) == len(imports.sandbox.agents)
+
+
+def test_a_key_that_a_spreadsheet_has_changed_is_named_first(imports: Import) -> None:
+    imports.write("email,first_name,last_name,profile.external_id\na@example.com,A,B,00123\nb@example.com,A,B,00124\n")
+    imports.sandbox.fail_next(act_then_reset=True, after=1, method="POST")
+    imports("--concurrency", "1")
+    (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
+    done = imports.command("ledger", "settle", imports.ledger(), "found.csv", "--yes")
+    assert done.code == 2 and "row 3 of found.csv is refused: its key is not in the ledger" in done.told
+    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in done.told
+
+
+def test_each_row_has_its_own_message(imports: Import) -> None:
+    """One request id does not stand for many rows, and one reason not for others."""
+    imports.write(9)
+    for title, times in (("Taken", 4), ("No such office", 2)):
+        imports.sandbox.fail_next(status=422, times=times, method="POST", body={"title": title})
+    imports.sandbox.fail_next(status=409, method="POST")
+    done = imports("--concurrency", "1", "--json")
+    errors = {tuple(one["rows"]): one["message"] for one in json.loads(done.shown)["errors"]}
+    assert [*errors] == [(2, 3, 4, 5), (6, 7), (8,)]
+    assert "Taken [the report has the request ids]" in errors[2, 3, 4, 5]
+    assert "No such office [the report has the request ids]" in errors[6, 7]
+    ids = [re.search(r"\[request id .*\]", row["message"]) for row in imports.report()[:7]]
+    assert len({found and found[0] for found in ids} - {None}) == 7 and ids[6] and ids[6][0] in errors[(8,)]
+    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in done.told
+
+
+def test_a_folder_whose_name_is_not_unicode(imports: Import) -> None:
+    folder = Path(os.fsdecode(os.fsencode(imports.folder) + b"/caf\xe9"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("the file system takes only valid text")
+    imports.write(2)
+    table = (imports.folder / "agents.csv").rename(folder / "agents.csv")
+    for created in ("Created   2\n", "Created   2 (2 in an earlier run)\n"):
+        done = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
+        assert done.code == 0 and created in done.shown
+    path = folder / imports.ledger()
+    shown = imports.command("ledger", "show", path)
+    assert shown.code == 0 and re.search("created +2\n", shown.shown)
+    assert imports.command("ledger", "backup", path, folder / "copy").code == 0
+    done = imports.command("ledger", "settle", path, folder / "agents.csv.report.csv", "--yes")
+    assert done.shown.startswith("0 rows settled")
+    assert imports.command("ledger", "settle", path, folder / "nothing.csv").code == 2
+    # A file beside it, too, and the ledgers that it finds in a folder.
+    (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
+    done = imports.command(
+        "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url
+    )
+    assert done.code == 2 and "another ledger, has 1 of these rows" in done.shown
+    (folder / "ids.txt").write_text("nope\n")
+    out = folder / "deals\udcff.csv"
+    done = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
+    assert done.code == 1 and out.exists()
+    (folder / "key").write_text("sandbox-key")
+    done = imports.command(
+        "check", url=imports.sandbox.url, key="", env={"DEALKIT_SERVICE_KEY_FILE": str(folder / "key")}
+    )
+    assert done.code == 0
+    for option in ("--ca-file", "--client-cert"):
+        done = imports.command("check", option, folder / "nothing.pem", url=imports.sandbox.url)
+        assert done.code == 2 and "No such file" in done.told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["deal", "\udcff"],
+        ["check", "--base-url", "http://\udcff"],
+        ["agents", "import", "agents.csv", "--yes", "--map", "\udcff=email"],
+        ["agents", "import", "agents.csv", "--yes", "--date-format", "%d\udcff"],
+        ["ledger", "move", "l.ledger", "\udcff"],
+    ],
+)
+def test_arguments_that_are_not_text(arguments: list[str], imports: Import) -> None:
+    imports.write(1)
+    done = imports.command(*arguments, url=imports.sandbox.url)
+    assert done.code == 2 and "is not valid text" in done.told
+
+
+def test_variables_that_are_not_text(imports: Import) -> None:
+    for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL"):
+        done = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
+        assert done.code == 2 and f"{name} is not valid text" in done.told
 
 
 def test_an_empty_variable_names_no_ledger(imports: Import) -> None:

@@ -78,14 +78,26 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: Import) -> None:
     told = done.told.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
     assert [re.split("  +", line.strip()) for line in told[1:]] == [
         ["2, 3, 4, … (341 rows)", "phone", "must be a plus sign followed by digits only, such as +15550100"],
-        ["9, 59, 109, … (7 rows)", "first_name", "must be 1 to 255 characters, got 263"],
+        ["9", "first_name", "must be 1 to 255 characters, got 263"],
+        ["59", "first_name", "must be 1 to 255 characters, got 313"],
+        ["109", "first_name", "must be 1 to 255 characters, got 363"],
         [
-            "337, 338, 339, … (6 rows)",
-            "email",
-            "is the same as in row 2, but must identify the row: remove one",
+            "159, 209, 259, … (4 rows)",
+            "first_name",
+            "similar problems: the report (--report) has the message of each row",
         ],
+        ["337", "email", "is the same as in row 2, but must identify the row: remove one"],
+        ["338", "email", "is the same as in row 3, but must identify the row: remove one"],
+        ["339", "email", "is the same as in row 4, but must identify the row: remove one"],
+        ["340, 341, 342", "email", "similar problems: the report (--report) has the message of each row"],
     ]
-    assert [one["rows"] for one in json.loads(done.shown)["errors"]][::2] == [[*range(2, 343)], [*range(337, 343)]]
+    # Programs get every text, with its own rows.
+    errors = json.loads(done.shown)["errors"]
+    assert errors[0]["rows"] == [*range(2, 343)]
+    assert {one["message"][-3:]: one["rows"] for one in errors if one["column"] == "first_name"} == {
+        str(256 + number): [number + 2] for number in range(7, 335, 50)
+    }
+    assert [one["rows"] for one in errors if one["column"] == "email"] == [[row] for row in range(337, 343)]
     found = {row["row"]: row for row in imports.report("r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
@@ -102,6 +114,132 @@ def test_two_rows_of_one_address_are_pointed_out(imports: Import) -> None:
     assert done.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
     assert imports("--key", "Number").code == 0
     assert len(imports.sandbox.agents) == 4
+
+
+HEAD_OF_PEOPLE = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
+DAMAGED = [
+    # What is in the cell, its column, what is said of it, and whether --yes stops there.
+    ("#N/A", "last_name", "is an error of a spreadsheet", True),
+    ("#REF!", "first_name", "is an error of a spreadsheet", True),
+    ("########", "profile.client_metadata.note", "is an error of a spreadsheet", True),
+    ("#¡VALOR!", "last_name", "is an error of a spreadsheet", True),
+    ("Err:502", "last_name", "is an error of a spreadsheet", True),
+    ("Jos\ufffd", "first_name", "contains U+FFFD", True),
+    ("a \ufffd b", "profile.client_metadata.note", "contains U+FFFD", True),
+    ("JosÃ©", "first_name", "looks garbled", False),
+    ("NicolÃ\xa0", "first_name", "looks garbled", False),
+    ("JosĂ©", "first_name", "looks garbled", False),
+    ("Jos√©", "first_name", "looks garbled", False),
+    ("Oâ€™Brien", "last_name", "looks garbled", False),
+    ("ÐžÐ»ÐµÐ³", "last_name", "looks garbled", False),
+    ("é™ˆä¼Ÿ", "last_name", "looks garbled", False),
+    ("O\x92Brien", "last_name", "contains control characters, as Windows' quotation marks do", False),
+    ("A\tB", "last_name", "contains line breaks or other control characters", False),
+    ("a\x07b", "profile.client_metadata.note", "contains line breaks or other control characters", False),
+    ("Ada\u200bX", "first_name", "contains invisible characters", False),
+    ("\u202eadA", "first_name", "contains invisible characters", False),
+    ("?ukasz", "first_name", "has a question mark at a letter", False),
+    ("Jos?", "first_name", "has a question mark at a letter", False),
+    ("M³ller", "last_name", "contains a symbol", False),
+    ("1899-12-30", "date_of_birth", "makes the agent older than 100", False),
+    ("2054-01-31", "date_of_birth", "makes the agent younger than 16", False),
+    ("2090-01-31", "date_of_birth", "makes the agent younger than 16", False),
+]
+
+
+def people(*rows: dict[str, str]) -> str:
+    """A table of people, who have nothing unusual but these cells."""
+    names = HEAD_OF_PEOPLE.strip().split(",")
+    lines = []
+    for at, row in enumerate(rows):
+        cells = {"email": f"a{at}@example.com", "first_name": "Ada", "last_name": "Lovelace"} | row
+        lines.append(",".join('"' + cells.get(name, "") + '"' for name in names))
+    return HEAD_OF_PEOPLE + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("cell", "column", "said", "stops"), DAMAGED)
+def test_text_that_may_be_damaged_is_pointed_out(
+    cell: str, column: str, said: str, stops: bool, imports: Import
+) -> None:
+    imports.write(people({}, {column: cell}))
+    done = imports.dry("--report", "r.csv", "--json")
+    (doubt,) = json.loads(done.shown)["worth_a_look"]
+    assert done.code == 0 and (doubt["rows"], doubt["column"]) == ([3], column) and doubt["message"].startswith(said)
+    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(said)}", done.told)
+    assert imports.report("r.csv")[1]["message"] == f"{column}: {doubt['message']}"
+    assert cell in doubt["message"] or cell not in done.told
+
+    done = imports()
+    if stops:
+        assert (
+            done.code == 2 and "nothing was sent: with --yes, nobody can confirm" in done.told and "row 3" in done.told
+        )
+    assert (imports.sandbox.agents == []) == stops
+
+
+def test_text_that_is_not_damaged_is_not_pointed_out(imports: Import) -> None:
+    names = "Null None O'Brien O’Brien José Łukasz JÓŹWIAK WÓŻNIAK ŞTEFĂNESCU Nguyễn Олег Лі 李小龙 محمد ÉCOLE ÅÄÖ Þór N/A D´Arcy"
+    notes = [
+        "„Groß“",
+        "«\xa0Café\xa0»",
+        "Really? Yes.",
+        "http://example.com/?a=1",
+        "50 % off, €",
+        "two\nlines",
+        "#sold!",
+        "👩‍💻",
+        "می‌خواهم",
+    ]
+    imports.write(
+        people(
+            *({"last_name": name} for name in names.split()),
+            *({"profile.client_metadata.note": note} for note in notes),
+        )
+    )
+    done = imports.dry()
+    assert done.code == 0 and "Worth a look" not in done.shown, done.shown
+
+
+def test_a_person_may_confirm_lost_text_or_correct_it_with_an_option(imports: Import) -> None:
+    imports.write(people({"last_name": "#N/A"}, {"profile.client_metadata.note": "#N/A"}))
+    with imports.on_a_terminal() as terminal:
+        terminal.wait_for("Create 2 agents at ")
+        terminal.enter("n\n")
+        assert terminal.end() == 1
+    done = imports("--value", "last_name:#N/A=Lovelace", "--value", "profile.client_metadata.note:#N/A=")
+    assert done.code == 0 and "Worth a look" not in done.shown
+
+
+def test_keys_that_a_spreadsheet_may_have_changed_are_pointed_out(imports: Import) -> None:
+    keys = ["00123", "00456", "789", "12345", "123456", "1.23457E+14", "77.0", "1,5e+20", "E5", "007"]
+    imports.write(NUMBERED + "".join(f'"{key}",a{at}@example.com,A,B\n' for at, key in enumerate(keys)))
+    done = imports.dry("--key", "Number", "--report", "r.csv", "--json")
+    found = {
+        one["message"].split(":")[0]: (one["rows"], one["column"]) for one in json.loads(done.shown)["worth_a_look"]
+    }
+    assert found == {
+        "has an exponent, as a spreadsheet writes long numbers": ([7, 9], "Number"),
+        "ends in .0, as a spreadsheet writes numbers": ([8], "Number"),
+        "is shorter than keys that begin with a zero": ([4], "Number"),
+    }
+    assert {row["row"] for row in imports.report("r.csv") if row["message"]} == {"4", "7", "8", "9"}
+
+
+def test_many_columns_are_not_all_shown(imports: Import) -> None:
+    names = ["email", "first_name", "last_name"]
+    many = [*(f"profile.client_metadata.m{at}" for at in range(500)), *(f"other {at}" for at in range(700))]
+    imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",x" * 1200 + "\n")
+    done = imports.dry()
+    assert done.code == 0 and len(done.shown.splitlines()) < 60
+    assert re.search("… and 480 more +profile.client_metadata.…\n", done.shown)
+    assert re.search("… and 680 more +not sent\n", done.shown)
+    # Nor is what is wrong with each of them.
+    imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",\x07" * 1200 + "\n")
+    done = imports.dry()
+    assert "Worth a look" in done.shown and "… and 400 more lines" in done.shown and len(done.shown.splitlines()) < 200
+    imports.write(",".join(["email", *many]) + "\n")
+    done = imports.dry()
+    assert done.code == 2 and len(done.told) < 2000 and done.told.endswith(" and 1,181 more\n")
 
 
 def test_agents_are_created_as_the_table_says(imports: Import) -> None:

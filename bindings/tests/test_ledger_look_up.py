@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dealkit import Client, LedgerError
+from dealkit import Client, LedgerError, ledger
 from dealkit.ledger import Recorded, look_up, settle
 from dealkit.testing import Sandbox
 
@@ -70,3 +71,30 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         assert str(caught.value) == text
     with pytest.raises(TypeError, match="key must be the name of a field, not list"):
         look_up(ledger, [], key=[])  # type: ignore[arg-type]
+
+
+def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    # Its type does not say so, but bytes are paths, too.
+    folder: Any = os.fsencode(tmp_path) + b"/caf\xe9"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("the file system takes only valid text")
+    name = folder + b"/\xff.ledger"
+    path = Path(os.fsdecode(name))
+    create(dealkit_sandbox, path, "a@example.com")
+    for given in (name, path, str(path)):
+        assert ledger.path(given) == path and look_up(given, ["a@example.com"])[0] is not None
+        assert ledger.show(given).succeeded == 1 and settle(given, {}) == 0
+        assert ledger.display_name(given).endswith("caf\ufffd/\ufffd.ledger")
+    assert ledger.in_folder(folder) == ledger.in_folder(os.fsdecode(folder)) == [path]
+    ledger.backup(name, folder + b"/\xfe")
+    assert ledger.show(folder + b"/\xfe").succeeded == 1
+    with dealkit_sandbox.client() as client:
+        rows: list[Any] = [{"email": "b@example.com", "first_name": "A", "last_name": "B", "profile": {}}]
+        for expected in ("created", "created_before"):
+            (row,) = client.agents.create_many(rows, ledger=name, key="email")
+            assert row.result == expected
+    # It is a URL all the same, and not the name of a file.
+    url: Any = b"postgresql://db.example.com/\xff"
+    assert ledger.path(url) is None

@@ -140,7 +140,7 @@ def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], 
 @pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
 def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
     value: Any = {"a": HALF} if name == "headers" else HALF
-    with pytest.raises(ValueError, match=f"{name}.* contains an unpaired surrogate, which cannot be sent"):
+    with pytest.raises(ValueError, match=f"{name}.* contains an unpaired surrogate, which "):
         of_class(**{"base_url": URL, "service_key": "k", name: value})
 
 

@@ -116,8 +116,7 @@ def path(ledger: str | PathLike[str]) -> Path | None:
         ledger: The ledger, as for all functions.
     """
     name = file_path("ledger", ledger)
-    # The name of a file need not be valid text.
-    return None if unwrap(_native.ledger_path(name.encode(errors="replace").decode())) is None else Path(name)
+    return None if unwrap(_native.ledger_path(name)) is None else Path(name)
 
 
 def display_name(ledger: str | PathLike[str]) -> str:
@@ -129,9 +128,7 @@ def display_name(ledger: str | PathLike[str]) -> str:
     Args:
         ledger: The ledger, as for all functions.
     """
-    # The name of a file need not be valid text.
-    name = file_path("ledger", ledger).encode(errors="replace").decode()
-    return str(unwrap(_native.ledger_display_name(name)))
+    return str(unwrap(_native.ledger_display_name(file_path("ledger", ledger))))
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:

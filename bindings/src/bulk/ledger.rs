@@ -1,5 +1,7 @@
 //! What people do with a ledger between two jobs: look rows up, settle them, count them.
 
+use std::ffi::OsString;
+
 use dealkit::{
     AgentId, Json,
     ledger::{self, Ledger, LedgerError, Recorded},
@@ -9,6 +11,7 @@ use pyo3::{prelude::*, types::PyList};
 use crate::{
     calls::call::Call,
     python::{
+        arguments,
         failure::{Failure, Outcome, Returned, entry},
         gil,
     },
@@ -18,12 +21,13 @@ use crate::{
 /// the network.
 fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
     py: Python<'py>,
-    name: String,
+    name: OsString,
     given: Outcome<G>,
     work: impl FnOnce(Ledger, G) -> Result<T, LedgerError> + Send,
 ) -> Returned<'py> {
-    let done = given
-        .and_then(|given| gil::release(py, || work(name.parse()?, given)).map_err(Failure::Note));
+    let done = given.and_then(|given| {
+        gil::release(py, || work(arguments::ledger(name)?, given)).map_err(Failure::Note)
+    });
     entry(py, || done)
 }
 
@@ -38,7 +42,7 @@ where
 /// rows that changes; a dry run changes none.
 #[pyfunction]
 pub(crate) fn settle_ledger<'py>(
-    name: String,
+    name: OsString,
     found: &Bound<'py, PyList>,
     dry_run: bool,
 ) -> Returned<'py> {
@@ -92,7 +96,7 @@ fn waiting(ledger: Ledger, waits: bool) -> Ledger {
 /// that the next run sends. With requests, one for each key, says whether the row has changed.
 #[pyfunction]
 pub(crate) fn look_up_in_ledger<'py>(
-    name: String,
+    name: OsString,
     keys: Option<String>,
     service: Option<String>,
     rows: &Bound<'py, PyList>,
@@ -126,7 +130,7 @@ fn bodies(calls: &Bound<'_, PyList>) -> Outcome<Vec<Json>> {
 /// Looks up rows in a ledger by the e-mail addresses of their agents.
 #[pyfunction]
 pub(crate) fn look_up_emails_in_ledger<'py>(
-    name: String,
+    name: OsString,
     emails: &Bound<'py, PyList>,
     waits: bool,
 ) -> Returned<'py> {
@@ -145,7 +149,7 @@ pub(crate) fn normalize_key(py: Python<'_>, name: Option<String>, key: String) -
 
 /// Copies a ledger to a new file.
 #[pyfunction]
-pub(crate) fn back_up_ledger(py: Python<'_>, name: String, to: String) -> Returned<'_> {
+pub(crate) fn back_up_ledger(py: Python<'_>, name: OsString, to: OsString) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.backup(to))
 }
 
@@ -153,7 +157,7 @@ pub(crate) fn back_up_ledger(py: Python<'_>, name: String, to: String) -> Return
 /// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
 /// request).
 #[pyfunction]
-pub(crate) fn show_ledger(py: Python<'_>, name: String) -> Returned<'_> {
+pub(crate) fn show_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| {
         let summary = ledger.summary()?;
         let numbers = vec![
@@ -174,40 +178,40 @@ pub(crate) fn show_ledger(py: Python<'_>, name: String) -> Returned<'_> {
 
 /// The path of a ledger that is a file. A URL that is wrong in some way is that of a database all the same.
 #[pyfunction]
-pub(crate) fn ledger_path(py: Python<'_>, name: String) -> Returned<'_> {
+pub(crate) fn ledger_path(py: Python<'_>, name: OsString) -> Returned<'_> {
     entry(py, || {
-        let ledger = name.parse::<Ledger>().ok();
-        Ok(ledger.and_then(|ledger| Some(ledger.path()?.to_string_lossy().into_owned())))
+        let ledger = arguments::ledger(name).ok();
+        Ok(ledger.and_then(|ledger| Some(ledger.path()?.as_os_str().to_owned())))
     })
 }
 
 /// The name of a ledger as texts show it: without a user and a password.
 #[pyfunction]
-pub(crate) fn ledger_display_name(py: Python<'_>, name: String) -> Returned<'_> {
+pub(crate) fn ledger_display_name(py: Python<'_>, name: OsString) -> Returned<'_> {
     entry(py, || {
-        let ledger = name.parse().unwrap_or_else(|_| Ledger::sqlite(&name));
+        let ledger = arguments::ledger(name.clone()).unwrap_or_else(|_| Ledger::sqlite(name));
         Ok(ledger.to_string())
     })
 }
 
 #[pyfunction]
-pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: String) -> Returned<'_> {
+pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> Returned<'_> {
     let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);
     entry(py, || {
         let found = found?;
         let paths = found.iter().filter_map(Ledger::path);
-        let paths = paths.map(|path| path.to_string_lossy().into_owned());
+        let paths = paths.map(|path| path.as_os_str().to_owned());
         Ok(paths.collect::<Vec<_>>())
     })
 }
 
 /// Records that the service has another base URL from now on.
 #[pyfunction]
-pub(crate) fn move_ledger(py: Python<'_>, name: String, base_url: String) -> Returned<'_> {
+pub(crate) fn move_ledger(py: Python<'_>, name: OsString, base_url: String) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.move_to(&base_url))
 }
 
 #[pyfunction]
-pub(crate) fn init_ledger(py: Python<'_>, name: String) -> Returned<'_> {
+pub(crate) fn init_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.init())
 }

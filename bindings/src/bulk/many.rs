@@ -4,7 +4,7 @@
 //! a list of the caller's, inputs that were pushed are counted, and creates that are given up yield results like the
 //! rest.
 
-use std::{iter, sync::Arc};
+use std::{ffi::OsString, iter, sync::Arc};
 
 use dealkit::{Bulk, CreateRow, InFlight, Work};
 use pyo3::{prelude::*, types::PyList};
@@ -18,6 +18,7 @@ use crate::{
     calls::{call::Options, mailbox::Mailbox, runtime::Slot},
     models::response::ReadAs,
     python::{
+        arguments,
         failure::{Failure, Outcome, Returned, entry},
         gil,
     },
@@ -39,7 +40,7 @@ pub(crate) struct Many {
 
 /// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
 /// in flight elsewhere are waited for.
-pub(crate) type LedgerOptions = (String, Option<String>, String, bool);
+pub(crate) type LedgerOptions = (OsString, Option<String>, String, bool);
 
 impl Many {
     pub(crate) fn retrieve(
@@ -74,7 +75,7 @@ impl Many {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
         if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
-            many = many.ledger(&name.parse()?, keys.as_deref());
+            many = many.ledger(&arguments::ledger(name.clone())?, keys.as_deref());
             match in_doubt.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {

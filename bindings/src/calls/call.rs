@@ -1,11 +1,9 @@
 //! The calls that can be made: each knows how to make its request and how to read its response.
 
-use std::sync::Arc;
+use std::{ffi::OsString, sync::Arc};
 
 use bytes::Bytes;
-use dealkit::{
-    CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError, ledger::Ledger,
-};
+use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
 use futures_util::FutureExt as _;
 use pyo3::{
     prelude::*,
@@ -21,7 +19,7 @@ use crate::{
         write::{Place, Writer},
     },
     python::{
-        arguments::{Expected, Settings, pairs, set, text},
+        arguments::{self, Expected, Settings, pairs, set, text},
         failure::{Failure, Outcome, Returned, entry},
         untracked::untracked,
     },
@@ -176,13 +174,13 @@ pub(crate) fn create_agent<'py>(
 pub(crate) fn create_once<'py>(
     call: &Bound<'py, Call>,
     key: &Bound<'py, PyAny>,
-    ledger: &str,
+    ledger: OsString,
     keys: Option<String>,
     resend_unknown: bool,
     wait_in_flight: bool,
 ) -> Returned<'py> {
     entry(call.py(), || {
-        let (ledger, key) = (ledger.parse::<Ledger>()?, text("key", key)?);
+        let (ledger, key) = (arguments::ledger(ledger)?, text("key", key)?);
         let body = call.get().body.clone().unwrap_or_default();
         let call = Call::creating(body.clone());
         let once: Once = Box::new(move |client, options, observer| {

@@ -2,9 +2,12 @@
 //!
 //! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use dealkit::Unreadable;
+use dealkit::{
+    Unreadable,
+    ledger::{Ledger, LedgerError},
+};
 use pyo3::{
     PyClass,
     prelude::*,
@@ -47,6 +50,26 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
         ))
     })?;
     Ok(text.to_owned())
+}
+
+/// A path as Python writes it, which need not be valid text: a str with surrogates for bytes that are not UTF-8.
+pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>) -> Outcome<PathBuf> {
+    value.extract::<OsString>().map(PathBuf::from).map_err(|_| {
+        Failure::Value(format!(
+            "{name} contains an unpaired surrogate, which is in no path"
+        ))
+    })
+}
+
+/// Parses the path or the URL of a ledger. A path need not be valid text.
+pub(crate) fn ledger(name: OsString) -> Result<Ledger, LedgerError> {
+    let ledger: Ledger = name.to_string_lossy().parse()?;
+    let is_file = ledger.path().is_some();
+    Ok(if is_file {
+        Ledger::sqlite(name)
+    } else {
+        ledger
+    })
 }
 
 /// A JSON document: bytes, or a str.
@@ -127,13 +150,18 @@ impl<'py> Settings<'_, 'py> {
             .transpose()
     }
 
+    pub(crate) fn path(&self, name: &str) -> Outcome<Option<PathBuf>> {
+        let path = self.get(name)?.map(|value| self::path(name, &value));
+        path.transpose()
+    }
+
     /// A setting that is a list of paths; none where it is not set.
-    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<String>> {
+    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<PathBuf>> {
         let Some(value) = self.get(name)? else {
             return Ok(Vec::new());
         };
         let paths = value.cast::<PyList>().map_err(PyErr::from)?;
-        paths.iter().map(|path| text(name, &path)).collect()
+        paths.iter().map(|value| path(name, &value)).collect()
     }
 
     pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {

@@ -98,7 +98,10 @@ pub(super) enum Cause {
 /// Why something is not recorded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("its key is not in the ledger: pass exactly the key that the row had in the job")]
+    #[error(
+        "its key is not in the ledger: pass exactly the key that the row had in the job, with all its zeros. A spreadsheet may \
+         have changed it, as in 123 for 00123"
+    )]
     UnknownKey,
     #[error("an earlier entry has the same key")]
     SameKey,

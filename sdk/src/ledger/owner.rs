@@ -126,12 +126,14 @@ fn remove_traces(ledger: &Path) {
     let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else {
         return;
     };
-    let beginning = format!("{}{JOB}", name.to_string_lossy());
+    // A name need not be valid text.
+    let beginning = [name.as_encoded_bytes(), JOB.as_bytes()].concat();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
-        let rest = name.to_str().and_then(|name| name.strip_prefix(&beginning));
-        let Some(number) = rest.and_then(|rest| rest.get(..16)) else {
+        let rest = name.as_encoded_bytes().strip_prefix(&beginning[..]);
+        let number = rest.and_then(|rest| str::from_utf8(rest.get(..16)?).ok());
+        let Some(number) = number else {
             continue;
         };
         if let Ok(number) = u64::from_str_radix(number, 16)

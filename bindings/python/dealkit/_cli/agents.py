@@ -54,7 +54,8 @@ def run(options: Namespace) -> int:
     fit = rows.counts().total() - invalid
     result["files"] = {"table": str(path)}
     result["errors"] += rows.wrong.show("Invalid")
-    rows.doubtful.show("Worth a look")
+    if doubts := rows.doubtful.show("Worth a look"):
+        result["worth_a_look"] = doubts
     for kind, said in _OPTIONS.items():
         if any(kind == of for _, of in rows.wrong):
             say(f"{said}.")
@@ -104,6 +105,11 @@ def run(options: Namespace) -> int:
             raise Failed(
                 "nothing was sent: with --yes, nobody can confirm that the rows with other keys are other agents. Give them "
                 "their old keys, or leave out --yes"
+            )
+        if options.yes and (damaged := rows.damaged()):
+            raise Failed(
+                "nothing was sent: with --yes, nobody can confirm that rows are to be sent with errors of a spreadsheet or lost "
+                f"letters ({first_rows(damaged)}). Correct them, or leave out --yes"
             )
         if to_send and not options.yes:
             ask(f"Create {counted(to_send, 'agent')} at {safe(address(options))}?")

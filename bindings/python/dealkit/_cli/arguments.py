@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from dealkit import __version__
 from dealkit._cli.columns import ALL_FIELDS
-from dealkit._cli.screen import folded, pairs, room
+from dealkit._cli.screen import folded, is_text, pairs, room
 
 _ENVIRONMENT = {
     "DEALKIT_SERVICE_KEY": "your key; not an option, because others on the machine could see it",
@@ -25,6 +25,10 @@ _ENVIRONMENT = {
 }
 _EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, \
 4 a file or a ledger cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
+
+
+# The options and arguments that are no paths.
+_TEXTS = ("base_url", "date_format", "deal", "encoding", "id", "key", "map", "phone_country", "url", "value")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -42,6 +46,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if "run" not in options:
         options.parser.print_help()
         options.parser.exit()
+    for name in _TEXTS:
+        given = getattr(options, name, None)
+        if not all(map(is_text, given if isinstance(given, list) else [given or ""])):
+            options.parser.error(f"{name.replace('_', '-')} is not valid text in the terminal's encoding")
     options.arguments = list(arguments)
     return options
 

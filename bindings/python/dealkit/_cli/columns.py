@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, CreateAgentParams
 from dealkit._cli.exits import Failed
 from dealkit._cli.screen import safe
-from dealkit._cli.tables import in_one_line, listed, plain, shown_names
+from dealkit._cli.tables import MOST_COLUMNS_SHOWN, in_one_line, joined, listed, plain, shown_names
 
 _PROFILE = "profile."
-_METADATA = "profile.client_metadata."
+METADATA = "profile.client_metadata."
 
 FIELDS = (
     *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
@@ -23,7 +24,7 @@ FIELDS = (
 )
 """The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
 
-ALL_FIELDS = (*FIELDS, f"{_METADATA}NAME")
+ALL_FIELDS = (*FIELDS, f"{METADATA}NAME")
 
 _BY_NAME = {plain(field): field for field in FIELDS}
 
@@ -52,12 +53,14 @@ class Columns:
                 raise Failed(f"--map names the column {safe(name)} twice, but its cells can go to one field only")
             mapped.add(index)
             self.fields[index] = _field_said(field, "--map")
-        for double in {*self.fields} - {None}:
+        self._index_of = {field: at for at, field in enumerate(self.fields) if field is not None}
+        numbers = Counter(self.fields)
+        if double := next((field for field in self._index_of if numbers[field] > 1), None):
             names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
-            if len(names) > 1:
-                shown = shown_names(names)
-                advice = "Rename all but one of them in the table" if len({*shown}) < len(shown) else "Only one may"
-                raise Failed(f"{len(names)} columns go to {double}: {', '.join(shown)}. {advice}")
+            shown = shown_names(names)
+            advice = "Rename all but one of them in the table" if len({*shown}) < len(shown) else "Only one may"
+            raise Failed(f"{len(names):,} columns go to {double}: {joined(shown)}. {advice}")
+        self._by_pointer = {plain(field): field for field in (*reversed(FIELDS), *reversed(self._index_of))}
         if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._values.constants}:
             raise Failed(
                 f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
@@ -90,36 +93,58 @@ class Columns:
         return self.fields.index(key_field) if key_field in self.fields else self._index(key_field, "--key")
 
     def shown(self) -> list[dict[str, str]]:
-        """Each column and where it goes, for people."""
-        return [
-            {"Column": name, "goes to": field or "not sent"}
-            for name, field in zip(shown_names(self.header), self.fields, strict=True)
-        ]
+        """Each column and where it goes, for people, without most of many columns that go to metadata or are not sent."""
+        shown: list[dict[str, str]] = []
+        numbers: Counter[str] = Counter()
+        for name, field in zip(shown_names(self.header), self.fields, strict=True):
+            kind = "not sent" if field is None else f"{METADATA}…" if field.startswith(METADATA) else field
+            numbers[kind] += 1
+            if numbers[kind] <= MOST_COLUMNS_SHOWN:
+                shown.append({"Column": name, "goes to": field or kind})
+        for kind, number in numbers.items():
+            if number > MOST_COLUMNS_SHOWN:
+                shown.append({"Column": f"… and {number - MOST_COLUMNS_SHOWN:,} more", "goes to": kind})
+        return shown
 
-    def agent(self, cells: list[str]) -> dict[str, Any]:
-        """The arguments of a create. An empty cell is left out."""
+    def values(self, cells: list[str]) -> dict[str, Any]:
+        """The values of fields in a row. An empty cell is left out."""
         texts = dict(self._values.constants)
         for cell, field in zip(cells, self.fields, strict=False):
             if cell and field is not None:
                 texts[field] = cell
-        agent: dict[str, Any] = {"profile": {}}
-        for field, text in texts.items():
-            if (value := self._values.read(field, text)) == "":
-                continue
-            if field.startswith(_METADATA):
-                agent["profile"].setdefault("client_metadata", {})[field.removeprefix(_METADATA)] = value
-            elif field.startswith(_PROFILE):
-                agent["profile"][field.removeprefix(_PROFILE)] = value
-            else:
-                agent[field] = value
-        return agent
+        values = {field: self._values.read(field, text) for field, text in texts.items()}
+        return {field: value for field, value in values.items() if value != ""}
+
+    def agent(self, cells: list[str]) -> dict[str, Any]:
+        """The arguments of the create for a row."""
+        return agent_from(self.values(cells))
+
+    def name(self, index: int) -> str:
+        """The name of a column in messages."""
+        return safe(in_one_line(self.header[index]))
 
     def at(self, pointer: str) -> str:
         """The column that a violation is about, or the field if no column holds it."""
         # A pointer has the names that are sent: clientMetadata is client_metadata.
-        sent = plain(pointer.replace("~1", "/"))
-        field = next((field for field in (*self.fields, *FIELDS) if field and plain(field) == sent), "")
-        return safe(in_one_line(self.header[self.fields.index(field)])) if field in self.fields else field
+        field = self._by_pointer.get(plain(pointer.replace("~1", "/")), "")
+        return self.of_field(field)
+
+    def of_field(self, field: str) -> str:
+        """The column with a field, or the field if no column holds it."""
+        return self.name(self._index_of[field]) if field in self._index_of else field
+
+
+def agent_from(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a create with these values of fields."""
+    agent: dict[str, Any] = {"profile": {}}
+    for field, value in values.items():
+        if field.startswith(METADATA):
+            agent["profile"].setdefault("client_metadata", {})[field.removeprefix(METADATA)] = value
+        elif field.startswith(_PROFILE):
+            agent["profile"][field.removeprefix(_PROFILE)] = value
+        else:
+            agent[field] = value
+    return agent
 
 
 def _field_said(name: str, option: str) -> str:
@@ -131,8 +156,8 @@ def _field_said(name: str, option: str) -> str:
 
 def _field_named(name: str) -> str | None:
     """The field with the name of a column, in any letter case and with spaces or hyphens for underscores."""
-    if name.lower().startswith(_METADATA) and len(name) > len(_METADATA):
-        return _METADATA + name[len(_METADATA) :]
+    if name.lower().startswith(METADATA) and len(name) > len(METADATA):
+        return METADATA + name[len(METADATA) :]
     return _BY_NAME.get(plain(name))
 
 

@@ -13,7 +13,7 @@ from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
 from dealkit._cli.files import STANDARD, is_there, named, refuse_inputs
 from dealkit._cli.formats import format_of
 from dealkit._cli.ids import Ids, ids_in, is_missing
-from dealkit._cli.part import Part, failed_of, part_of
+from dealkit._cli.part import Damaged, Part, failed_of, part_of
 from dealkit._cli.screen import Progress, command_line, counted, say, tell
 from dealkit._cli.service import address, connect
 
@@ -44,6 +44,8 @@ def run(options: Namespace) -> int:
             try:
                 _retrieve(deals, ids, part, options.concurrency)
                 failures = part.complete()
+            except Damaged:
+                raise
             except KeyboardInterrupt as interrupt:
                 raise Failed("stopped" + _left(part, options), INTERRUPTED) from interrupt
             except (DealkitError, Failed) as error:

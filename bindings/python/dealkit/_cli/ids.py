@@ -12,7 +12,7 @@ from typing import Any
 from dealkit._cli.exits import Failed
 from dealkit._cli.files import lines_of, named, temporary_database
 from dealkit._cli.formats import COLUMNS, with_pyarrow
-from dealkit._cli.tables import as_it_was, listed, plain, read_table
+from dealkit._cli.tables import as_it_was, listed, plain, read_table, unprotect
 
 # Characters of a table's row or of JSON, which an id hardly has.
 _NO_ID = re.compile(r"[\s,;{}\[\]\"]")
@@ -108,10 +108,10 @@ def _in_table(path: Path) -> Iterator[str]:
         # Without a header, the only column begins with an id, which is not shown.
         has = f"it has {listed(header)}" if len(header) > 1 else "put a list without one into a .txt file"
         raise Failed(f"{named(path)} must have one column named id or deal_id in its first row; {has}")
-    # In what an export has written, no spreadsheet takes an id for a formula.
-    text = as_it_was if header in (FAILED_COLUMNS, [*COLUMNS]) else str
+    is_list = header == FAILED_COLUMNS
+    text = unprotect if is_list else as_it_was if header == [*COLUMNS] else str
     for _, cells in rows:
-        is_final = header == FAILED_COLUMNS and is_missing("".join(cells[2:3]))
+        is_final = is_list and is_missing("".join(cells[2:3]))
         if not is_final and (id := "".join(cells[fitting[0] : fitting[0] + 1])):
             yield text(id)
 

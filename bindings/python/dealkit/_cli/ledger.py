@@ -11,6 +11,7 @@ from dealkit import LedgerError, ledger
 from dealkit._cli import report
 from dealkit._cli.advice import code_of, in_words
 from dealkit._cli.exits import DONE, Failed
+from dealkit._cli.files import named
 from dealkit._cli.report import Entry
 from dealkit._cli.screen import ask, counted, masked, pairs, safe, say, table
 
@@ -71,13 +72,16 @@ def settle(options: Namespace) -> int:
     filled = [entry for entry in entries if entry.agent_id.strip()]
     if not filled:
         raise Failed(
-            f"no row of {path} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} if "
+            f"no row of {named(path)} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT} if "
             "there is no agent"
         )
     found = {entry.key: None if entry.agent_id.strip().lower() == _NO_AGENT else entry.agent_id for entry in filled}
     if len(found) < len(filled):
         # They may contradict each other.
-        raise Failed(f"{path} has rows with the same key; fill in agent_id in only one of them")
+        raise Failed(
+            f"{named(path)} has rows with the same key; fill in agent_id in only one of them, or correct the "
+            "keys if a spreadsheet has changed them"
+        )
     with _naming(path, filled):
         # The report has the agents of created rows from the beginning, which are no news.
         news = ledger.settle(which, found, dry_run=True)
@@ -119,5 +123,5 @@ def _naming(path: Path, entries: Sequence[Entry]) -> Iterator[None]:
     try:
         yield
     except LedgerError as error:
-        rows = {index: f"row {entry.row} of {path}" for index, entry in enumerate(entries)}
+        rows = {index: f"row {entry.row} of {named(path)}" for index, entry in enumerate(entries)}
         raise Failed(in_words(error, rows), code_of(error)) from None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+import zlib
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,13 @@ from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.formats import Format
 from dealkit._cli.ids import FAILED_COLUMNS, Ids
-from dealkit._cli.tables import harmless, header_line, write_table
+from dealkit._cli.tables import harmless, header_line, protect, write_table
 
 # What tells the file from other databases, and its version.
-_APPLICATION = int.from_bytes(b"dea6")
+_APPLICATION = int.from_bytes(b"dea7")
+
+# The codes of SQLite for a file with damaged or missing content. It does not have the statement's tables then, either.
+_DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
 
 # What has come is put on disk after so many seconds, or as soon as it is so large.
 _SAVED_EVERY, _MOST_BYTES = 1.0, 4 << 20
@@ -34,6 +38,10 @@ def part_of(out: Path) -> Path:
 def failed_of(out: Path) -> Path:
     """The deals that could not be retrieved."""
     return out.with_name(out.name + ".failed.csv")
+
+
+class Damaged(Failed):
+    """The file cannot be read, now or later."""
 
 
 class _Busy(Failed):
@@ -91,7 +99,7 @@ class Part:
         one = self._file.execute
         if is_new:
             one(f"PRAGMA application_id = {_APPLICATION}")
-            one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB)")
+            one("CREATE TABLE come (first INTEGER PRIMARY KEY, until INTEGER, deals BLOB, checksum INTEGER)")
             one("CREATE TABLE failed (at INTEGER PRIMARY KEY, why TEXT)")
             one("CREATE TABLE job AS SELECT ? AS job", [job])
         elif one("SELECT job FROM job").fetchone() != (job,):
@@ -111,7 +119,8 @@ class Part:
     @property
     def failed(self) -> int:
         """How many of the ids that are done on disk could not be retrieved."""
-        return int(self._file.execute("SELECT count(*) FROM failed").fetchone()[0])
+        with self._writing():
+            return int(self._file.execute("SELECT count(*) FROM failed").fetchone()[0])
 
     def add(self, deal: Any, failure: list[str] | None = None) -> None:
         """Adds the deal of the next id, or why there is none."""
@@ -134,7 +143,8 @@ class Part:
             failed = [(at, json.dumps(why)) for at, why in failures.items()]
             with self._writing(), self._file:
                 # If this is interrupted before it is known here, the same group is saved again, perhaps with more in it.
-                self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?)", (self.saved, until, group))
+                row = (self.saved, until, group, zlib.crc32(group))
+                self._file.execute("INSERT OR REPLACE INTO come VALUES (?, ?, ?, ?)", row)
                 self._file.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
             self.saved, self._deals, self._failures, self._size = until, {}, {}, 0
         self._saved_at = time.monotonic()
@@ -144,22 +154,35 @@ class Part:
         retrieved."""
         self.save()
         with self._writing():
-            failed = self._file.execute("SELECT at, why FROM failed ORDER BY at")
-            failures = [
-                dict(zip(FAILED_COLUMNS, [next(self._ids.since(at)), *json.loads(why)], strict=True))
-                for at, why in failed
-            ]
+            failures = self._failures_on_disk()
             with replacing(self._out) as file:
-                deals = self._file.execute("SELECT deals FROM come ORDER BY first")
-                self._form.join(file, (group for (group,) in deals))
+                self._form.join(file, self._groups())
                 if failures:
                     with replacing(failed_of(self._out)) as listed:
-                        cells = (map(harmless, failure.values()) for failure in failures)
-                        write_table(listed, chain([FAILED_COLUMNS], cells))
+                        write_table(listed, chain([FAILED_COLUMNS], map(_cells, failures)))
                 else:
                     failed_of(self._out).unlink(missing_ok=True)
             self.discard()
         return failures
+
+    def _failures_on_disk(self) -> list[dict[str, str]]:
+        failed = self._file.execute("SELECT at, why FROM failed ORDER BY at")
+        try:
+            return [
+                dict(zip(FAILED_COLUMNS, [next(self._ids.since(at)), *json.loads(why)], strict=True))
+                for at, why in failed
+            ]
+        except (ValueError, TypeError, StopIteration):
+            raise self._damage() from None
+
+    def _groups(self) -> Iterator[bytes]:
+        """The groups of deals. SQLite itself does not notice all damage, such as a changed digit in a deal."""
+        done = 0
+        for first, until, group, checksum in self._file.execute("SELECT * FROM come ORDER BY first"):
+            if first != done or zlib.crc32(group) != checksum:
+                raise self._damage()
+            done = until
+            yield group
 
     def close(self) -> None:
         self._file.close()
@@ -169,13 +192,28 @@ class Part:
         self.close()
         self._path.unlink(missing_ok=True)
 
+    def _damage(self) -> Damaged:
+        return Damaged(
+            f"{named(self._path)}, which has what an earlier run has retrieved, is damaged: move it away, and run the same command "
+            "again to retrieve all deals",
+            UNWRITABLE,
+        )
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
             yield
         except (OSError, sqlite3.Error) as error:
+            # The last byte of SQLite's code is that of the kind.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
+                raise self._damage() from None
             why = getattr(error, "strerror", None) or error
             raise Failed(f"{named(self._out)} cannot be written: {why}", UNWRITABLE) from error
+
+
+def _cells(failure: dict[str, str]) -> list[str]:
+    id, *texts = failure.values()
+    return [protect(id), *map(harmless, texts)]
 
 
 def _refuse_earlier(failed: Path, *, overwrite: bool) -> None:

@@ -12,7 +12,7 @@ from dealkit._cli.exits import UNWRITABLE, Failed
 from dealkit._cli.files import is_there, named, replacing
 from dealkit._cli.rows import Result, Rows
 from dealkit._cli.screen import safe
-from dealkit._cli.tables import Table, as_it_was, harmless, listed, plain, read_table, write_table
+from dealkit._cli.tables import Table, harmless, listed, plain, protect, read_table, unprotect, write_table
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
 
@@ -59,10 +59,10 @@ def entries(path: Path, found: Table) -> Iterator[Entry]:
             f"{named(path)} must have the columns key and agent_id, like the report of an import; it has "
             f"{listed(found.header)}"
         )
-    is_report = found.header == _HEADER
-    places = [at["key"], at["agentid"], *([at["outcome"]] if is_report else [])]
-    # Another table has the keys as they are.
-    text = as_it_was if is_report else str
+    is_whole = found.header == _HEADER
+    places = [at["key"], at["agentid"], *([at["outcome"]] if is_whole else [])]
+    # A report is one without some of its columns, too. Another table has the keys as they are.
+    text = unprotect if {"key", "agent_id"} <= {*found.header} else str
     for number, cells in found.rows:
         yield Entry(number, *(text(cells[place]) if place < len(cells) else "" for place in places))
 
@@ -91,5 +91,6 @@ def write(path: Path, results: Iterable[Result], delimiter: str) -> None:
 
 
 def _cells(row: Result) -> list[object]:
-    number, *texts, was_earlier = row
-    return [number, *map(harmless, texts), "yes" if was_earlier else ""]
+    identifiers = protect(row.key), protect(row.agent_id)
+    texts = map(harmless, (row.status, row.message))
+    return [row.number, identifiers[0], row.outcome, identifiers[1], *texts, "yes" if row.was_earlier else ""]

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from dealkit import Client, ledger
-from dealkit._cli.columns import Columns
+from dealkit._cli.columns import Columns, agent_from
+from dealkit._cli.damage import find_damage, find_key_damage
 from dealkit._cli.files import temporary_database
-from dealkit._cli.screen import painted, pairs, safe, say, table
-from dealkit._cli.tables import Cells, in_one_line
+from dealkit._cli.screen import painted, pairs, say, table
+from dealkit._cli.tables import Cells
 
 _MOST_SHOWN = 3
-"""How many rows are shown on the screen for one item; the report has them all."""
+"""How many rows are shown on the screen for one item, and how many texts of one kind; the report has them all."""
+
+_MOST_TEXTS = 1000
+"""How many different texts of one kind are in memory and, with --json, in the result."""
+
+_REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
+
+_SIMILAR = "similar problems: the report (--report) has the message of each row"
+
+_MOST_LINES = 100
+"""How many lines of problems are shown on the screen: a table may have thousands of columns."""
 
 IN_PROGRESS = "in progress elsewhere"
 
@@ -40,7 +53,7 @@ def word_of(outcome: str, *, in_flight: bool) -> str:
 _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
-    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, is_invalid INTEGER);
+    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, is_invalid INTEGER, is_damaged INTEGER);
 CREATE TABLE firsts (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
 CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
 """
@@ -65,25 +78,53 @@ class Result(NamedTuple):
     """Whether the outcome is that of an earlier run."""
 
 
-class Groups(dict[tuple[str, str], tuple[str, "array[int]"]]):
-    """Rows by the column that something is said of, and what kind of thing that is, with what is said of the first one."""
+class _Kind(NamedTuple):
+    """The rows with one kind of problem in one column."""
+
+    by_text: dict[str, tuple[str, array[int]]]
+    """By a text without the request's id: the text of the first row with it, and the numbers of all."""
+    others: array[int]
+    """The numbers of further rows, which have other texts."""
+
+    def texts(self, most: int) -> Iterator[tuple[str, array[int]]]:
+        """At most so many different texts and the rows of each, and then all other rows."""
+        for text, (first, numbers) in islice(self.by_text.items(), most):
+            yield first if len(numbers) == 1 else text, numbers
+        left_out = (numbers for _, numbers in islice(self.by_text.values(), most, None))
+        if others := sorted(chain(*left_out, self.others)):
+            yield _SIMILAR, array("q", others)
+
+
+class Groups(dict[tuple[str, str], _Kind]):
+    """Problems of rows, by their columns and kinds."""
 
     def put(self, column: str, kind: str, number: int, text: str) -> None:
-        self.setdefault((column, kind), (text, array("q")))[1].append(number)
+        by_text, others = self.setdefault((column, kind), _Kind({}, array("q")))
+        general = _REQUEST_ID.sub(" [the report has the request ids]", text)
+        if general in by_text or len(by_text) < _MOST_TEXTS:
+            by_text.setdefault(general, (text, array("q")))[1].append(number)
+        else:
+            others.append(number)
 
     def show(self, title: str) -> list[dict[str, Any]]:
-        """Says each thing once, with the first of its rows."""
-        found: list[dict[str, Any]] = []
+        """Shows the first texts of each kind, each with the first of its rows. Returns all of them."""
         shown = []
-        for (column, _), (text, numbers) in self.items():
-            found.append({"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text})
-            more = f", … ({len(numbers):,} rows)" if len(numbers) > _MOST_SHOWN else ""
-            first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
-            shown.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+        for (column, _), of in self.items():
+            for text, numbers in of.texts(_MOST_SHOWN):
+                more = f", … ({len(numbers):,} rows)" if len(numbers) > _MOST_SHOWN else ""
+                first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
+                shown.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+        if len(shown) > _MOST_LINES:
+            more = f"… and {len(shown) - _MOST_LINES:,} more lines: the report (--report) has all problems"
+            shown[_MOST_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
         if shown:
             say(painted(title, "bold"))
             say(f"{table(shown)}\n")
-        return found
+        return [
+            {"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text}
+            for (column, _), of in self.items()
+            for text, numbers in of.texts(_MOST_TEXTS)
+        ]
 
 
 def first_rows(numbers: Sequence[int]) -> str:
@@ -98,6 +139,7 @@ class Rows:
     def __init__(self, columns: Columns, key: str | None) -> None:
         self._columns = columns
         self._at = columns.key_index(key)
+        self._key_column = columns.name(self._at)
         self.key_name = columns.key_name(self._at)
         """What the keys are called in a ledger."""
         self.wrong, self.doubtful = Groups(), Groups()
@@ -110,7 +152,8 @@ class Rows:
         with Client(base_url="http://127.0.0.1", service_key="none") as client:
             for number, cells in found:
                 key = cells[self._at] if self._at < len(cells) else ""
-                agent = self._columns.agent(cells)
+                values = self._columns.values(cells)
+                agent = agent_from(values)
                 # All cells are texts, so only a boolean has the wrong type.
                 problems = [
                     (
@@ -124,30 +167,66 @@ class Rows:
                     problems.append(
                         ("", "cells", "has more cells than there are columns; are quotation marks missing?")
                     )
-                doubts: list[tuple[str, str, str]] = []
-                if (same := self._same(number, key, agent, {column for column, _, _ in problems})) is not None:
+                wrong = {column for column, _, _ in problems}
+                doubts, is_damaged = self._doubts(key, values, wrong)
+                if (same := self._same(number, key, agent, wrong)) is not None:
                     (doubts if same[1] == "address" else problems).append(same)
                 for groups, some in ((self.wrong, problems), (self.doubtful, doubts)):
                     for column, kind, text in some:
                         groups.put(column, kind, number, text)
                 message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
                 self._database.execute(
-                    "INSERT INTO rows (number, key, cells, outcome, message, is_invalid) VALUES (?, ?, ?, ?, ?, ?)",
-                    (number, key, json.dumps(cells), "invalid" if problems else "not sent", message, bool(problems)),
+                    "INSERT INTO rows (number, key, cells, outcome, message, is_invalid, is_damaged) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        number,
+                        key,
+                        json.dumps(cells),
+                        "invalid" if problems else "not sent",
+                        message,
+                        bool(problems),
+                        is_damaged,
+                    ),
                 )
+        self._doubt_short_keys()
+
+    def _doubts(self, key: str, values: dict[str, Any], wrong: set[str]) -> tuple[list[tuple[str, str, str]], bool]:
+        """Finds possible damage to a row, except in columns that are wrong, and whether some of it is certain."""
+        texts = {field: text for field, text in values.items() if isinstance(text, str)}
+        if self._columns.fields[self._at] is None:
+            texts[""] = key
+        found = [(field, one) for field, text in texts.items() for one in find_damage(field, text)]
+        by_column = [
+            *((self._columns.of_field(field) or self._key_column, one) for field, one in found),
+            *((self._key_column, one) for one in find_key_damage(key)),
+        ]
+        by_column = [(column, one) for column, one in by_column if column not in wrong]
+        doubts = [(column, kind, message) for column, (kind, message, _) in by_column]
+        return doubts, any(one.is_certain for _, one in by_column)
+
+    def _doubt_short_keys(self) -> None:
+        """Finds keys that may have lost their zeros, because other keys begin with some."""
+        digits = "NOT key GLOB '*[^0-9]*'"
+        padded = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {digits}"
+        length = self._database.execute(padded).fetchone()[0] or 0
+        is_short = f"key GLOB '[1-9]*' AND {digits} AND length(key) < {length}"
+        text = "is shorter than keys that begin with a zero: has a spreadsheet removed zeros, as in 123 for 00123?"
+        for number, is_invalid in self._each("is_invalid", is_short):
+            self.doubtful.put(self._key_column, "zeros", number, text)
+            if not is_invalid:
+                message = "UPDATE rows SET message = ltrim(message || '; ', '; ') || ? WHERE number = ?"
+                self._database.execute(message, (f"{self._key_column}: {text}", number))
 
     def _same(self, number: int, key: str, agent: dict[str, Any], wrong: set[str]) -> tuple[str, str, str] | None:
         """What is wrong with the key of a row, or may be with its address."""
-        key_column = safe(in_one_line(self._columns.header[self._at]))
         # As the ledger compares them.
         of_key = self._first("key", ledger.normalize_key(key, name=self.key_name), number)
         # Addresses that differ only in case belong to one person.
         of_address = self._first("address", str(agent.get("email", "")).casefold(), number)
         if not key:
-            is_said = key_column in wrong
-            return None if is_said else (key_column, "no key", "is empty, but must identify the row: fill it in")
+            is_said = self._key_column in wrong
+            return None if is_said else (self._key_column, "no key", "is empty, but must identify the row: fill it in")
         if of_key != number:
-            return key_column, "key", f"is the same as in row {of_key}, but must identify the row: remove one"
+            return self._key_column, "key", f"is the same as in row {of_key}, but must identify the row: remove one"
         if of_address != number and "email" in agent and not wrong:
             text = f"is the same as in row {of_address}: remove one, unless they are two agents"
             return self._columns.at("/email"), "address", text
@@ -205,6 +284,13 @@ class Rows:
         number: int = self._database.execute(f"SELECT count(*) FROM {of}").fetchone()[0]
         return number
 
+    def damaged(self) -> list[int]:
+        """The numbers of rows to be sent in which text is lost."""
+        found = self._database.execute(
+            "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
+        )
+        return [number for (number,) in found]
+
     def counts(self) -> Counter[tuple[str, bool]]:
         """How many rows have which outcome, and whether it is that of an earlier run."""
         found = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
@@ -224,8 +310,7 @@ def show_outcomes(rows: Rows, result: dict[str, Any], *, can_go_on: bool) -> Non
     groups = {"rejected": Groups(), "unknown": Groups()}
     for row in rows.results():
         if row.outcome in groups:
-            # The message of the first one stands for all with its status, and the report has each.
-            groups[row.outcome].put("", row.status or row.message, row.number, row.message)
+            groups[row.outcome].put("", row.status, row.number, row.message)
     for outcome, of in groups.items():
         result["errors"] += of.show(outcome.capitalize())
     counts, numbers = rows.counts(), {}

@@ -143,6 +143,15 @@ def _is_hostile(letter: str) -> bool:
     return letter in _TURNING or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
+def is_text(given: str) -> bool:
+    """Returns whether an argument or a variable is valid text. Other bytes become unpaired surrogates, which are for paths only."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a stream is a terminal, where somebody reads it or types into it."""
     return stream is not None and not stream.closed and stream.isatty()

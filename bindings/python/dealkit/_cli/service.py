@@ -23,7 +23,7 @@ from dealkit import (
 )
 from dealkit._cli.advice import code_of, explanation
 from dealkit._cli.exits import DONE, NO_SERVICE, Failed
-from dealkit._cli.screen import outline, painted, pairs, safe, say
+from dealkit._cli.screen import is_text, outline, painted, pairs, safe, say
 
 _NO_KEY = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
@@ -41,7 +41,7 @@ Something responds, but to a made-up key as it does to yours, so nothing looks a
 
 def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
     """A client with the options of the command line. Nothing is sent yet."""
-    if not (os.environ.get("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
+    if not (_variable("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
         raise Failed(_NO_KEY)
     if not address(options):
         raise Failed(NO_ADDRESS)
@@ -59,8 +59,15 @@ def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
 
 def address(options: Namespace) -> str:
     """The address of the service, as the user gave it."""
-    given: str = options.base_url or os.environ.get("DEALKIT_BASE_URL", "")
+    given: str = options.base_url or _variable("DEALKIT_BASE_URL")
     return given.rstrip("/")
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name, "")
+    if not is_text(value):
+        raise Failed(f"the environment variable {name} is not valid text")
+    return value
 
 
 def made_up() -> str:

@@ -22,12 +22,36 @@ _DELIMITERS = ",;\t|"
 
 _MOST_HEADER_LINES = 100
 
+MOST_COLUMNS_SHOWN = 20
+"""How many columns of a kind are shown: a table may have a million."""
+
 # A spreadsheet takes a cell that begins like this for a formula, and runs it.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
 
-
 # An e-mail address, a date, and a phone number or another number of at least seven characters.
 _DATA = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\+?[\d ()./-]{7,}")
+
+# The names and abbreviations of months in some languages, which a spreadsheet takes for dates: SEPT2, 1-MAR.
+_MONTH = (
+    "(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[ée]v(?:rier)?|mar(?:ch|s|zo)?|märz?|mrz|apr(?:ile?)?|avr(?:il)?|abr(?:il)?|ma[yij]|"
+    "jun[ei]?|juin|jul[yi]?|juil(?:let)?|aug(?:ust)?|ao[uû]t?|ago(?:sto)?|sept?(?:ember|embre)?|set|o[ck]t(?:ober|obre)?|out|"
+    "ott(?:obre)?|nov(?:ember|embre)?|d[eé][cz](?:ember|embre)?|dic(?:embre)?|ene(?:ro)?|gen(?:naio)?|mag(?:gio)?|giu(?:gno)?|"
+    "lug(?:lio)?)[.]?"
+)
+
+# Text that a spreadsheet takes for a number, date, time or truth value, and then saves in another form: anything made of digits
+# and the characters of numbers and dates, other than a number of at most eleven digits that does not begin with a zero.
+_CHANGED = re.compile(
+    rf"""'*(?!(?:0|[1-9]\d{{0,10}})\Z)(?:
+        (?=.*\d)[\d\s.,:/()%$€£¥’-]+
+        | \d[\d.,]*E[+-]?\d+
+        | \d[\d:]*\s+[ap]m?
+        | (?:\d{{1,4}}[\s./,-]*)?{_MONTH}[\s/,-]*\d{{1,4}}
+        | \d{{1,4}}[\s./,-]*{_MONTH}
+        | true | false
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 class Cells(NamedTuple):
@@ -103,10 +127,16 @@ def in_one_line(name: str) -> str:
 
 def listed(header: Sequence[str]) -> str:
     """The names of columns, at the end of a message."""
-    names = ", ".join(shown_names(header))
+    names = joined(shown_names(header))
     if _is_data(header):
         names += ". The first row looks like data and is not shown: is the row of column names missing?"
     return names
+
+
+def joined(names: Sequence[str]) -> str:
+    """The first of some names."""
+    more = len(names) - MOST_COLUMNS_SHOWN
+    return ", ".join(names[:MOST_COLUMNS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _is_data(header: Sequence[str]) -> bool:
@@ -127,10 +157,26 @@ def header_line(names: Iterable[str]) -> bytes:
 
 
 def harmless(text: str) -> str:
-    """A text from elsewhere as a cell that no spreadsheet runs: with an apostrophe before what would be a formula."""
+    """Returns a text from elsewhere as a cell that no spreadsheet runs: with an apostrophe before what would be a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def as_it_was(cell: str) -> str:
-    """The text of a cell that `harmless` has made."""
+    """Returns the text of a cell that `harmless` has made."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def protect(key: str) -> str:
+    """Returns a key as a cell that a spreadsheet neither runs nor changes: with an apostrophe before what would become another
+    text when the spreadsheet saves it, such as 123 for 00123 or 1.00E+05 for 1E5.
+    """
+    return f"'{key}" if _is_changed(key) else key
+
+
+def unprotect(cell: str) -> str:
+    """Returns the key in a cell that `protect` has made."""
+    return cell[1:] if cell.startswith("'") and _is_changed(cell) else cell
+
+
+def _is_changed(key: str) -> bool:
+    return _FORMULA.match(key) is not None or _CHANGED.fullmatch(key) is not None

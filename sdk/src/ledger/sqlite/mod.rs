@@ -15,8 +15,10 @@ use std::{
 };
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, ffi,
-    params, types::FromSql,
+    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior,
+    config::DbConfig,
+    ffi, params,
+    types::{FromSql, ToSqlOutput, ValueRef},
 };
 
 use self::{
@@ -230,9 +232,11 @@ impl Sqlite {
         let number = getrandom::u64().map_err(io::Error::other)?.cast_signed();
         let unfinished = owner::unfinished_path(&to, number);
         drop(owner::open_new(&unfinished)?);
+        // A path need not be valid text.
+        let path = ValueRef::Text(unfinished.as_os_str().as_encoded_bytes());
         let copied = self
             .connection
-            .execute("VACUUM INTO ?", [unfinished.to_string_lossy()])
+            .execute("VACUUM INTO ?", [ToSqlOutput::Borrowed(path)])
             .map_err(Cause::from)
             .and_then(|_| {
                 fs::File::open(&unfinished)?.sync_all()?;

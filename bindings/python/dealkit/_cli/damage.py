@@ -1,0 +1,126 @@
+"""Finds text that spreadsheets, wrong encodings and careless copying have damaged. The messages contain no value."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple
+
+from dealkit._cli.columns import METADATA
+
+
+class Damage(NamedTuple):
+    """Likely damage to a cell."""
+
+    kind: str
+    message: str
+    is_certain: bool = False
+    """Whether the cell's text is lost, so that it is not sent without a person's consent."""
+
+
+# In the languages of Excel, LibreOffice and Google Sheets: #N/A, #NV, #REF!, #BEZUG!, #¡VALOR!, #NOM?, #DIV/0!, Err:502; and
+# the number signs in place of a number that is wider than its column.
+_SPREADSHEET_ERROR = re.compile(r"#[^\W\d_]/[^\W\d_]|#NV|#[¡¿]?[^\W\d_a-z]+(/0)?[!?]|#GETTING_DATA|#{3,}|Err:\d{3}")
+
+# Text in which nothing is looked for: ASCII without question marks and symbols.
+_PLAIN = re.compile(r"[ !-*,-;@-{}]*")
+
+# Question marks where an encoding lacked the letters: ?ukasz, Jos?, ????.
+_LOST_LETTER = re.compile(r"\?[^\W\d_]|[^\W\d_]\?|\?\?")
+
+# Bytes of UTF-8 that were read in a code page become at least two letters outside of ASCII.
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
+# The no-break space that is the second half of à has been removed as a space at the end.
+_CUT_OFF = re.compile(r"[a-z]Ã$")
+_CODE_PAGES = ("cp1252", "cp1250", "mac_roman", "cp850", "cp437")
+
+_FREQUENT_IN_LATIN = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
+_FREQUENT = re.compile(
+    r"[\u00a0-\u017f\u0218-\u021b\u0370-\u045f\u05d0-\u06ff\u1e00-\u20cf\ufb00-\ufb06\ufffd\U0001f300-\U0001faff]+"
+)
+
+# Keys as a spreadsheet writes numbers: 1.23457E+14, 123.0.
+_EXPONENT = re.compile(r"\d+([.,]\d+)?E[+-]\d+", re.IGNORECASE)
+_DECIMAL = re.compile(r"\d+[.,]0+")
+
+# Joiners, which Persian, Indian scripts and emoji need.
+_JOINERS = "\u200c\u200d"
+
+_NAMES = ("first_name", "last_name")
+
+# Notes may contain questions, and URLs have queries.
+_WITH_QUESTION_MARKS = ("profile.image_url",)
+
+_LEAST_AGE, _MOST_AGE = 16, 100
+
+
+def find_damage(field: str, text: str) -> Iterator[Damage]:
+    """Finds likely damage to the text of a field, or of a key that is not sent, whose field is empty."""
+    if _SPREADSHEET_ERROR.fullmatch(text):
+        yield Damage("spreadsheet error", "is an error of a spreadsheet, such as #N/A: correct the cell", True)
+        return
+    if field == "date_of_birth":
+        yield from _doubt_age(text)
+    if _PLAIN.fullmatch(text):
+        return
+    if "\ufffd" in text:
+        yield Damage("lost letter", "contains U+FFFD, which stands for a letter that was lost: correct the cell", True)
+    is_note = field.startswith(METADATA)
+    if not is_note and field not in _WITH_QUESTION_MARKS and _LOST_LETTER.search(text):
+        yield Damage("question mark", "has a question mark at a letter: has the table lost a letter there?")
+    categories = {letter: unicodedata.category(letter) for letter in text if letter != "\ufffd"}
+    if any(map(_is_mojibake, _NOT_ASCII.findall(text))) or _CUT_OFF.search(text):
+        yield Damage(
+            "encoding", "looks garbled, as UTF-8 does in another encoding: has the table the right --encoding?"
+        )
+    elif field in _NAMES and not {*categories.values()}.isdisjoint(("Sm", "Sc", "So", "No")):
+        yield Damage("symbol", "contains a symbol, which few names have: has the table the right --encoding?")
+    controls = {letter for letter, category in categories.items() if category == "Cc"}
+    if is_note:
+        controls -= {*"\t\n\r"}
+    if any(letter >= "\x80" for letter in controls):
+        yield Damage(
+            "C1",
+            "contains control characters, as Windows' quotation marks do in another encoding: try --encoding cp1252",
+        )
+    elif controls:
+        yield Damage("control", "contains line breaks or other control characters: remove them")
+    if any(category in ("Cf", "Co", "Zl", "Zp") and letter not in _JOINERS for letter, category in categories.items()):
+        yield Damage("format", "contains invisible characters: type the text again")
+
+
+def find_key_damage(key: str) -> Iterator[Damage]:
+    """Finds the forms that a spreadsheet gives to numbers."""
+    if _EXPONENT.fullmatch(key):
+        yield Damage("exponent", "has an exponent, as a spreadsheet writes long numbers: use the whole number")
+    elif _DECIMAL.fullmatch(key):
+        yield Damage("decimal", "ends in .0, as a spreadsheet writes numbers: use the number without it")
+
+
+def _is_mojibake(letters: str) -> bool:
+    """Returns whether letters are the bytes of UTF-8, read in a code page: Ã© for é."""
+    for page in _CODE_PAGES:
+        try:
+            found = letters.encode(page).decode()
+        except UnicodeError:
+            continue
+        # Letters that are rarely neighbours, as in capitals of Polish, may be valid bytes by chance, but hardly of frequent letters.
+        frequent = _FREQUENT if page == "cp1252" else _FREQUENT_IN_LATIN
+        if frequent.fullmatch(found) or (page == "cp1252" and len(found) > 1 and found.isprintable()):
+            return True
+    return False
+
+
+def _doubt_age(text: str) -> Iterator[Damage]:
+    try:
+        born = date.fromisoformat(text)
+    except ValueError:
+        return  # The rules report it.
+    today = date.today()
+    age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+    if age > _MOST_AGE:
+        yield Damage("age", f"makes the agent older than {_MOST_AGE}: is the year right?")
+    elif age < _LEAST_AGE:
+        yield Damage("age", f"makes the agent younger than {_LEAST_AGE}: is the year right?")
