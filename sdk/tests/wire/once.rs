@@ -246,7 +246,11 @@ fn a_detached_call_needs_a_runtime_and_ends_with_it() {
         (error.kind(), error.outcome()),
         (ErrorKind::Config, NotSent)
     );
-    let ended = runtime().block_on(async { once(&client, &ledger, "one").detached() });
+    let ended = {
+        let runtime = runtime();
+        let _entered = runtime.enter();
+        once(&client, &ledger, "one").detached()
+    };
     let error = ended.now_or_never().unwrap().unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
