@@ -136,7 +136,7 @@ impl Service {
             };
             let queued = traffic.enter();
             if let Some(guard) = guard {
-                // A locked ledger may take long, and answers many at once.
+                // A locked ledger may take long, and then answers many calls together.
                 let prepared = queued.prepare(left(), guard.prepare()).await;
                 let prepared = prepared.map_err(not_admitted)?;
                 prepared.map_err(Unsuccessful::Refused)?;

@@ -18,7 +18,7 @@ const GRAIN: Duration = Duration::from_millis(2);
 /// program may be doing something else, even waiting for a call behind this one.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long before its turn a call is prepared that has to be, so that it is usually ready by then.
+/// The time before a call's turn at which its preparation begins, if it needs one, so that it is usually ready by then.
 const LEAD: Duration = Duration::from_millis(20);
 
 /// The calls of a client that wait to be sent, in order of arrival, and the interval between two of them.

@@ -116,8 +116,8 @@ pub(crate) struct Queued<'a> {
 }
 
 impl Queued<'_> {
-    /// Prepares a call with this much time left, shortly before its turn. Meanwhile, the call holds neither a permit nor up
-    /// those behind it, however long that takes. It keeps its place among them.
+    /// Prepares a call with this much time left, shortly before its turn. However long that takes, the call holds no permit
+    /// meanwhile, does not delay the calls behind it, and stays ahead of them.
     pub(crate) async fn prepare<T>(
         &self,
         left: Duration,
