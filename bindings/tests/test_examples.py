@@ -8,7 +8,10 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pyarrow
+import pytest
+from conftest import ADA
 from processes import HANGS, Peer, ended, python, run_pytest
 from pyarrow import parquet
 
@@ -94,6 +97,77 @@ def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> Non
     with Peer() as tarpit:
         asyncio.run(main(tarpit))
     assert messages[0]["status"] == 499
+
+
+def fastapi_app(sandbox: Sandbox, **options: Any) -> Any:
+    """The service, whose client is open, in this process."""
+    app = runpy.run_path(str(EXAMPLES / "fastapi_service.py"))["app"]
+    app.state.client = AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key, **options)
+    return app
+
+
+async def responded(app: Any, method: str, path: str) -> httpx2.Response:
+    """The service's response to a create."""
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as caller:
+        return await caller.request(method, path, json=ADA)
+
+
+def test_a_caller_of_the_fastapi_service_that_hangs_up_leaves_no_key_unknown(
+    dealkit_sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
+
+    async def main() -> None:
+        app = fastapi_app(dealkit_sandbox)
+        for count, (method, path) in enumerate([("PUT", "/agents/crm-4711"), ("POST", "/agents")], 1):
+            dealkit_sandbox.fail_next(hold=True)
+            handler = asyncio.create_task(responded(app, method, path))
+            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
+            # Middleware, or a server, cancels the handler.
+            handler.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await handler
+            assert dealkit_sandbox.release() == 1
+            await asyncio.to_thread(dealkit_sandbox.wait_for, status=201, count=count, timeout=HANGS)
+        # Until the ledger has the outcome, the create is in flight.
+        while (response := await responded(app, "PUT", "/agents/crm-4711")).status_code == 409:
+            pass
+        assert (response.status_code, response.json()) == (200, {"id": "a_1"})
+
+    asyncio.run(main())
+    assert len(dealkit_sandbox.agents) == 2
+
+
+def test_the_fastapi_service_tells_its_callers_what_to_do_next(
+    dealkit_sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
+
+    async def main() -> None:
+        app = fastapi_app(dealkit_sandbox, timeout=30)
+        dealkit_sandbox.fail_next(status=500)
+        # The second time, the ledger knows that the outcome is unknown.
+        unknown = [await responded(app, "PUT", "/agents/with-id") for _ in range(2)]
+        sent = {"request_id": dealkit_sandbox.requests[0].request_id}
+        assert [(response.status_code, response.json()) for response in unknown] == [(202, sent)] * 2
+        for method, path in [("PUT", "/agents/without-id"), ("POST", "/agents")]:
+            dealkit_sandbox.fail_next(act_then_reset=True)
+            response = await responded(app, method, path)
+            assert (response.status_code, response.json()) == (202, {"request_id": None})
+        dealkit_sandbox.fail_next(status=422)
+        rejected = [await responded(app, "PUT", "/agents/rejected") for _ in range(2)]
+        assert [response.status_code for response in rejected] == [422, 422]
+        # The first one gets the 429, and the second is not sent in time.
+        dealkit_sandbox.fail_next(status=429, retry_after=50)
+        requests = len(dealkit_sandbox.requests) + 1
+        for method, path in [("PUT", "/agents/busy"), ("POST", "/agents")]:
+            response = await responded(app, method, path)
+            assert response.status_code == 503
+            assert 30 < int(response.headers["retry-after"]) <= 50
+        assert len(dealkit_sandbox.requests) == requests
+
+    asyncio.run(main())
 
 
 def test_fastapi_service(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
 from pathlib import Path
@@ -85,6 +86,57 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     assert ledger.show(path).succeeded == 3
 
 
+def test_a_detached_call_completes_without_its_caller(
+    dealkit_sandbox: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "agents.ledger"
+    client = AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    unreported: list[Any] = []
+
+    async def cancelled(key: str, **options: Any) -> None:
+        dealkit_sandbox.fail_next(hold=True, **options)
+        call = asyncio.create_task(client.agents.create_once(key=key, ledger=path, detached=True, **ADA))
+        await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: unreported.append(context))
+        made = await client.agents.create_once(key="awaited", ledger=path, detached=True, **ADA)
+        assert (made.result, made.agent_id) == ("created", "a_1")
+        raw = await client.with_raw_response.agents.create_once(key="raw", ledger=path, detached=True, **ADA)
+        assert raw.agent is not None and raw.agent.status_code == 201
+        dealkit_sandbox.fail_next(status=500)
+        with pytest.raises(InternalServerError):
+            await client.agents.create_once(key="failed", ledger=path, detached=True, **ADA)
+        await cancelled("cancelled")
+        dealkit_sandbox.release()
+        again = await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
+        assert (again.result, again.agent_id) == ("created_before", "a_3")
+        with caplog.at_level(logging.WARNING, "dealkit"):
+            await cancelled("rejected", status=422)
+            dealkit_sandbox.release()
+            with pytest.raises(RecordedError, match="rejected"):
+                await client.agents.create_once(key="rejected", ledger=path, wait_in_flight=True, **ADA)
+            # Its end is logged, although nothing awaits it.
+            while "POST /v1/agents: 422" not in caplog.text:
+                await asyncio.sleep(0)
+        await cancelled("outlives the loop")
+
+    asyncio.run(main())
+    gc.collect()
+    assert unreported == []
+    dealkit_sandbox.release()
+
+    async def later() -> None:
+        again = await client.agents.create_once(key="outlives the loop", ledger=path, wait_in_flight=True, **ADA)
+        assert (again.result, again.agent_id) == ("created_before", "a_4")
+        await client.aclose()
+
+    asyncio.run(later())
+
+
 def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path) -> None:
     create_once: Any = dealkit_client.agents.create_once
     path = tmp_path / "agents.ledger"
@@ -93,6 +145,8 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"keys": 5}, TypeError, "keys must be a str"),
         ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
         ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
+        ({"detached": 1}, TypeError, "detached must be a bool, not int"),
+        ({"detached": True}, TypeError, "detached is only for AsyncClient"),
         ({"validate": 1}, TypeError, "validate must be a bool"),
         ({"key": ""}, ConfigError, "not sent: the key is empty"),
         ({"email": "no"}, ValidationError, "invalid_email"),

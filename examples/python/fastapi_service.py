@@ -10,6 +10,7 @@ from DEALKIT_LEDGER.
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from math import ceil
 from os import environ
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from dealkit import (
     RateLimitError,
     RecordedError,
     ThrottledError,
+    UnprocessableEntityError,
     ValidationError,
 )
 
@@ -49,7 +51,8 @@ async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
     """Creates an agent. An invalid body gets a 422 with every violation, and
     nothing is sent."""
     client: AsyncClient = request.app.state.client
-    return await client.agents.create(**agent)
+    # If the caller hangs up and this handler is cancelled, the create continues.
+    return await asyncio.shield(client.agents.create(**agent))
 
 
 @app.put("/agents/{key}", status_code=201)
@@ -59,9 +62,12 @@ async def create_agent_once(
     """Creates the agent with this key of the caller's, who may repeat the
     request: there is only one agent."""
     client: AsyncClient = request.app.state.client
+    # If the caller hangs up and this handler is cancelled, the create continues,
+    # and the ledger gets its outcome.
     creation = await client.agents.create_once(
         key=key,
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
+        detached=True,
         **agent,
     )
     if creation.recorded:
@@ -77,8 +83,8 @@ async def retrieve_deal(id: str, request: Request) -> Deal:
 
 
 async def unless_gone(request: Request, call: Coroutine[Any, Any, T]) -> T:
-    """Returns what a read returns, but cancels it if the caller hangs up. Let
-    creates finish: one cancelled halfway may have created an agent."""
+    """Returns what a read returns, but cancels it if the caller hangs up. Never
+    cancel creates: one cancelled halfway may have created an agent."""
 
     async def hung_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -112,22 +118,23 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
                 409,
                 {"Retry-After": "1"},
             )
-        case RecordedError(outcome="rejected"):
-            return JSONResponse(
-                {"detail": "rejected: correct it, and use a new key"},
-                422,
-            )
-        case RecordedError():
-            return JSONResponse(
-                {"detail": "unknown whether there is an agent: look it up"},
-                500,
-            )
-        case APITimeoutError():
-            return JSONResponse({"detail": "the service took too long"}, 504)
+        case DealkitError(may_have_acted=True):
+            # The agent may exist. With the id of the request, the operator of
+            # the API behind this service can find out.
+            return JSONResponse({"request_id": error.request_id}, 202)
         case RateLimitError() | ThrottledError():
+            # At least a second: zero would be "immediately".
+            wait = max(1, ceil(error.retry_after or 0))
             return JSONResponse(
                 {"detail": "the service asks for fewer requests"},
                 503,
+                {"Retry-After": str(wait)},
             )
+        case RecordedError() | UnprocessableEntityError():
+            # Once the ledger's key is settled as having no agent, the caller can
+            # send the corrected agent with the same key.
+            return JSONResponse({"detail": "the service rejects it"}, 422)
+        case APITimeoutError():
+            return JSONResponse({"detail": "the service took too long"}, 504)
         case _:
             return JSONResponse({"detail": "the service failed"}, 502)

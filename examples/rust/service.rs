@@ -25,7 +25,7 @@ use dealkit::{
     UnknownFields, ledger::Ledger,
 };
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinError};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,7 +57,9 @@ async fn create_agent(
     State(shared): State<Shared>,
     NewAgent(request): NewAgent,
 ) -> Result<(StatusCode, Json<Agent>), Failure> {
-    let agent = shared.client.agents().create(request).await?;
+    let call = shared.client.agents().create(request);
+    // axum drops this handler if the caller hangs up. The task continues.
+    let agent = tokio::spawn(call.send()).await??;
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
@@ -69,7 +71,9 @@ async fn create_agent_once(
     NewAgent(request): NewAgent,
 ) -> Result<impl IntoResponse, Failure> {
     let create = shared.client.agents().create(request);
-    let (status, id) = match create.once(&shared.ledger, key).await? {
+    // If the caller hangs up, this continues, and the ledger gets its outcome.
+    let created = create.once(&shared.ledger, key).detached().await?;
+    let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
         Created::Before { agent_id, .. } => (StatusCode::OK, agent_id),
     };
@@ -116,37 +120,50 @@ async fn retrieve_deal(
     Ok(Json(shared.client.deals().retrieve(id).await?))
 }
 
-/// What the caller of this service learns about a failed call: only its kind.
-struct Failure(Error);
+/// The response to a failed call.
+struct Failure(Response);
+
+impl From<JoinError> for Failure {
+    /// The task of a create has panicked, or this service is ending.
+    fn from(_: JoinError) -> Self {
+        Self(StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    }
+}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self(error)
+        eprintln!("{error}");
+        let (kind, outcome) = (error.kind(), error.outcome());
+        let is_recorded = kind == ErrorKind::Recorded;
+        let rejects_agent = is_recorded || error.is_unprocessable();
+        Self(if error.is_not_found() {
+            StatusCode::NOT_FOUND.into_response()
+        } else if error.is_in_flight() {
+            // Another request is creating the agent.
+            (StatusCode::CONFLICT, [(RETRY_AFTER, "1")]).into_response()
+        } else if error.may_have_acted() {
+            // The agent may exist. With the id of the request, the operator of
+            // the API behind this service can find out.
+            let unknown = json!({"request_id": error.request_id()});
+            (StatusCode::ACCEPTED, Json(unknown)).into_response()
+        } else if error.is_rate_limited() || error.is_throttled() {
+            // At least a second: zero would be "immediately".
+            let wait = error.retry_after().unwrap_or_default();
+            let seconds = wait.as_secs_f64().ceil().max(1.0).to_string();
+            let wait = [(RETRY_AFTER, seconds)];
+            (StatusCode::SERVICE_UNAVAILABLE, wait).into_response()
+        } else if outcome == Outcome::Rejected && rejects_agent {
+            // Once the ledger's key is settled as having no agent, the caller
+            // can send the corrected agent with the same key.
+            StatusCode::UNPROCESSABLE_ENTITY.into_response()
+        } else {
+            StatusCode::BAD_GATEWAY.into_response()
+        })
     }
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let Self(error) = self;
-        eprintln!("{error}");
-        if error.is_not_found() {
-            return StatusCode::NOT_FOUND.into_response();
-        }
-        if error.is_in_flight() {
-            // Another request is creating it.
-            return (StatusCode::CONFLICT, [(RETRY_AFTER, "1")])
-                .into_response();
-        }
-        match (error.kind(), error.outcome()) {
-            // The service rejected it: whoever corrects it takes another key.
-            (ErrorKind::Recorded, Outcome::Rejected) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            // Whether there is an agent is unknown: somebody has to look, and
-            // settle it in the ledger.
-            (ErrorKind::Recorded, _) => StatusCode::INTERNAL_SERVER_ERROR,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-        .into_response()
+        self.0
     }
 }

@@ -164,7 +164,7 @@ pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCo
 pub use value::*;
 
 #[cfg(feature = "ledger")]
-pub use bulk::once::Once;
+pub use bulk::once::{Detached, Once};
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.

@@ -8,8 +8,9 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use dashmap::DashMap;
 use futures_util::FutureExt as _;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 use tokio_rustls::rustls::ServerConfig;
 
@@ -211,7 +212,7 @@ impl SandboxBuilder {
             keys: worlds,
             max: self.max_worlds,
             beginning,
-            others: RwLock::default(),
+            others: DashMap::default(),
             searched: Mutex::default(),
         };
         Ok(Service(Arc::new(Inner {

@@ -2,8 +2,8 @@
 
 use std::{
     collections::HashSet,
-    io::{BufRead, BufReader, Write as _},
-    net::TcpListener,
+    io::{BufRead, BufReader, Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -12,7 +12,8 @@ use std::{
 
 use dealkit::{Method, RetryPolicy, blocking::Client, ledger::Ledger};
 use dealkit_server::{Cut, Fault, Sandbox};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
 
 /// An example as a process to start. Cargo builds the examples with the tests.
 fn example(example: &str, sandbox: &Sandbox) -> Command {
@@ -125,13 +126,19 @@ fn import() {
     assert_eq!(sandbox.agents().len(), 2);
 }
 
-/// Ends a process that would otherwise keep running.
-struct Ended(Child);
+/// Ends a hang.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A process of the service, which would otherwise keep running, and its address.
+struct Ended {
+    process: Child,
+    address: String,
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -216,27 +223,123 @@ fn traces() {
     assert!(!shown.contains("d_1"), "{shown}");
 }
 
+/// A handler is dropped when its caller hangs up. Its create is not.
+#[test]
+fn a_caller_of_the_service_that_hangs_up_leaves_no_key_unknown() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let folder = new_folder("hang-up");
+    let (process, client) = start_service(&sandbox, &folder.join("agents.ledger"));
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    for (number, (method, path)) in [("PUT", "/v1/agents/0"), ("POST", "/v1/agents")]
+        .into_iter()
+        .enumerate()
+    {
+        sandbox.fail_next(Fault::hold()).unwrap();
+        let body = agent(0).to_string();
+        let mut caller = TcpStream::connect(&process.address).unwrap();
+        write!(
+            caller,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+            content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
+        caller.shutdown(Shutdown::Write).unwrap();
+        // The service ends the connection, and with it the handler.
+        assert_eq!(caller.read(&mut [0]).unwrap(), 0);
+        assert_eq!(sandbox.release(), 1);
+        let is_created = sandbox.wait_for(number + 1, HANG, |request| {
+            request.status.is_some_and(|status| status == 201)
+        });
+        runtime.block_on(is_created).unwrap();
+    }
+    // Until the ledger has the outcome, the create is in flight.
+    let mut status = 409;
+    while status == 409 {
+        status = put(&client, 0).unwrap();
+    }
+    assert_eq!((status, sandbox.agents().len()), (200, 2));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_service_tells_its_callers_what_to_do_next() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let folder = new_folder("failures");
+    let (_process, client) = start_service(&sandbox, &folder.join("agents.ledger"));
+    let create = |method, path: &[&str]| {
+        let call = client.request(method, path).json(&agent(0));
+        call.retry(RetryPolicy::never()).send()
+    };
+    let unknown = |method, path: &[&str]| {
+        let response = create(method, path).unwrap();
+        assert_eq!(response.status(), 202);
+        response.json::<Value>().unwrap()["request_id"].clone()
+    };
+    sandbox.fail_next(Fault::status(500)).unwrap();
+    // The second time, the ledger knows that the outcome is unknown.
+    let ids = [(); 2].map(|()| unknown(Method::PUT, &["agents", "with id"]));
+    let sent = sandbox.requests()[0].request_id.clone();
+    assert_eq!(ids, [(); 2].map(|()| json!(sent)));
+    for (method, path) in [
+        (Method::PUT, &["agents", "without id"][..]),
+        (Method::POST, &["agents"]),
+    ] {
+        sandbox.fail_next(Fault::act_then_reset()).unwrap();
+        assert_eq!(unknown(method, path), Value::Null);
+    }
+    sandbox.fail_next(Fault::status(422)).unwrap();
+    for _ in 0..2 {
+        let rejected = create(Method::PUT, &["agents", "rejected"]);
+        assert!(rejected.unwrap_err().is_unprocessable());
+    }
+    // There is no time to wait for so long.
+    sandbox
+        .fail_next(Fault::status(429).retry_after(600))
+        .unwrap();
+    let busy = create(Method::PUT, &["agents", "busy"]).unwrap_err();
+    assert_eq!(busy.status().unwrap(), 503);
+    assert_eq!(busy.retry_after().unwrap(), Duration::from_secs(600));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Starts one process of the service.
 fn start_service(sandbox: &Sandbox, ledger: &Path) -> (Ended, Client) {
     let mut program = example("service", sandbox);
     let program = program.env("DEALKIT_LEDGER", ledger);
     let program = program.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut process = Ended(program.spawn().unwrap());
+    let mut process = Ended {
+        process: program.spawn().unwrap(),
+        address: String::new(),
+    };
     let mut line = String::new();
-    let stdout = process.0.stdout.take().unwrap();
+    let stdout = process.process.stdout.take().unwrap();
     BufReader::new(stdout).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("listening on ").unwrap();
+    process.address = url.strip_prefix("http://").unwrap().to_owned();
     let client = Client::builder().base_url(url).service_key("none");
     (process, client.build().unwrap())
 }
 
+fn new_folder(name: &str) -> PathBuf {
+    let name = format!("dealkit-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    folder
+}
+
+/// The agent with this key.
+fn agent(key: usize) -> Value {
+    json!({
+        "email": format!("agent{key}@example.com"), "first_name": "Ada", "last_name": "Lovelace", "profile": {}
+    })
+}
+
 /// Creates the agent with this key, and returns the status.
 fn put(client: &Client, key: usize) -> Option<u16> {
-    let agent = json!({
-        "email": format!("agent{key}@example.com"), "first_name": "Ada", "last_name": "Lovelace", "profile": {}
-    });
     let call = client.request(Method::PUT, ["agents", &key.to_string()]);
-    let answered = call.json(&agent).retry(RetryPolicy::never()).send();
+    let answered = call.json(&agent(key)).retry(RetryPolicy::never()).send();
     let status = |error: dealkit::Error| error.status().map(|status| status.as_u16());
     answered.map_or_else(status, |answer| Some(answer.status().as_u16()))
 }
@@ -253,8 +356,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
     ] {
         sandbox.fail_next(fault.method("POST").forever()).unwrap();
     }
-    let folder = std::env::temp_dir().join(format!("dealkit-service-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
+    let folder = new_folder("service");
     let ledger = folder.join("agents.ledger");
     let once = || {
         let agents = sandbox.agents();
@@ -279,7 +381,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
                             }
                         });
                         thread::sleep(Duration::from_millis(7));
-                        process.0.kill().unwrap();
+                        process.process.kill().unwrap();
                     });
                 });
             }
@@ -297,7 +399,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
             let status = put(&client, key).unwrap();
             match status {
                 200 | 201 => assert_eq!(status == 200, found.is_some()),
-                500 if !is_settled => {
+                202 if !is_settled => {
                     let found = found.map(|agent| agent.id.clone());
                     Ledger::sqlite(&ledger)
                         .settle([(key.to_string(), found)])

@@ -1,6 +1,18 @@
 //! One create with a key: a job of one row, whose ledger the client keeps open.
 
-use std::{fmt, future::IntoFuture, num::NonZeroUsize, sync::Arc};
+use std::{
+    fmt,
+    future::IntoFuture,
+    num::NonZeroUsize,
+    panic::resume_unwind,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
 
 use super::{
     many::Job,
@@ -20,6 +32,10 @@ use crate::{
 };
 
 /// A create that is sent at most once for its key, however often and by whichever process; see [`Call::once`].
+///
+/// Dropping its future cancels it, as for any [`Call`]: if the request has left by then, the outcome of the key is unknown until
+/// you find out and [settle](Ledger::settle) it. Web frameworks drop a handler when its caller hangs up, so
+/// [detach](Once::detached) a create there.
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Once<T = Agent, M = Async> {
     call: Call<T, M>,
@@ -48,7 +64,8 @@ impl<M> Call<Agent, M> {
     ///
     /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The
     /// ledger gets the key before the request leaves, and the outcome before you receive it, so no crash in between can
-    /// lead to a second agent. If this future is dropped, what is known by then is recorded.
+    /// lead to a second agent. If this future is dropped, what is known by then is recorded; to complete it without its
+    /// caller, [detach](Once::detached) it.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
@@ -150,6 +167,39 @@ impl<T: Send + 'static> Once<T> {
         creation.result
     }
 
+    /// Starts the call as a task of the current Tokio runtime, so that it also completes if nothing waits for it: dropping the
+    /// returned value cancels nothing. The call still ends at its [timeout](Call::timeout), and with the runtime.
+    ///
+    /// For web handlers, which are dropped when their caller hangs up: a create that is cancelled after its request has
+    /// left makes the outcome of its key unknown. This one records its outcome, which the next call with the key gets.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
+    /// let created = client.agents().create(request).once(&ledger, "crm-4711").detached().await?;
+    /// # let _ = created; Ok(()) }
+    /// ```
+    pub fn detached(self) -> Detached<T> {
+        let progress = self.call.progress();
+        let sent = self.send().in_current_span();
+        let Ok(runtime) = Handle::try_current() else {
+            let error = Error::config("a call must be detached on a Tokio runtime");
+            return Detached(ready(Err(error)).boxed());
+        };
+        let task = runtime.spawn(sent);
+        let ended = async move {
+            match task.await {
+                Ok(result) => result,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    // The runtime is shutting down.
+                    Err(_) => Err(Error::cancelled(progress.outcome(), progress.attempts())),
+                },
+            }
+        };
+        Detached(ended.boxed())
+    }
+
     /// Makes the call with `send`: for bindings, which watch it.
     #[doc(hidden)]
     pub async fn send_with<F>(self, send: impl FnOnce(Call<T>) -> F + Send) -> Creation<T>
@@ -200,6 +250,23 @@ impl<T: Send + 'static> IntoFuture for Once<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
+    }
+}
+
+/// A create with a key that completes even if this is dropped; awaiting this returns the result. See [`Once::detached`].
+pub struct Detached<T = Agent>(BoxFuture<'static, Result<Created<T>, Error>>);
+
+impl<T> Future for Detached<T> {
+    type Output = Result<Created<T>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(context)
+    }
+}
+
+impl<T> fmt::Debug for Detached<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached").finish_non_exhaustive()
     }
 }
 

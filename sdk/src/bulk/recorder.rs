@@ -378,7 +378,7 @@ impl Claim {
 }
 
 impl Guard for Claim {
-    fn admit(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             // A row that is sent again after an attempt is claimed already.
             while !self.is_open.load(Ordering::Relaxed) {
@@ -395,7 +395,7 @@ impl Guard for Claim {
                     return Err(error);
                 }
             }
-            self.check()
+            Ok(())
         })
     }
 

@@ -56,6 +56,15 @@ pub struct Async;
 /// # Ok(()) }
 /// ```
 ///
+/// Dropping the future of a call cancels it, and closes its connection unless that is shared (HTTP/2). A create that is
+/// cancelled after its request has left may have created the agent. Web frameworks drop a handler when its caller hangs up, so
+/// let a create there finish in a task of its own
+#[cfg_attr(
+    feature = "ledger",
+    doc = "(`tokio::spawn(call.send())`), or give it a key and [detach](crate::Once::detached) it."
+)]
+#[cfg_attr(not(feature = "ledger"), doc = "(`tokio::spawn(call.send())`).")]
+///
 /// `M` is how it is made: awaited, or by the [blocking client](crate::blocking::Client).
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Call<T, M = Async> {

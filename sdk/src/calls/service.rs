@@ -57,10 +57,11 @@ const LONGEST_URL: usize = 65_534;
 
 /// Decides for each attempt whether its request may leave.
 pub(crate) trait Guard: Send + Sync {
-    /// Completes before the attempt is made. If it fails, nothing is sent.
-    fn admit(&self) -> BoxFuture<'_, Result<(), Error>>;
+    /// Completes shortly before the attempt's turn. If it fails, nothing is sent.
+    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Checks, once the attempt has a connection, that its request may still leave. If not, nothing is sent.
+    /// Checks, once it is the attempt's turn and again once it has a connection, that its request may still leave. If not,
+    /// nothing is sent.
     fn check(&self) -> Result<(), Error>;
 
     /// Completes when the request may no longer leave.
@@ -124,8 +125,7 @@ impl Service {
             let key_error = |why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why)));
             // A provider may take long. Calls that wait for it hold no permits, and are not sent together afterwards.
             keys.current(left(), total).await.map_err(key_error)?;
-            let admitted = traffic.admit(left(), self.pools.permits()).await;
-            let (departed, _permit) = admitted.map_err(|why| {
+            let not_admitted = |why| {
                 Unsuccessful::Refused(match why {
                     NotAdmitted::TooLate(late) => Error::throttled(late),
                     NotAdmitted::TimedOut => {
@@ -133,11 +133,20 @@ impl Service {
                         TransportError::new(late).into()
                     }
                 })
-            })?;
-            // The key may have expired, or been rejected, during the wait.
+            };
+            let queued = traffic.enter();
+            if let Some(guard) = guard {
+                // A locked ledger may take long, and then answers many calls together.
+                let prepared = queued.prepare(left(), guard.prepare()).await;
+                let prepared = prepared.map_err(not_admitted)?;
+                prepared.map_err(Unsuccessful::Refused)?;
+            }
+            let admitted = queued.admit(left(), self.pools.permits()).await;
+            let (departed, _permit) = admitted.map_err(not_admitted)?;
+            // The key may have expired, or been rejected, during the wait, and so may the lease.
             let key = keys.current(left(), total).await.map_err(key_error)?;
             if let Some(guard) = guard {
-                guard.admit().await.map_err(Unsuccessful::Refused)?;
+                guard.check().map_err(Unsuccessful::Refused)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
             let (time, limit) = match attempt_timeout {

@@ -3,6 +3,7 @@
 
 use std::{
     fs::File,
+    future::IntoFuture as _,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -28,7 +29,9 @@ use tokio::{
 
 use crate::{
     limits::{SECOND, Service},
-    peer::{FINE, Http1, Http2, ada, builder, clock::FrozenClock, in_memory::InMemory, settle},
+    peer::{
+        FINE, Http1, Http2, ada, builder, clock::FrozenClock, in_memory::InMemory, settle, until,
+    },
 };
 
 /// A service that counts its connections, and lets a request wait for `before`.
@@ -244,6 +247,80 @@ async fn after_a_wait_for_permits() {
         let apart = pair[1] - pair[0];
         assert!(apart.as_millis().abs_diff(1_000) <= 2, "{times:?}");
     }
+}
+
+/// Creates of a limited client that wait for a locked ledger hold no permits, are not sent together once it is free, and are claimed
+/// only shortly before they may go.
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[test]
+fn a_locked_ledger_holds_up_only_its_own_creates() {
+    crate::child::child("many_in_flight::with_a_locked_ledger", &[(URL, "none")]);
+}
+
+#[cfg(all(unix, feature = "rustls", feature = "ledger"))]
+#[tokio::test]
+async fn with_a_locked_ledger() {
+    use rustix::process::{Resource, getrlimit};
+
+    if std::env::var(URL).is_err() {
+        return;
+    }
+    let clock = FrozenClock::start();
+    let mut peer = InMemory::start();
+    let limit = getrlimit(Resource::Nofile).current.unwrap();
+    limit_descriptors(4);
+    let limited = peer.builder().rate_limit(1.0).timeout(600 * SECOND);
+    let limited = limited.retry(RetryPolicy::never()).build().unwrap();
+    limit_descriptors(limit);
+    let other = peer.builder().share_connections(&limited).build().unwrap();
+    let (_folder, ledger) = crate::rows::new_ledger();
+    let create = |key: usize| {
+        let create = limited.agents().create(ada());
+        tokio::spawn(create.once(&ledger, key.to_string()).into_future())
+    };
+    let first = create(0);
+    peer.next().await.answer(201, FINE);
+    first.await.unwrap().unwrap();
+
+    let creates: Vec<_> = (1..=6).map(create).collect();
+    settle().await;
+    // The ledger's thread answers in order: it has looked up the others before this one.
+    assert!(create(0).await.unwrap().unwrap().now().is_none());
+    settle().await;
+    assert_eq!(ledger.summary().unwrap().in_flight, 0);
+    let lock = rusqlite::Connection::open(ledger.path().unwrap()).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..6 {
+        clock.advance(SECOND).await;
+        settle().await;
+    }
+    assert!(peer.waiting().is_none());
+    tokio::select! {
+        deal = other.deals().retrieve("x_1") => drop(deal.unwrap()),
+        () = async {
+            settle().await;
+            let heard = peer.waiting().expect("there is a permit");
+            heard.answer_deal();
+            settle().await;
+        } => panic!("it was answered"),
+    }
+    drop(lock);
+    until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 6)).await;
+    for _ in 0..2 {
+        peer.next().await.answer(201, FINE);
+        settle().await;
+        assert!(peer.waiting().is_none(), "more than the limit allows");
+        clock.advance(SECOND).await;
+        settle().await;
+    }
+    peer.next().await.answer(201, FINE);
+    // Nothing was sent of the others: their claims are withdrawn.
+    until(|| ledger.summary().is_ok_and(|summary| summary.succeeded == 4)).await;
+    for create in &creates {
+        create.abort();
+    }
+    until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 0)).await;
+    assert!(ledger.summary().unwrap().in_doubt.is_empty());
 }
 
 /// Idle connections leave descriptors for a ledger.

@@ -7,14 +7,17 @@ use dealkit::{
     Agent, Client, Created, Error, ErrorKind, Once, Outcome, RawResponse, blocking,
     ledger::{Ledger, LedgerErrorKind},
 };
-use futures_util::future::{join, join_all, select_all};
+use futures_util::{
+    FutureExt as _,
+    future::{join, join_all, select_all},
+};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::yield_now;
 
 use crate::{
     mock::{AGENT, Service, client},
-    peer::{FINE, Peer, until},
+    peer::{FINE, Peer, runtime, until},
     rows::{new_ledger, request},
 };
 
@@ -205,6 +208,55 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
     }
     let summary = ledger.summary().unwrap();
     assert_eq!((summary.succeeded, summary.in_doubt.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_detached_call_completes_without_its_caller() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let client = client(peer.url.as_str());
+    // Nothing has polled it when its caller hangs up.
+    drop(once(&client, &ledger, "dropped").detached());
+    drop(once(&client, &ledger, "raw").raw_response().detached());
+    for _ in 0..2 {
+        peer.next().await.answer(201, FINE);
+    }
+    for key in ["dropped", "raw"] {
+        let before = once(&client, &ledger, key).wait_in_flight().await;
+        assert!(before.unwrap().now().is_none());
+    }
+
+    let awaited = once(&client, &ledger, "awaited").detached();
+    peer.next().await.answer(201, FINE);
+    assert_eq!(awaited.await.unwrap().now().unwrap().id, "x_1");
+    let failed = once(&client, &ledger, "failed").detached();
+    peer.next().await.answer(503, FINE);
+    assert_eq!(failed.await.unwrap_err().outcome(), Unknown);
+    assert_eq!(ledger.summary().unwrap().succeeded, 3);
+}
+
+#[test]
+fn a_detached_call_needs_a_runtime_and_ends_with_it() {
+    let (_folder, ledger) = new_ledger();
+    let service = Service::answering(201, &[], AGENT);
+    let client = service.client();
+    let without = once(&client, &ledger, "one").detached();
+    let error = without.now_or_never().unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Config, NotSent)
+    );
+    let ended = {
+        let runtime = runtime();
+        let _entered = runtime.enter();
+        once(&client, &ledger, "one").detached()
+    };
+    let error = ended.now_or_never().unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (ErrorKind::Cancelled, NotSent)
+    );
+    assert!(service.arrived().is_empty());
 }
 
 #[tokio::test]

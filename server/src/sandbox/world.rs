@@ -1,8 +1,9 @@
 //! Worlds: what one test has to itself on a server that many share. The key of a request says which world it is in.
 
-use std::{collections::HashMap, num::NonZeroU16, sync::Arc, time::Duration};
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use dashmap::DashMap;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -139,8 +140,9 @@ pub(crate) struct Worlds {
     pub(crate) keys: WorldKeys,
     pub(crate) max: usize,
     pub(crate) beginning: Beginning,
-    pub(crate) others: RwLock<HashMap<Box<str>, Arc<World>>>,
-    /// When unused worlds were last searched for.
+    /// The others, by their keys. Every request finds its world here, without waiting for one that begins elsewhere.
+    pub(crate) others: DashMap<Box<str>, Arc<World>>,
+    /// When unused worlds were last searched for. Locked while a world begins, so that their number stays below the limit.
     pub(crate) searched: Mutex<Option<Instant>>,
 }
 
@@ -158,9 +160,9 @@ impl Worlds {
             return Ok(Arc::clone(&self.first));
         }
         let text = str::from_utf8(key).unwrap_or_default();
-        if let Some(world) = self.others.read().get(text) {
+        if let Some(world) = self.others.get(text) {
             *world.used.lock() = Instant::now();
-            return Ok(Arc::clone(world));
+            return Ok(Arc::clone(&world));
         }
         self.begin(self.keys.find(key))
     }
@@ -186,34 +188,33 @@ impl Worlds {
 
     fn begin(&self, key: Option<ServiceKey>) -> Result<Arc<World>, NoWorld> {
         let key = key.ok_or(NoWorld::UnknownKey)?;
-        let mut others = self.others.write();
-        if let Some(world) = others.get(key.reveal()) {
-            return Ok(Arc::clone(world));
-        }
         let mut searched = self.searched.lock();
+        if let Some(world) = self.others.get(key.reveal()) {
+            return Ok(Arc::clone(&world));
+        }
         if searched.is_none_or(|at| at.elapsed() >= SEARCH_AGAIN) {
             // A test that was killed has left its world behind.
             let is_used = |world: &Arc<World>| {
                 Arc::strong_count(world) > 1 || world.used.lock().elapsed() < IDLE
             };
-            others.retain(|_, world| is_used(world));
+            self.others.retain(|_, world| is_used(world));
             *searched = Some(Instant::now());
         }
-        if others.len() >= self.max {
+        if self.others.len() >= self.max {
             return Err(NoWorld::Full);
         }
         let reserved = self.beginning.for_requests.take(WORLD_BYTES);
         let reserved = Some(reserved.ok_or(NoWorld::Full)?);
         let text = key.reveal().into();
         let world = Arc::new(World::new(key, &self.beginning, reserved));
-        others.insert(text, Arc::clone(&world));
+        self.others.insert(text, Arc::clone(&world));
         Ok(world)
     }
 
     /// Ends a world; false for the first one. Requests that are being answered in it are answered; held ones are dropped.
     pub(crate) fn end(&self, world: &World) -> bool {
-        let ended = self.others.write().remove(world.key.reveal());
-        if let Some(world) = &ended {
+        let ended = self.others.remove(world.key.reveal());
+        if let Some((_, world)) = &ended {
             world.faults.held.clear();
         }
         ended.is_some()

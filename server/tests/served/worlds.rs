@@ -172,6 +172,38 @@ async fn a_world_that_nobody_uses_makes_room() {
     assert_refused(&refused, 507, "--max-worlds");
 }
 
+/// A search looks at every world. If each new world began one, thousands of them would take minutes.
+#[tokio::test(start_paused = true)]
+async fn unused_worlds_are_searched_for_once_a_second() {
+    let service = service(|builder| builder.max_worlds(2));
+    let begins = |key| ask(&service, key, "GET", "/v1/deals/d_1", "").status == 200;
+    let pass = |milliseconds| tokio::time::advance(Duration::from_millis(milliseconds));
+    assert!(begins("test-unused"));
+    pass(3_599_500).await;
+    // This one searches, a moment before the first world counts as unused.
+    assert!(begins("test-1"));
+    pass(900).await;
+    for _ in 0..2 {
+        assert!(!begins("test-2"));
+    }
+    pass(100).await;
+    assert!(begins("test-2"));
+}
+
+/// However many there may be, worlds share a memory budget.
+#[test]
+fn each_world_reserves_memory() {
+    const MOST: usize = 512 * 1024 / 4;
+    let service = service(|builder| builder.max_worlds(usize::MAX));
+    let begins = |number| {
+        let key = format!("test-{number}");
+        ask(&service, &key, "GET", "/v1/deals/d_1", "").status == 200
+    };
+    assert_eq!((0..).take_while(|number| begins(*number)).count(), MOST);
+    ask(&service, "test-0", "DELETE", "/__sandbox/world", "");
+    assert!(begins(MOST) && !begins(MOST + 1));
+}
+
 #[test]
 fn all_worlds_share_the_bytes() {
     let service = service(|builder| builder.max_store_bytes(3 * AGENT.len() as u64));

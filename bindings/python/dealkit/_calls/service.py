@@ -59,8 +59,10 @@ class Service:
                 outcome = _wait(outcome, watched.flush)
             return unwrap(outcome, call)
 
-    async def send_async(self, call: _native.Call, options: CallOptions, raw: bool = False) -> Any:
-        """The same, awaited. Cancelling it aborts the request."""
+    async def send_async(
+        self, call: _native.Call, options: CallOptions, raw: bool = False, *, detached: bool = False
+    ) -> Any:
+        """The same, awaited. Cancelling it aborts the request, unless the call is detached."""
         # Not above: asyncio takes long to import.
         from dealkit._calls.event_loop import news
 
@@ -70,8 +72,9 @@ class Service:
             try:
                 await news(pending.tell, watched.flush)
             finally:
-                # Does nothing if the call has ended.
-                pending.abort()
+                # Does nothing if the call has ended. A detached call continues even if its event loop ends.
+                if not detached:
+                    pending.abort()
             return unwrap(pending.take(), call)
 
     def describe(self, call: _native.Call) -> Any:

@@ -47,6 +47,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         keys: str | None = ...,
         resend_unknown: bool = ...,
         wait_in_flight: bool = ...,
+        detached: bool = ...,
         validate: bool = ...,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:

@@ -94,6 +94,10 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         The specification has no idempotency key, so sending a create again may create a second agent. When a call
         fails, the error's ``outcome`` says whether the agent may exist; see ``DealkitError``.
 
+        With an ``AsyncClient``, cancelling the awaiting task aborts the request, but cannot take back what the service
+        has already done, so the agent may exist. In a web handler, which may be cancelled when its caller hangs up, use
+        ``create_once`` with ``detached=True``.
+
         Args:
             email: E-mail address: a bare mailbox such as ``ada@example.com``.
             first_name: First name, 1 to 255 characters.
@@ -129,6 +133,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         keys: str | None = None,
         resend_unknown: bool = False,
         wait_in_flight: bool = False,
+        detached: bool = False,
         validate: bool = True,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:
@@ -162,6 +167,11 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             resend_unknown: Whether to send it even if it is unknown what became of the key. If the agent was created,
                 there are then two.
             wait_in_flight: Whether to wait while another call or job is sending it, for up to this call's timeout.
+            detached: Whether the create continues if the awaiting task is cancelled. Without it, cancelling aborts the
+                request, and if that has been sent, the outcome of the key is unknown. So set it in a web handler, which
+                may be cancelled when its caller hangs up: the ledger gets the outcome, and so does the next call with
+                the key. It ends at its ``timeout``, or with the process. Only for ``AsyncClient``: a call of ``Client``
+                ends when it returns, or when a signal handler raises an exception.
             validate: Whether the rules are checked before anything is sent.
             arguments: The agent's, as for ``create``, and options of this call: ``extra_headers``, ``timeout``,
                 ``max_retries``, ``retry``.
@@ -175,7 +185,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         options = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
         call = create_agent(given, validate)
         call = keyed(call, key, ledger, keys, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
-        return self._form.create_once(self._service, call, options, self._form.is_raw)  # type: ignore[no-any-return]
+        return self._form.create_once(self._service, call, options, self._form.is_raw, detached)  # type: ignore[no-any-return]
 
     @sealed
     def create_many(

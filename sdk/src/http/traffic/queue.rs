@@ -1,6 +1,10 @@
 //! Which call may be sent next, and when.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -14,6 +18,9 @@ const GRAIN: Duration = Duration::from_millis(2);
 /// program may be doing something else, even waiting for a call behind this one.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// The time before a call's turn at which its preparation begins, if it needs one, so that it is usually ready by then.
+const LEAD: Duration = Duration::from_millis(20);
+
 /// The calls of a client that wait to be sent, in order of arrival, and the interval between two of them.
 ///
 /// A call that is due takes its turn itself: no turn is assigned in advance. So no more calls go out than
@@ -21,6 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<Ticket>,
+    /// The numbers of the calls that are being prepared. Meanwhile, those behind them may go.
+    preparing: BTreeSet<u64>,
     next: u64,
     /// Since when the first of the waiting calls is the first.
     first_since: Duration,
@@ -64,6 +73,7 @@ impl Queue {
     pub(crate) fn new(interval: Duration) -> Self {
         Self {
             waiting: VecDeque::new(),
+            preparing: BTreeSet::new(),
             next: 0,
             first_since: Duration::ZERO,
             opens: Duration::ZERO,
@@ -116,6 +126,42 @@ impl Queue {
         Turn::Now
     }
 
+    /// Asks whether to begin to prepare a call that must go out before `latest`. One begins shortly before each turn, whether
+    /// or not the calls ahead are ready.
+    pub(crate) fn ask_to_prepare(&self, ticket: &Ticket, now: Duration, latest: Duration) -> Turn {
+        let turn = self.ask(ticket, now, latest);
+        if matches!(turn, Turn::TooLate(_) | Turn::TimedOut) {
+            return turn;
+        }
+        let ahead = self.place(ticket).unwrap_or(0);
+        let ahead = ahead + self.preparing.range(..ticket.number).count();
+        let times = u32::try_from(ahead).unwrap_or(u32::MAX);
+        let expected = self.interval(now).saturating_mul(times);
+        let expected = self.earliest().saturating_add(expected);
+        match expected.saturating_sub(LEAD) {
+            begins if begins <= now => Turn::Now,
+            begins => Turn::At(begins.min(latest)),
+        }
+    }
+
+    /// Records that a call is being prepared.
+    pub(crate) fn begin_preparing(&mut self, ticket: &Ticket, now: Duration) {
+        self.leave(ticket, now);
+        self.preparing.insert(ticket.number);
+    }
+
+    /// Puts a call that is prepared back into its place.
+    pub(crate) fn end_preparing(&mut self, ticket: &Ticket, now: Duration) {
+        self.preparing.remove(&ticket.number);
+        let place = self
+            .waiting
+            .partition_point(|other| other.number < ticket.number);
+        if place == 0 {
+            self.first_since = now;
+        }
+        self.waiting.insert(place, ticket.clone());
+    }
+
     /// Lets a call go that has its turn, and the next one an interval later.
     pub(crate) fn depart(&mut self, ticket: &Ticket, now: Duration) {
         self.pace.record_departure(now);
@@ -127,6 +173,7 @@ impl Queue {
 
     /// Gives up a place. Has no effect on a call that has had its turn.
     pub(crate) fn leave(&mut self, ticket: &Ticket, now: Duration) {
+        self.preparing.remove(&ticket.number);
         if let Some(place) = self.place(ticket) {
             self.waiting.remove(place);
             if let Some(first) = self.waiting.front().filter(|_| place == 0) {

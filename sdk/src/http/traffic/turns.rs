@@ -62,58 +62,11 @@ impl Traffic {
         self.began.elapsed()
     }
 
-    /// Waits until a call with this much time left may go out: until it is its turn and one of the permits is free.
-    /// Waiting calls go in order of arrival; one that is dropped leaves no gap. Returns when the call goes out.
-    ///
-    /// A call asks for a permit only once it is first in the queue and due, because clients with other limits share the
-    /// permits. The turn is counted only once the call has its permit: calls that have waited for permits would otherwise
-    /// go out together, faster than the limit.
-    pub(crate) async fn admit<'p>(
-        &self,
-        left: Duration,
-        permits: &'p Semaphore,
-    ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
-        let now = self.now();
-        let latest = now.saturating_add(left);
-        let queued = Queued {
+    /// Puts a call at the end of the queue.
+    pub(crate) fn enter(&self) -> Queued<'_> {
+        Queued {
             traffic: self,
-            ticket: self.queue().enter(now),
-        };
-        let news = || queued.ticket.news.notified();
-        let mut acquiring = pin!(None);
-        let mut permit = None;
-        loop {
-            let now = self.now();
-            let wait = {
-                let mut queue = self.queue();
-                match (queue.ask(&queued.ticket, now, latest), permit.take()) {
-                    (Turn::Now, Some(permit)) => {
-                        queue.depart(&queued.ticket, now);
-                        return Ok((now, permit));
-                    }
-                    (Turn::Now, None) => None,
-                    (Turn::At(at), _) => Some(at.saturating_sub(now)),
-                    (Turn::TooLate(late), _) => return Err(NotAdmitted::TooLate(late)),
-                    (Turn::TimedOut, _) => return Err(NotAdmitted::TimedOut),
-                }
-            };
-            if let Some(wait) = wait {
-                acquiring.set(None);
-                select(pin!(sleep(wait)), pin!(news())).await;
-                continue;
-            }
-            if acquiring.is_none() {
-                acquiring.set(Some(permits.acquire()));
-            }
-            let Some(acquired) = acquiring.as_mut().as_pin_mut() else {
-                continue;
-            };
-            // The place among those that wait for a permit is not given up for a notification.
-            let (late, news) = (pin!(sleep(latest.saturating_sub(now))), pin!(news()));
-            if let Either::Left((acquired, _)) = select(acquired, select(late, news)).await {
-                acquiring.set(None);
-                permit = acquired.ok();
-            }
+            ticket: self.queue().enter(self.now()),
         }
     }
 
@@ -157,9 +110,92 @@ pub(crate) enum NotAdmitted {
 }
 
 /// A call in the queue, which leaves it on drop.
-struct Queued<'a> {
+pub(crate) struct Queued<'a> {
     traffic: &'a Traffic,
     ticket: Ticket,
+}
+
+impl Queued<'_> {
+    /// Prepares a call with this much time left, shortly before its turn. However long that takes, the call holds no permit
+    /// meanwhile, does not delay the calls behind it, and stays ahead of them.
+    pub(crate) async fn prepare<T>(
+        &self,
+        left: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, NotAdmitted> {
+        let traffic = self.traffic;
+        let latest = traffic.now().saturating_add(left);
+        loop {
+            let now = traffic.now();
+            let turn = traffic.queue().ask_to_prepare(&self.ticket, now, latest);
+            match turn {
+                Turn::Now => break,
+                Turn::At(at) => {
+                    let news = pin!(self.ticket.news.notified());
+                    select(pin!(sleep(at.saturating_sub(now))), news).await;
+                }
+                Turn::TooLate(late) => return Err(NotAdmitted::TooLate(late)),
+                Turn::TimedOut => return Err(NotAdmitted::TimedOut),
+            }
+        }
+        let now = traffic.now();
+        traffic.queue().begin_preparing(&self.ticket, now);
+        let output = work.await;
+        let now = traffic.now();
+        traffic.queue().end_preparing(&self.ticket, now);
+        Ok(output)
+    }
+
+    /// Waits until a call with this much time left may go out: until it is its turn and one of the permits is free.
+    /// Waiting calls go in order of arrival; one that is dropped leaves no gap. Returns when the call goes out.
+    ///
+    /// A call asks for a permit only once it is first in the queue and due, because clients with other limits share the
+    /// permits. The turn is counted only once the call has its permit: calls that have waited for permits would otherwise
+    /// go out together, faster than the limit.
+    pub(crate) async fn admit<'p>(
+        self,
+        left: Duration,
+        permits: &'p Semaphore,
+    ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
+        let traffic = self.traffic;
+        let latest = traffic.now().saturating_add(left);
+        let news = || self.ticket.news.notified();
+        let mut acquiring = pin!(None);
+        let mut permit = None;
+        loop {
+            let now = traffic.now();
+            let wait = {
+                let mut queue = traffic.queue();
+                match (queue.ask(&self.ticket, now, latest), permit.take()) {
+                    (Turn::Now, Some(permit)) => {
+                        queue.depart(&self.ticket, now);
+                        return Ok((now, permit));
+                    }
+                    (Turn::Now, None) => None,
+                    (Turn::At(at), _) => Some(at.saturating_sub(now)),
+                    (Turn::TooLate(late), _) => return Err(NotAdmitted::TooLate(late)),
+                    (Turn::TimedOut, _) => return Err(NotAdmitted::TimedOut),
+                }
+            };
+            if let Some(wait) = wait {
+                acquiring.set(None);
+                select(pin!(sleep(wait)), pin!(news())).await;
+                continue;
+            }
+            if acquiring.is_none() {
+                acquiring.set(Some(permits.acquire()));
+            }
+            let Some(acquired) = acquiring.as_mut().as_pin_mut() else {
+                continue;
+            };
+            // The place among those that wait for a permit is not given up for a notification.
+            let (late, news) = (pin!(sleep(latest.saturating_sub(now))), pin!(news()));
+            if let Either::Left((acquired, _)) = select(acquired, select(late, news)).await {
+                acquiring.set(None);
+                permit = acquired.ok();
+            }
+        }
+    }
 }
 
 impl Drop for Queued<'_> {
