@@ -42,8 +42,8 @@ use crate::{
 /// How much of an error's body is read, in bytes: it need not be whole to be useful.
 const ERROR_BODY_READ: u64 = 1024 * 1024;
 
-/// How much later than its deadline an attempt must notice it to assume that the process was stopped, and how much longer it then
-/// has for what arrived meanwhile.
+/// The delay with which an attempt must notice its deadline to assume that the process was stopped, and the time that it then has to
+/// read what arrived meanwhile.
 const LATE: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(100);
 

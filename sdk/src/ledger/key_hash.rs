@@ -101,7 +101,7 @@ impl Salt {
     }
 }
 
-/// How deep [`write_canonical`] descends: deeper values are written unchanged.
+/// The depth to which [`write_canonical`] descends: deeper values are written unchanged.
 const MAX_DEPTH: usize = 127;
 
 /// Writes JSON with the members of each object sorted by name, without white space, and with strings escaped in one way.

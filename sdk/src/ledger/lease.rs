@@ -52,7 +52,7 @@ impl Lease {
         self.term_locked().number
     }
 
-    /// How long rows that were claimed in this term may still be sent: zero if no longer, `None` if without a limit.
+    /// Returns the time for which rows claimed in this term may still be sent: zero once it is over, `None` without a limit.
     pub(super) fn remaining(&self, now: Duration, term: u64) -> Option<Duration> {
         let current = self.term_locked();
         if term != current.number || current.lock.as_ref().is_some_and(|lock| !lock.exists()) {

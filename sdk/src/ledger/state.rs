@@ -367,9 +367,9 @@ fn status_code(status: Option<u16>) -> Option<StatusCode> {
 /// identifier to several rows.
 pub(super) type AgentOwners = HashMap<String, Vec<KeyHash>>;
 
-/// What people write into a table where there is nobody. An identifier that is one of these words is far less likely than
+/// The words that people write into a table where there is no agent. An identifier that is one of these words is far less likely than
 /// a row that is never created.
-const NOBODY: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
+const NO_AGENT_WORDS: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
     notthere null pending tbc tbd todo undefined unknown void x";
 
 /// Checks that this can be the agent of the row with this key, and makes the row its owner.
@@ -400,12 +400,12 @@ pub(super) fn check_agent(
     Ok(())
 }
 
-/// Whether this stands for nobody, however it is written: it has no letter and no digit, it is a word for that, or it is
+/// Whether this stands for no agent, however it is written: it has no letter and no digit, it is a word for that, or it is
 /// what a spreadsheet shows of a failed look-up, such as `#N/A`.
 fn is_nobody(id: &str) -> bool {
     let word = id.to_lowercase();
     let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
     id.starts_with('#')
         || matches!(&*word, "" | "0")
-        || NOBODY.split(' ').any(|nobody| nobody == word)
+        || NO_AGENT_WORDS.split(' ').any(|known| known == word)
 }

@@ -174,7 +174,7 @@ impl Ledger {
     /// it has now. [`Recorded::request_differs`] then says whether another request was sent.
     ///
     /// # Errors
-    /// Those of `look_up`.
+    /// The same as for `look_up`.
     pub fn look_up_requests<'a, K: AsRef<str>>(
         &self,
         keys: impl Into<Option<&'a str>>,

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::value::AgentId;
 
-/// How often, and for how long, opening a ledger waits for a free file descriptor.
+/// The number and the length of waits for a free file descriptor when a ledger is opened.
 const DESCRIPTOR_WAITS: u32 = 40;
 const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 

@@ -29,7 +29,7 @@ _SETTLE = {
     "none if there is no agent an hour after the import: a request that was held up may still arrive.",
     "rejected": "For a rejected row, enter none in the report's column agent_id once the row is corrected.",
 }
-"""What to do about rows of each outcome before they are settled."""
+"""The advice about rows of each outcome, before they are settled."""
 
 # Which options read cells that the service does not take, by the kind of problem.
 _OPTIONS = {
@@ -103,12 +103,12 @@ def run(options: Namespace) -> int:
         _refuse_unasked(others, lost, options)
         if renamed and options.yes:
             raise Failed(
-                "nothing was sent: with --yes, nobody can confirm that the rows with other keys are other agents. Give them "
+                "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
                 "their old keys, or leave out --yes"
             )
         if options.yes and (damaged := rows.damaged()):
             raise Failed(
-                "nothing was sent: with --yes, nobody can confirm that rows are to be sent with errors of a spreadsheet or lost "
+                "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
                 f"letters ({first_rows(damaged)}). Correct them, or leave out --yes"
             )
         if to_send and not options.yes:
@@ -159,7 +159,7 @@ def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
     )
     if options.yes:
         raise Failed(
-            "nothing was sent: with --yes, nobody can confirm that these rows are new at this service. If you "
+            "nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
             "are sure that they are, leave out --yes"
         )
 

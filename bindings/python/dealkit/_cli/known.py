@@ -65,11 +65,11 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
 
 
 NOT_SENT = "this change is not sent"
-"""What a row is told that has changed since its agent was created."""
+"""The message about a row that has changed since its agent was created."""
 
 
 def _noted(row: Result, found: ledger.Recorded, change: str) -> Result:
-    """What the ledger has on a row, and how the row has changed."""
+    """The result of a row that the ledger knows, with a note on how the row has changed."""
     reason = ": ".join(part for part in (found.title, found.code) if part)
     parts = [f"the service rejected it: {safe(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])

@@ -44,7 +44,7 @@ const VANISHED: &str = "moved, deleted or replaced";
 /// How long to wait for others, in milliseconds.
 const PATIENCE: i32 = 30_000;
 
-/// How long to wait for others to finish with a file that the user did not name, in milliseconds.
+/// The longest wait for other programs to finish with a file that the user did not name, in milliseconds.
 const A_MOMENT: i32 = 1_000;
 
 /// Waits for others for as long as `PATIENCE` or `A_MOMENT` says.
