@@ -171,9 +171,7 @@ def test_text_that_may_be_damaged_is_pointed_out(
 
     done = imports()
     if stops:
-        assert (
-            done.code == 2 and "nothing was sent: --yes cannot confirm" in done.told and "row 3" in done.told
-        )
+        assert done.code == 2 and "nothing was sent: --yes cannot confirm" in done.told and "row 3" in done.told
     assert (imports.sandbox.agents == []) == stops
 
 
