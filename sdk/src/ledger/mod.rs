@@ -7,9 +7,10 @@
 //! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, and
 //! record that the service has another base URL. Nothing there sends anything.
 
-// `state` has the rules, without any database; `key_hash` the hash that replaces a key; `store` says what a database has
-// to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other, where a job has a `lease`; `writer` is the thread that uses it, of a job or of a client, which has `kept` it open;
-// and `people` what people do. Nothing here knows what is sent, or how.
+// `state` has the rules, without any database; `key_hash` the hashes that replace keys, requests and addresses; `store` says what a
+// database has to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other; a `lease` limits how long
+// a job may send; `writer` is the thread that uses the store, of a job or of a client, which has `kept` it open; and `people` what
+// people do. Nothing here knows what is sent, or how.
 
 #[cfg_attr(
     not(feature = "ledger-postgres"),
