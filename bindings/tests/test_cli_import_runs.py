@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Import, counts, end, until_told
+from commands import Import, counts, end, start, until_told
 from processes import HANGS, until
 
+from dealkit import APIConnectionError, Creation
+from dealkit._cli.creates import _word
 from dealkit.ledger import show
 from dealkit.testing import Sandbox
 
@@ -138,6 +140,40 @@ def test_a_row_that_has_changed_since_its_agent_was_created(imports: Import) -> 
     assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
     assert "enter none in the report's column agent_id once the row is corrected" in done.shown
     assert "unknown rows" not in done.shown and len(imports.sandbox.agents) == 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_while_the_last_output_waits_for_its_reader(imports: Import, number: int, code: int) -> None:
+    imports.write(1)
+    before = f"""
+import os
+import dealkit._cli as cli
+wait = cli.wait_for_reader
+def interrupted(stream):
+    for _ in range(2):
+        os.kill(os.getpid(), {int(number)})
+    wait(stream)
+cli.wait_for_reader = interrupted
+"""
+    arguments = ["agents", "import", "agents.csv", "--dry-run"]
+    done = end(start(*arguments, url=imports.sandbox.url, cwd=imports.folder, before=before))
+    assert (done.code, "Traceback" in done.told) == (code, False)
+
+
+def test_a_row_that_was_cancelled_before_it_was_sent_again_is_not_sent() -> None:
+    """The service rejected it, but the ledger does not have that, and the next run sends it."""
+    error = APIConnectionError("cancelled", kind="cancelled", outcome="rejected")
+    assert _word(Creation(index=0, error=error)) == "not sent"
+
+
+def test_a_ledger_that_was_lost_with_unknown_rows(imports: Import) -> None:
+    imports.write(2)
+    imports.sandbox.fail_next(act_then_reset=True, times=2, method="POST")
+    assert imports().code == 1
+    (imports.folder / imports.ledger()).unlink()
+    done = imports()
+    assert "says that 2 of these rows were created, or may have been" in done.shown
+    assert done.code == 2 and len(imports.sandbox.agents) == 2
 
 
 def test_a_backup_is_made_while_an_import_is_running(imports: Import) -> None:
@@ -634,7 +670,7 @@ def test_a_ledger_that_is_deleted_under_an_import(imports: Import) -> None:
     (imports.folder / "l.ledger").unlink()
     let_go(sandbox)
     done = end(process)
-    assert done.code == 2 and "the file was moved, deleted or replaced" in done.told
+    assert done.code == 4 and "the file was moved, deleted or replaced" in done.told
     assert (
         "same command again" not in done.told and "records this" not in done.shown and "to send them" not in done.shown
     )
@@ -644,7 +680,7 @@ def test_a_ledger_that_is_deleted_under_an_import(imports: Import) -> None:
     done = imports(*options)
     assert done.code == 2 and "--yes cannot confirm" in done.told
     created = [*imports.outcomes().values()].count("created")
-    assert f"says that {created} of these rows were created, but the ledger does not" in done.shown
+    assert f"says that {created} of these rows were created, or may have been, but the ledger does not" in done.shown
     assert "put it back" in done.shown and len(sandbox.agents) == made
 
 

@@ -147,6 +147,14 @@ fn remove_traces(ledger: &Path) {
 /// What follows the ledger's name in the names of the files beside it, before the number of the job.
 const JOB: &str = "-job-";
 
+/// Whether this is the name of a file that a job has next to its ledger, or had when it was killed.
+pub(super) fn is_of_job(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let number = name.as_deref().and_then(|name| name.rsplit_once(JOB));
+    let number = number.map(|(_, number)| number.strip_suffix("-new").unwrap_or(number));
+    number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
 fn lock_path(ledger: &Path, number: i64) -> PathBuf {
     beside(ledger, &format!("{JOB}{:016x}", number.cast_unsigned()))
 }

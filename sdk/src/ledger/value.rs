@@ -15,6 +15,7 @@ use super::postgres::{self, Database, Postgres};
 use super::{
     error::{Cause, HIDDEN_URL, LedgerError, Place},
     lease::Lease,
+    owner::is_of_job,
     people::{self, Summary},
     sqlite::{self, Sqlite},
     state::{Record, Recorded, RequestInfo},
@@ -131,8 +132,8 @@ impl Ledger {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // A file that cannot be read, or has just disappeared, is no ledger that a job could use.
-            if sqlite::is_ledger(&path).unwrap_or(false) {
+            // A ledger that a job is creating is not in use yet, and one whose job was killed meanwhile never was.
+            if !is_of_job(&path) && is_ledger(&path) {
                 found.push(path);
             }
         }
@@ -430,6 +431,15 @@ impl Ledger {
     }
 }
 
+/// Whether this file is a ledger. A file that may not be read is one if it is named like one: it may be a colleague's.
+fn is_ledger(path: &Path) -> bool {
+    let is_named = path
+        .extension()
+        .is_some_and(|extension| extension == "ledger");
+    let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    sqlite::is_ledger(path).unwrap_or_else(|error| is_named && is_denied(error))
+}
+
 /// Whether this is the URL of a PostgreSQL database.
 fn is_database(name: &str) -> bool {
     let scheme = name.split_once("://").map(|(scheme, _)| scheme);
@@ -448,7 +458,14 @@ fn looks_like_database(name: &str) -> bool {
         name.is_some_and(|name| names.contains(&&*name))
     };
     // Around an equals sign, libpq allows spaces.
-    name.contains("://") || name.replace(" =", "=").split_whitespace().any(is_parameter)
+    let name = name.trim_start();
+    let scheme = name
+        .split_once(':')
+        .map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_scheme = |scheme: &str| ["postgresql", "postgres", "psql"].contains(&scheme);
+    name.contains("://")
+        || scheme.is_some_and(|scheme| is_scheme(&scheme))
+        || name.replace(" =", "=").split_whitespace().any(is_parameter)
 }
 
 /// The URL of a PostgreSQL database, which begins with `postgresql://` or `postgres://`, or else the path of a file.

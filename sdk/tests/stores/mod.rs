@@ -454,6 +454,32 @@ fn a_database_that_is_killed_in_the_middle_of_a_claim_forgets_no_claim() {
 }
 
 #[test]
+fn an_outcome_waits_for_a_database_whose_connections_break_again_and_again() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let url = cluster.url();
+    let ledger: Ledger = url.parse().unwrap();
+    let mut store = job(&ledger);
+    let key = store.header().hash("1");
+    assert!(claim(&mut *store, key, WhenInDoubt::Report).is_none());
+    let mut other = cluster.hold(&url, "LOCK TABLE creates");
+    let noting = thread::spawn(move || note(&mut *store, key, State::Succeeded));
+    for _ in 0..3 {
+        cluster.wait_for_a_lock(&url);
+        let waiting =
+            "SELECT pid FROM pg_locks WHERE relation = 'creates'::regclass AND NOT granted";
+        let terminate =
+            format!("SELECT count(pg_terminate_backend(pid)) FROM ({waiting}) AS waiting");
+        cluster.sql(&url, &terminate);
+    }
+    drop(other.stdin.take());
+    let _ = other.wait();
+    noting.join().unwrap().unwrap();
+    assert_eq!(ledger.summary().unwrap().succeeded, 1);
+}
+
+#[test]
 fn rows_that_many_jobs_claim_at_the_same_time_are_claimed_once() {
     let Some(cluster) = Cluster::shared() else {
         return;
@@ -624,6 +650,8 @@ fn a_user_without_rights_is_refused_and_no_text_has_the_password() {
         " postgresql://u:sesame@localhost/x",
         "psql://u:sesame@localhost/x",
         "host=localhost password=sesame",
+        "postgresql:u:sesame@localhost/x",
+        "Postgres:/u:sesame@localhost/x",
         "HOST = localhost dbname=sesame",
     ] {
         let error = refused.parse::<Ledger>().unwrap_err();

@@ -28,15 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     with Signals() as signals:
         try:
-            code = _run(sys.argv[1:] if arguments is None else arguments, signals)
-        except BrokenPipeError:
-            # The reader of the output has closed it.
-            code = 128 + 13
+            try:
+                code = _run(sys.argv[1:] if arguments is None else arguments, signals)
+            except BrokenPipeError:
+                # The reader of the output has closed it.
+                code = 128 + 13
+            finally:
+                signals.begin_to_end()
         except KeyboardInterrupt:
+            signals.begin_to_end()
             tell("stopped")
             code = 130
-        finally:
-            _let_go_of_output()
+        _let_go_of_output()
         # A terminal that is gone takes no output, which is then no failure of its own.
         return signals.code or code
 

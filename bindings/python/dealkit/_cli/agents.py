@@ -12,7 +12,7 @@ from dealkit._cli import report
 from dealkit._cli.advice import code_of, explanation, failure_of
 from dealkit._cli.columns import Columns
 from dealkit._cli.creates import Creates
-from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, Failed
+from dealkit._cli.exits import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, Failed
 from dealkit._cli.files import named, refuse_inputs
 from dealkit._cli.known import NOT_SENT, changed_keys, elsewhere, ledger_of, note_earlier
 from dealkit._cli.rows import Result, Rows, first_rows, show_outcomes
@@ -83,10 +83,10 @@ def run(options: Namespace) -> int:
             f"not the key ({first_rows(renamed)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
         )
         result["renamed_rows"] = renamed
-    lost = 0 if own is None else rows.lost()
+    lost = 0 if own is None else rows.lost(is_new=isinstance(own, Path) and not own.exists())
     if lost:
         say(
-            f"{named(report_path)}, the report of an earlier import, says that {lost:,} of these rows were created, but the "
+            f"{named(report_path)}, the report of an earlier import, says that {lost:,} of these rows were created, or may have been, but the "
             "ledger does not know them: it was lost, or replaced with an older copy."
         )
     result["counts"]["to_send"] = to_send
@@ -152,7 +152,7 @@ def _refuse_unasked(others: list[Path], lost: int, options: Namespace) -> None:
     """Refuses to send rows that another ledger or a report has, unless somebody is asked."""
     if not (lost or others):
         return
-    use = f"use it: add --ledger {shlex.quote(str(others[0]))}" if others else "put it back"
+    use = f"use it: add --ledger {shlex.quote(safe(str(others[0])))}" if others else "put it back"
     say(
         f"If the agents of that ledger were created at this service, perhaps under an old URL, {use}. If they were created at "
         "another service, such as a sandbox, these rows are new here."
@@ -186,7 +186,9 @@ def _finish(
     go_on = f"To continue, run the same command again:\n{again}"
     if stopped_by is not None and not can_go_on:
         reason = failure_of(stopped_by)
-        raise Failed(f"{failure or ''}\n{reason}".lstrip(), reason.code)
+        # The code for a wrong use says that nothing was sent.
+        code = UNWRITABLE if found & {"created", "unknown", "rejected"} else reason.code
+        raise Failed(f"{failure or ''}\n{reason}".lstrip(), code)
     if failure is not None:
         raise Failed(f"{failure}\n{go_on}", failure.code)
     if options.signals.is_stopping:

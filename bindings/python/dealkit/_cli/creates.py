@@ -31,6 +31,14 @@ _IN_A_ROW = 5
 _UNSEEN = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
 
 
+def _word(creation: Creation[Agent]) -> str:
+    """The word for a row's outcome. A row that waited to be sent again when it was cancelled is sent by the next run."""
+    error = creation.error
+    if error is not None and error.kind == "cancelled" and creation.outcome == "rejected":
+        return "not sent"
+    return word_of(creation.outcome, in_flight=getattr(error, "in_flight", False))
+
+
 def _message(creation: Creation[Agent]) -> str:
     if creation.error is not None:
         return in_words(creation.error)
@@ -135,7 +143,7 @@ class Creates:
             noted = Result(
                 row.number,
                 row.key,
-                word_of(creation.outcome, in_flight=getattr(error, "in_flight", False)),
+                _word(creation),
                 creation.agent_id or "",
                 str(getattr(error, "status_code", None) or ""),
                 _message(creation),

@@ -88,8 +88,9 @@ def changed_keys(own: str | Path, rows: Rows) -> list[int]:
     known_addresses = set()
     for some in _some(rows):
         emails = [str(agent["email"]) for _, agent in some]
-        by_key = ledger.look_up(own, [row.key for row, _ in some], key=rows.key_name)
+        # In this order: a row that another import has sent in between is then known by its key.
         by_email = ledger.look_up_emails(own, emails)
+        by_key = ledger.look_up(own, [row.key for row, _ in some], key=rows.key_name)
         for (row, _), email, of_key, of_email in zip(some, emails, by_key, by_email, strict=True):
             if of_key is not None:
                 known_addresses.add(email.casefold())

@@ -17,6 +17,10 @@ from dealkit._cli.tables import Table, harmless, listed, plain, protect, read_ta
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
 
 
+# Whether the agents of rows with an outcome exist.
+_EXISTENCE = {"created": 2, "unknown": 1}
+
+
 class Entry(NamedTuple):
     """A row of a report as it is now: somebody may have filled in what became of it."""
 
@@ -77,7 +81,7 @@ def take_last(path: Path, rows: Rows) -> None:
             f"{named(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "
             "file with --report"
         )
-    rows.report((entry.key, entry.outcome == "created", entry.agent_id) for entry in entries(path, found))
+    rows.report((entry.key, _EXISTENCE.get(entry.outcome, 0), entry.agent_id) for entry in entries(path, found))
 
 
 def write(path: Path, results: Iterable[Result], delimiter: str) -> None:

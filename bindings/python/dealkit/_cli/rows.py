@@ -55,7 +55,7 @@ PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
     status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, is_invalid INTEGER, is_damaged INTEGER);
 CREATE TABLE firsts (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
-CREATE TABLE reported (key TEXT PRIMARY KEY, is_created INTEGER, agent_id TEXT) WITHOUT ROWID
+CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) WITHOUT ROWID
 """
 
 # How many rows are in memory at a time.
@@ -255,7 +255,7 @@ class Rows:
     def results(self) -> Iterator[Result]:
         """What became of each row; what somebody has filled into the last report is kept until the row is sent again."""
         filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
-        agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected')
+        agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
             THEN ifnull(({filled_in}), '') ELSE agent_id END"""
         return (Result(*row) for row in self._each(f"key, outcome, {agent_id}, status, message, was_earlier"))
 
@@ -269,19 +269,21 @@ class Rows:
         """Says why rows are not sent, until it is noted what became of them."""
         self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
 
-    def report(self, entries: Iterable[tuple[str, bool, str]]) -> None:
-        """Takes what the last report says: the keys of rows, whether it calls them created, and their agents' identifiers."""
+    def report(self, entries: Iterable[tuple[str, int, str]]) -> None:
+        """Takes what the last report says: the keys of rows, whether their agents exist (0: no, 1: perhaps, 2: yes), and the agents'
+        identifiers."""
         for entry in entries:
             self._database.execute(
-                "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET is_created = max(is_created, excluded.is_created), "
+                "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET existence = max(existence, excluded.existence), "
                 "agent_id = ifnull(nullif(excluded.agent_id, ''), agent_id)",
                 entry,
             )
 
-    def lost(self) -> int:
-        """How many of the rows to be sent the last report calls created."""
-        of = "rows JOIN reported USING (key) WHERE is_created AND outcome = 'not sent'"
-        number: int = self._database.execute(f"SELECT count(*) FROM {of}").fetchone()[0]
+    def lost(self, *, is_new: bool) -> int:
+        """How many of the rows to be sent the last report calls created; if the ledger is new, also those that it calls unknown. An
+        older ledger may say of these that they have no agent."""
+        of = "rows JOIN reported USING (key) WHERE existence >= ? AND outcome = 'not sent'"
+        number: int = self._database.execute(f"SELECT count(*) FROM {of}", (1 if is_new else 2,)).fetchone()[0]
         return number
 
     def damaged(self) -> list[int]:

@@ -24,6 +24,7 @@ class Signals:
         self.is_stopping = False
         """Whether a signal has come."""
         self._stop: Callable[[], None] | None = None
+        self._is_ending = False
         self._before: dict[int, Any] = {}
 
     @contextmanager
@@ -37,8 +38,15 @@ class Signals:
         finally:
             self._stop = None
 
+    def begin_to_end(self) -> None:
+        """Has signals raise nothing from now on, because only the output is left to be written: they end the wait for its reader."""
+        self._is_ending = True
+
     def _come(self, number: int, _frame: object) -> None:
         was_stopping, self.is_stopping = self.is_stopping, True
+        if self._is_ending:
+            self.code = self.code or 128 + number
+            return
         if number != signal.SIGINT:
             if was_stopping:
                 # Each of them often comes more than once; only Ctrl-C gives up what is in flight.

@@ -14,7 +14,8 @@ use std::{
     error::Error as _,
     io::{self, ErrorKind},
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use tokio_postgres::{Client, error::SqlState, types::Type};
@@ -22,7 +23,9 @@ use tokio_postgres::{Client, error::SqlState, types::Type};
 pub(in crate::ledger) use self::database::Database;
 use self::{
     rows::LOCK_HEADER,
-    session::{LIMIT, Session, begin, execute, in_transaction, query, query_one},
+    session::{
+        LIMIT, PATIENCE, RECONNECT_AFTER, Session, begin, execute, in_transaction, query, query_one,
+    },
     tables::{find, make},
 };
 use super::{
@@ -186,21 +189,31 @@ impl Store for Postgres {
         // A claim that was not answered is not sent, but the outcome of a row may still be recorded. A client tries again when
         // it is next called.
         let is_patient = self.is_patient && touched.claims.is_empty();
-        let changed = self
-            .session
-            .run(LIMIT, is_patient, async |client, database| {
-                let begin = begin(database);
-                loop {
-                    let locked = rows::lock(client, &begin, touched, job, &opened).await?;
-                    if let Some(mut locked) = locked {
-                        if work(&mut locked.rows, &mut locked.owners)? {
-                            return rows::save(client, locked).await;
+        let begun = Instant::now();
+        let changed = loop {
+            let changed = self
+                .session
+                .run(LIMIT, is_patient, async |client, database| {
+                    let begin = begin(database);
+                    loop {
+                        let locked = rows::lock(client, &begin, touched, job, &opened).await?;
+                        if let Some(mut locked) = locked {
+                            if work(&mut locked.rows, &mut locked.owners)? {
+                                return rows::save(client, locked).await;
+                            }
+                            return execute(client, "ROLLBACK").await;
                         }
-                        return execute(client, "ROLLBACK").await;
+                        execute(client, "ROLLBACK").await?;
                     }
-                    execute(client, "ROLLBACK").await?;
+                });
+            match changed {
+                // The connection broke while it was in use; the next one may hold.
+                Err(Cause::Unreachable(_)) if is_patient && begun.elapsed() < PATIENCE => {
+                    thread::sleep(RECONNECT_AFTER);
                 }
-            });
+                changed => break changed,
+            }
+        };
         changed.inspect_err(|cause| self.end_lost_lease(cause))
     }
 

@@ -25,6 +25,9 @@ use super::{
 /// How long to wait for the database until it can be reached, and how long it waits for other transactions.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The time between two attempts to connect.
+pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(100);
+
 /// How long anything but copying may take: longer than the database waits by itself, so that it says why.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -94,7 +97,7 @@ impl Session {
                     Some(Err(Cause::Unreachable(_)))
                         if is_patient && begun.elapsed() < PATIENCE =>
                     {
-                        sleep(Duration::from_millis(100)).await;
+                        sleep(RECONNECT_AFTER).await;
                     }
                     Some(connected) => break connected?,
                     None => {}
@@ -143,7 +146,7 @@ pub(super) fn begin(database: &Database) -> String {
     let (schema, patience) = (&database.schema, PATIENCE.as_millis());
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO {schema};
-        SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {patience};
+        SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {patience}; SET LOCAL lock_timeout TO 0;
         SET LOCAL idle_in_transaction_session_timeout TO {patience}"
     )
 }

@@ -52,6 +52,12 @@ pub(super) fn find(path: &Path) -> Result<Option<Found>, Cause> {
     if !metadata.is_file() {
         return Err(Cause::NotALedger("it is not a regular file"));
     }
+    // Opening anything else, such as a pipe, may block.
+    let mut journal = path.clone().into_os_string();
+    journal.push("-journal");
+    if fs::symlink_metadata(journal).is_ok_and(|journal| !journal.is_file()) {
+        return Err(Cause::NotALedger("its journal is not a regular file"));
+    }
     // A new ledger appears as a whole, so an empty file never was one, or has lost everything.
     if metadata.len() == 0 {
         return Err(Cause::NotALedger("it is empty"));

@@ -116,6 +116,7 @@ async fn a_change_by_anything_else_is_noticed() {
 }
 
 /// Databases of other programs in the folder of a ledger, in every state in which SQLite would change or lock them.
+#[cfg(unix)]
 #[tokio::test]
 async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
     let (folder, ledger, _) = filled(1, in_turn).await;
@@ -142,6 +143,21 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
     }
     locked.execute_batch("BEGIN EXCLUSIVE").unwrap();
     fs::write(path("photograph.jpg"), vec![9; 5000]).unwrap();
+    // A job was killed while it created a ledger.
+    let unfinished = path("other.ledger-job-00000000000000ab-new");
+    fs::copy(ledger.path().unwrap(), unfinished).unwrap();
+    // Opening the journal would wait for a writer.
+    let piped = path("piped.ledger");
+    fs::copy(ledger.path().unwrap(), &piped).unwrap();
+    let journal = path("piped.ledger-journal");
+    let made = std::process::Command::new("mkfifo").arg(&journal).status();
+    assert!(made.unwrap().success());
+    assert_eq!(
+        kind(Ledger::sqlite(&piped).summary()),
+        LedgerErrorKind::NotALedger
+    );
+    fs::remove_file(journal).unwrap();
+    fs::remove_file(piped).unwrap();
     let state = || {
         let entries = fs::read_dir(&folder)
             .unwrap()
