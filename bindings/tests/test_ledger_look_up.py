@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from processes import HANGS
 
 from dealkit import Client, LedgerError, ledger
 from dealkit.ledger import Recorded, look_up, settle
@@ -98,3 +102,18 @@ def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox
     # It is a URL all the same, and not the name of a file.
     url: Any = b"postgresql://db.example.com/\xff"
     assert ledger.path(url) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")
+def test_a_ledger_that_may_not_be_read_is_found_in_its_folder(dealkit_sandbox: Sandbox) -> None:
+    """It may be a colleague's, and have the same rows."""
+    code = "import os, sys; from dealkit import ledger\nif os.geteuid() == 0: os.seteuid(65534)\nprint(*ledger.in_folder(sys.argv[1]))"
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        create(dealkit_sandbox, folder / "theirs.ledger", "a@example.com")
+        (folder / "photograph.jpg").write_bytes(bytes(5000))
+        for path in folder.iterdir():
+            path.chmod(0)
+        found = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=HANGS)
+    assert found.stdout.split() == [str(folder / "theirs.ledger")], found.stderr
