@@ -411,7 +411,7 @@ def test_a_folder_whose_name_is_not_unicode(imports: Import) -> None:
     done = imports.command("ledger", "settle", path, folder / "agents.csv.report.csv", "--yes")
     assert done.shown.startswith("0 rows settled")
     assert imports.command("ledger", "settle", path, folder / "nothing.csv").code == 2
-    # A file beside it, too, and the ledgers that it finds in a folder.
+    # A file next to it, too, and the ledgers that it finds in a folder.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
     done = imports.command(
         "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url

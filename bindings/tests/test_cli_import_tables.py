@@ -118,7 +118,7 @@ def test_two_rows_of_one_address_are_pointed_out(imports: Import) -> None:
 
 HEAD_OF_PEOPLE = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
 DAMAGED = [
-    # What is in the cell, its column, what is said of it, and whether --yes stops there.
+    # The content of the cell, its column, the message, and whether --yes stops there.
     ("#N/A", "last_name", "is an error of a spreadsheet", True),
     ("#REF!", "first_name", "is an error of a spreadsheet", True),
     ("########", "profile.client_metadata.note", "is an error of a spreadsheet", True),

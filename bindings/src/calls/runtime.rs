@@ -1,4 +1,4 @@
-//! What drives the calls of this process: the calling thread itself for sync calls, a background thread for async ones. Each
+//! The drivers of the calls of this process: the calling thread itself for sync calls, a background thread for async ones. Each
 //! service has runtimes of its own, so that a hostile one slows only itself.
 //!
 //! All of this belongs to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets

@@ -302,7 +302,7 @@ impl<I, W: Work> BulkStream<I, W> {
     /// blocking the runtime. Await it to its end, or the results are lost.
     pub async fn cancel(mut self) -> Vec<W::Item> {
         let left = self.in_flight.cancel().await;
-        poll_fn(|context| self.in_flight.work.poll_end(context)).await;
+        self.in_flight.end().await;
         left
     }
 }

@@ -48,8 +48,8 @@ const LATE: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(100);
 
 /// How often, and for how long, a request that finds no free descriptor waits for one.
-const DESCRIPTOR_WAITS: u32 = 40;
-const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
+pub(crate) const DESCRIPTOR_WAITS: u32 = 40;
+pub(crate) const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 pub(crate) struct HttpRequest {

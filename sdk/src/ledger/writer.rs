@@ -26,11 +26,10 @@ use super::{
     state::{Record, Recorded, RequestInfo, WhenInDoubt},
     store::{Store, Write, Written},
 };
-use crate::value::AgentId;
-
-/// The number and the length of waits for a free file descriptor when a ledger is opened.
-const DESCRIPTOR_WAITS: u32 = 40;
-const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
+use crate::{
+    http::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS},
+    value::AgentId,
+};
 
 /// How long a job that is given up waits for what needs not be noted.
 const A_MOMENT: Duration = Duration::from_millis(100);

@@ -327,7 +327,7 @@ fn a_lease_is_held_until_it_ends() {
     lease.begin(now + Duration::from_secs(20));
     lease.renew(now + Duration::from_secs(40));
     assert!(held(39, 1) && !held(40, 1));
-    // A row claimed with a lease that is over is not sent, whatever began since.
+    // A row claimed with a lease that is over is not sent, even if another lease has begun since.
     lease.begin(now + Duration::from_secs(90));
     assert!(!held(39, 1) && held(39, 2));
     lease.end();

@@ -19,7 +19,7 @@ from dealkit import (
     StoppedError,
 )
 from dealkit._cli.advice import OF_THE_SERVICE, in_words
-from dealkit._cli.known import NOT_SENT
+from dealkit._cli.known import CHANGED
 from dealkit._cli.rows import Result, Rows, word_of
 from dealkit._cli.screen import Progress, tell_in_handler
 from dealkit.ledger import KeyOf
@@ -42,7 +42,7 @@ def _word(creation: Creation[Agent]) -> str:
 def _message(creation: Creation[Agent]) -> str:
     if creation.error is not None:
         return in_words(creation.error)
-    return f"the row has changed since it was sent: {NOT_SENT}" if creation.request_differs else ""
+    return CHANGED if creation.request_differs else ""
 
 
 class _Agent(dict[str, Any]):

@@ -47,9 +47,7 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
         for (row, _), one in zip(some, found, strict=True):
             if one is None or (options.resend_unknown and one.outcome == "unknown"):
                 continue
-            noted = _noted(
-                row, one, f"the row has changed since it was sent: {NOT_SENT}" if one.request_differs else ""
-            )
+            noted = _noted(row, one, CHANGED if one.request_differs else "")
             rows.note(noted)
             known[noted.outcome] += 1
             if one.request_differs:
@@ -65,6 +63,7 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
 
 
 NOT_SENT = "this change is not sent"
+CHANGED = f"the row has changed since it was sent: {NOT_SENT}"
 """The message about a row that has changed since its agent was created."""
 
 
@@ -85,17 +84,20 @@ def changed_keys(own: str | Path, rows: Rows) -> list[int]:
     if isinstance(own, Path) and not own.exists():
         return []
     addresses: dict[int, str] = {}
-    known_addresses = set()
+    known_addresses: set[str] = set()
     for some in _some(rows):
-        emails = [str(agent["email"]) for _, agent in some]
-        # In this order: a row that another import has sent in between is then known by its key.
-        by_email = ledger.look_up_emails(own, emails)
-        by_key = ledger.look_up(own, [row.key for row, _ in some], key=rows.key_name)
-        for (row, _), email, of_key, of_email in zip(some, emails, by_key, by_email, strict=True):
-            if of_key is not None:
-                known_addresses.add(email.casefold())
-            elif of_email is not None:
+        # `note_earlier` has looked all rows up by their keys.
+        known_addresses |= {str(agent["email"]).casefold() for row, agent in some if row.was_earlier}
+        new = [(row, str(agent["email"])) for row, agent in some if not row.was_earlier]
+        by_email = ledger.look_up_emails(own, [email for _, email in new])
+        sent = [one for one, found in zip(new, by_email, strict=True) if found is not None]
+        # Again, after the addresses: a row that another import has sent in between is then known by its key.
+        by_key = ledger.look_up(own, [row.key for row, _ in sent], key=rows.key_name)
+        for (row, email), found in zip(sent, by_key, strict=True):
+            if found is None:
                 addresses[row.number] = email.casefold()
+            else:
+                known_addresses.add(email.casefold())
     # Two rows of the table may have one address, of which the ledger knows one.
     return [number for number, address in addresses.items() if address not in known_addresses]
 

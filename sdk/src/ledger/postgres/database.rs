@@ -63,8 +63,8 @@ impl Database {
             ));
         }
         // An unescaped `@` or `/` in a password would be taken for the end of the user or of the host.
-        let authority = base.split_once("://").map_or("", |(_, rest)| rest);
-        if authority.matches('@').count() > 1 {
+        let after_scheme = base.split_once("://").map_or("", |(_, rest)| rest);
+        if after_scheme.matches('@').count() > 1 {
             return Err(refused(UNREADABLE));
         }
         // What is wrong with it is not told: a password that is not escaped is taken for something else.
@@ -165,7 +165,7 @@ impl Database {
     }
 }
 
-/// The failure to connect: whatever the server responds to that says nothing about the ledger.
+/// The failure to connect: the response of the server says nothing about the ledger.
 fn connect_failure(error: tokio_postgres::Error) -> Cause {
     match Cause::from(error) {
         Cause::Broken(text) => Cause::Denied(text),

@@ -23,9 +23,7 @@ use tokio_postgres::{Client, error::SqlState, types::Type};
 pub(in crate::ledger) use self::database::Database;
 use self::{
     rows::LOCK_HEADER,
-    session::{
-        LIMIT, PATIENCE, RECONNECT_AFTER, Session, begin, execute, in_transaction, query, query_one,
-    },
+    session::{LIMIT, PATIENCE, Session, begin, execute, in_transaction, query, query_one},
     tables::{find, make},
 };
 use super::{
@@ -45,6 +43,9 @@ const RENEWED_EVERY: Duration = Duration::from_secs(10);
 /// a while later, in which what it has sent arrives.
 const MAY_SEND: Duration = Duration::from_secs(40);
 
+/// The time between two attempts to record outcomes.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
 pub(super) struct Postgres {
     session: Session,
     /// Whether notes wait for a database that is being restarted.
@@ -56,7 +57,7 @@ pub(super) struct Postgres {
 /// Makes the tables, so that jobs need no permission to do so.
 pub(super) fn init(database: &Arc<Database>) -> Result<(), Cause> {
     let make = async |client: &Client, database: &Database| make(client, database, None).await;
-    Session::new(database)?.run(LIMIT, false, make)
+    Session::new(database)?.run(LIMIT, make)
 }
 
 impl Postgres {
@@ -73,7 +74,7 @@ impl Postgres {
         let begun = lease::now();
         let header = find_in(&mut session)?;
         let new = Header::new(service, keys)?;
-        let header = session.run(LIMIT, false, async |client, database| {
+        let header = session.run(LIMIT, async |client, database| {
             if header.is_none() {
                 make(client, database, Some(&new)).await?;
             }
@@ -143,7 +144,7 @@ impl Drop for Postgres {
                 let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
                 execute(client, &sql).await
             };
-            let _ = insist(|| self.session.run(RENEWED_EVERY, false, end));
+            let _ = insist(|| self.session.run(RENEWED_EVERY, end));
         }
     }
 }
@@ -191,25 +192,23 @@ impl Store for Postgres {
         let is_patient = self.is_patient && touched.claims.is_empty();
         let begun = Instant::now();
         let changed = loop {
-            let changed = self
-                .session
-                .run(LIMIT, is_patient, async |client, database| {
-                    let begin = begin(database);
-                    loop {
-                        let locked = rows::lock(client, &begin, touched, job, &opened).await?;
-                        if let Some(mut locked) = locked {
-                            if work(&mut locked.rows, &mut locked.owners)? {
-                                return rows::save(client, locked).await;
-                            }
-                            return execute(client, "ROLLBACK").await;
+            let changed = self.session.run(LIMIT, async |client, database| {
+                let begin = begin(database);
+                loop {
+                    let locked = rows::lock(client, &begin, touched, job, &opened).await?;
+                    if let Some(mut locked) = locked {
+                        if work(&mut locked.rows, &mut locked.owners)? {
+                            return rows::save(client, locked).await;
                         }
-                        execute(client, "ROLLBACK").await?;
+                        return execute(client, "ROLLBACK").await;
                     }
-                });
+                    execute(client, "ROLLBACK").await?;
+                }
+            });
             match changed {
-                // The connection broke while it was in use; the next one may hold.
+                // The database is being restarted, another takes its place, or the connection broke while it was in use.
                 Err(Cause::Unreachable(_)) if is_patient && begun.elapsed() < PATIENCE => {
-                    thread::sleep(RECONNECT_AFTER);
+                    thread::sleep(RETRY_AFTER);
                 }
                 changed => break changed,
             }
@@ -218,7 +217,7 @@ impl Store for Postgres {
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
-        let header = self.session.run(LIMIT, false, async |client, database| {
+        let header = self.session.run(LIMIT, async |client, database| {
             in_transaction(client, &begin(database), async {
                 query(client, LOCK_HEADER, &[]).await?;
                 let schema = &database.schema;
@@ -258,13 +257,11 @@ impl Store for Postgres {
             "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
             lease_until()
         );
-        let renewed = self
-            .session
-            .run(RENEWED_EVERY, false, async |client, database| {
-                let parameters = [(&job as _, Type::INT8)];
-                let renewed = query(client, &sql, &parameters);
-                in_transaction(client, &begin(database), renewed).await
-            })?;
+        let renewed = self.session.run(RENEWED_EVERY, async |client, database| {
+            let parameters = [(&job as _, Type::INT8)];
+            let renewed = query(client, &sql, &parameters);
+            in_transaction(client, &begin(database), renewed).await
+        })?;
         if renewed.is_empty() {
             lease.end();
             return Err(Cause::LeaseLost);

@@ -1,10 +1,6 @@
 //! A connection, and transactions on it.
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select, try_join};
 use tokio::{
@@ -24,9 +20,6 @@ use super::{
 
 /// How long to wait for the database until it can be reached, and how long it waits for other transactions.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The time between two attempts to connect.
-pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(100);
 
 /// How long anything but copying may take: longer than the database waits by itself, so that it says why.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
@@ -65,7 +58,7 @@ impl Session {
         limit: Duration,
         work: impl AsyncFnOnce(&Client) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        self.run(limit, false, async |client, database| {
+        self.run(limit, async |client, database| {
             let begin = format!(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path TO {}",
                 database.schema
@@ -74,12 +67,10 @@ impl Session {
         })
     }
 
-    /// Does something within this time, once there is a connection; if it is patient, to a database that is being restarted,
-    /// or that another takes the place of.
+    /// Does something within this time, once there is a connection.
     pub(super) fn run<T>(
         &mut self,
         limit: Duration,
-        is_patient: bool,
         work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
         let is_connected = self.is_connected();
@@ -90,19 +81,9 @@ impl Session {
         } = self;
         let connection = slot.take().filter(|_| is_connected);
         let (value, connection) = runtime.block_on(async {
-            let begun = Instant::now();
-            let mut connection = connection.map(Ok);
-            let (client, task) = loop {
-                match connection {
-                    Some(Err(Cause::Unreachable(_)))
-                        if is_patient && begun.elapsed() < PATIENCE =>
-                    {
-                        sleep(RECONNECT_AFTER).await;
-                    }
-                    Some(connected) => break connected?,
-                    None => {}
-                }
-                connection = Some(within(PATIENCE, database.connect()).await);
+            let (client, task) = match connection {
+                Some(connection) => connection,
+                None => within(PATIENCE, database.connect()).await?,
             };
             match within(limit, work(&client, database)).await {
                 Ok(value) => Ok((value, (client, task))),

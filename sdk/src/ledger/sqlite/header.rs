@@ -1,6 +1,6 @@
 //! Recognises ledgers by the first bytes of their files, which are read without SQLite.
 
-use std::{fs::Metadata, io, path::Path};
+use std::{fs, io, path::Path};
 
 use super::APPLICATION_ID;
 
@@ -25,9 +25,10 @@ fn is_sqlite(header: &[u8]) -> bool {
     header.starts_with(b"SQLite format 3\0")
 }
 
-/// Whether this file is a ledger, damaged or not. Waits for no other program.
-pub(super) fn is_ledger(path: &Path, metadata: &Metadata) -> io::Result<bool> {
-    Ok(metadata.is_file() && metadata.len() >= HEADER as u64 && read(path, metadata)?.is_ok())
+/// Tells whether this file is a ledger, damaged or not. Waits for no other program, and changes nothing.
+pub(in super::super) fn is_ledger(path: &Path) -> io::Result<bool> {
+    let metadata = fs::metadata(path)?;
+    Ok(metadata.is_file() && metadata.len() >= HEADER as u64 && read(path, &metadata)?.is_ok())
 }
 
 #[cfg(unix)]
@@ -121,7 +122,7 @@ pub(super) struct InUse;
 
 /// Reads the header of a file, or returns why it is not a ledger.
 #[cfg(not(unix))]
-pub(super) fn read(path: &Path, _: &Metadata) -> io::Result<Result<InUse, &'static str>> {
+pub(super) fn read(path: &Path, _: &fs::Metadata) -> io::Result<Result<InUse, &'static str>> {
     use std::{fs::File, io::Read as _};
 
     let mut header = Vec::new();

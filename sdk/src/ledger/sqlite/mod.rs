@@ -6,6 +6,8 @@ mod file;
 mod header;
 mod rows;
 
+pub(super) use self::header::is_ledger;
+
 use std::{
     collections::HashSet,
     fs, io,
@@ -51,11 +53,6 @@ const A_MOMENT: i32 = 1_000;
 fn wait<const PATIENCE: i32>(times: i32) -> bool {
     thread::sleep(Duration::from_millis(1));
     times < PATIENCE && !is_given_up()
-}
-
-/// Whether this file is a ledger, damaged or not. Waits for no other program, and changes nothing.
-pub(super) fn is_ledger(path: &Path) -> io::Result<bool> {
-    header::is_ledger(path, &fs::metadata(path)?)
 }
 
 pub(super) struct Sqlite {
