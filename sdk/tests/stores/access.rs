@@ -1,0 +1,191 @@
+//! Databases that a job may not or cannot use: privileges, TLS, URLs, changed tables, unsuitable encodings. No message shows a
+//! password.
+
+use super::{
+    Cluster, Ledger, LedgerError, LedgerErrorKind, State, WhenInDoubt, claim, error_kind, note,
+    open_job, open_with_keys,
+};
+use crate::value::AgentId;
+
+#[test]
+fn a_database_that_another_program_changed_is_rejected() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    for (change, expected, under_a_job) in [
+        (
+            "UPDATE ledger SET salt = sha256('')",
+            LedgerErrorKind::Broken,
+            LedgerErrorKind::Broken,
+        ),
+        (
+            "DELETE FROM ledger",
+            LedgerErrorKind::Io,
+            LedgerErrorKind::Moved,
+        ),
+        (
+            "UPDATE creates SET state = 'elsewhere'",
+            LedgerErrorKind::Broken,
+            LedgerErrorKind::Broken,
+        ),
+        (
+            "UPDATE version SET version = 3",
+            LedgerErrorKind::NewerFormat,
+            LedgerErrorKind::NewerFormat,
+        ),
+    ] {
+        let url = cluster.url();
+        let ledger: Ledger = url.parse().unwrap();
+        assert!(ledger.look_up(None, ["1"]).unwrap()[0].is_none());
+        let mut store = open_job(&ledger);
+        let key = store.header().hash("1");
+        claim(&mut *store, key, WhenInDoubt::Report);
+        cluster.sql(&url, change);
+        assert_eq!(error_kind(ledger.summary()), expected, "{change}");
+        if under_a_job != LedgerErrorKind::NewerFormat {
+            assert_eq!(
+                error_kind(note(&mut *store, key, State::Succeeded)),
+                under_a_job,
+                "{change}"
+            );
+        }
+    }
+    let url = cluster.url();
+    cluster.sql(
+        &url,
+        &format!(
+            "CREATE SCHEMA {schema}; CREATE TABLE {schema}.creates ()",
+            schema = url.rsplit_once('=').unwrap().1
+        ),
+    );
+    let ledger: Ledger = url.parse().unwrap();
+    assert_eq!(error_kind(ledger.init()), LedgerErrorKind::NotALedger);
+}
+
+#[test]
+fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    cluster.sql(&url, "CREATE ROLE guest LOGIN PASSWORD 'open sesame'");
+    let schema = url.rsplit_once('=').unwrap().1;
+    let certificate = cluster.certificate();
+    let guest = |password: &str, host: &str, more: &str| -> Ledger {
+        let url = format!(
+            "postgresql://guest:{password}@{host}:{}/postgres?schema={schema}{more}",
+            cluster.port
+        );
+        url.parse().unwrap()
+    };
+    let trusted = format!("&sslmode=verify-full&sslrootcert={}", certificate.display());
+    let known = guest("open%20sesame", "localhost", &trusted);
+    // First the tables are missing and the guest may not create them; then they exist, without privileges for the guest.
+    let mut errors = vec![known.init().unwrap_err()];
+    let ledger: Ledger = url.parse().unwrap();
+    ledger.init().unwrap();
+    errors.push(known.summary().unwrap_err());
+    errors.push(
+        guest("open%20sesame!", "localhost", &trusted)
+            .init()
+            .unwrap_err(),
+    );
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.kind() == LedgerErrorKind::Io),
+        "{errors:?}"
+    );
+    // With the privileges, everything works, with and without TLS.
+    drop(open_job(&ledger));
+    cluster.sql(
+        &url,
+        &format!(
+            "GRANT USAGE ON SCHEMA {schema} TO guest;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO guest"
+        ),
+    );
+    for granted in [&known, &guest("open%20sesame", "127.0.0.1", "")] {
+        drop(open_job(granted));
+        granted.summary().unwrap();
+    }
+    // The certificate has another name or an unknown issuer, or no server listens.
+    for unreachable in [
+        guest("open%20sesame", "127.0.0.1", &trusted),
+        guest("open%20sesame", "localhost", "&sslmode=require"),
+        format!("postgresql://guest:open%20sesame@127.0.0.1:1/postgres?schema={schema}")
+            .parse()
+            .unwrap(),
+    ] {
+        let error = unreachable.summary().unwrap_err();
+        assert_eq!(error.kind(), LedgerErrorKind::Unreachable, "{error}");
+        errors.push(error);
+    }
+    for refused in [
+        "postgresql://localhost/x?sesame=1",
+        "postgres://:5432/x",
+        "postgresql://localhost/x?sslmode=allow",
+        "postgresql://localhost/?schema=a;b",
+        "postgresql://u:x@sesame@localhost/x",
+        "postgresql+psycopg2://u:sesame@localhost/x",
+        " postgresql://u:sesame@localhost/x",
+        "psql://u:sesame@localhost/x",
+        "host=localhost password=sesame",
+        "postgresql:u:sesame@localhost/x",
+        "Postgres:/u:sesame@localhost/x",
+        "HOST = localhost dbname=sesame",
+    ] {
+        let error = refused.parse::<Ledger>().unwrap_err();
+        assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
+        errors.push(error);
+    }
+    for error in errors {
+        let text = format!("{error} {error:?}");
+        assert!(
+            !text.contains("sesame") && !text.contains("guest"),
+            "{error}"
+        );
+    }
+    // A connection string is no path of a file.
+    let file = Ledger::sqlite("host=localhost password=sesame");
+    assert!(!format!("{file} {file:?}").contains("sesame"));
+    assert_eq!(error_kind(file.summary()), LedgerErrorKind::NotALedger);
+    assert!(!format!("{known:?} {known}").contains("sesame"));
+    assert_eq!(
+        known.to_string(),
+        format!(
+            "postgresql://localhost:{}/postgres?schema={schema}",
+            cluster.port
+        )
+    );
+}
+
+#[test]
+fn a_database_that_cannot_store_a_ledger_is_reported_as_the_cause() {
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
+    let url = cluster.url();
+    let create = "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0";
+    cluster.sql(&url, create);
+    let latin: Ledger = url.replace("/postgres?", "/latin?").parse().unwrap();
+    let error = latin.init().unwrap_err();
+    assert!(
+        error.to_string().contains("its encoding is not UTF8"),
+        "{error}"
+    );
+    let options: Ledger = format!("{url}&options=-c%20nothing.such").parse().unwrap();
+    let error = options.init().unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::Io, "{error}");
+    let ledger: Ledger = url.parse().unwrap();
+    let error = LedgerError::from(open_with_keys(&ledger, Some("a\0b")).map(drop).unwrap_err());
+    assert!(error.to_string().contains("U+0000"), "{error}");
+    let mut job = open_job(&ledger);
+    let key = job.header().hash("a\0b");
+    assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+    note(&mut *job, key, State::Unknown).unwrap();
+    let error = ledger
+        .settle([("a\0b", Some(AgentId::from("a\0b")))])
+        .unwrap_err();
+    assert!(error.to_string().contains("U+0000"), "{error}");
+}

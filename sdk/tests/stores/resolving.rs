@@ -1,0 +1,102 @@
+//! Manual resolution of rows with an unknown outcome.
+
+use std::thread;
+
+use super::{
+    Record, State, WhenInDoubt, Write, claim, claim_write, for_each_database, note, open_job,
+};
+use crate::value::AgentId;
+
+#[test]
+fn an_agent_is_assigned_to_one_row_only() {
+    const ROWS: usize = 12;
+    for_each_database(|ledger| {
+        let mut job = open_job(ledger);
+        let keys: Vec<_> = (0..ROWS).map(|n| n.to_string()).collect();
+        for key in &keys {
+            let key = job.header().hash(key);
+            assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+            note(&mut *job, key, State::Unknown).unwrap();
+        }
+        // Concurrent manual changes.
+        let start = std::sync::Barrier::new(ROWS);
+        let accepted = thread::scope(|scope| {
+            let settle = |key| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    ledger.settle([(key, Some(AgentId::from("a_1")))]).is_ok()
+                })
+            };
+            let settled: Vec<_> = keys.iter().map(settle).collect();
+            settled
+                .into_iter()
+                .filter(|_| true)
+                .map(|one| one.join().unwrap())
+                .filter(|ok| *ok)
+                .count()
+        });
+        assert_eq!(accepted, 1);
+        // Rows of one job in the same transaction.
+        let hashes: Vec<_> = keys.iter().map(|key| job.header().hash(key)).collect();
+        let claims: Vec<_> = hashes
+            .iter()
+            .map(|key| claim_write(*key, WhenInDoubt::Ask))
+            .collect();
+        let claimed = job.write(&claims.iter().collect::<Vec<_>>()).unwrap();
+        let claimed: Vec<_> = hashes
+            .iter()
+            .zip(claimed)
+            .filter(|(_, no)| matches!(no, Ok(None)))
+            .collect();
+        assert_eq!(claimed.len(), ROWS - 1);
+        let resolves = claimed
+            .iter()
+            .enumerate()
+            .map(|(index, (key, _))| Write::Resolve {
+                key: **key,
+                index,
+                agent_id: Some(AgentId::from("a_2")),
+            });
+        let resolves: Vec<_> = resolves.collect();
+        let resolved = job.write(&resolves.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(resolved.iter().filter(|one| one.is_ok()).count(), 1);
+        drop(job);
+        assert_eq!(ledger.summary().unwrap().settled_with_agent, 2);
+        // The service may give two rows one identifier; entries that the ledger already has are accepted again.
+        let mut job = open_job(ledger);
+        for key in ["x", "y"] {
+            let key = job.header().hash(key);
+            assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+            let noted = Some(Record {
+                agent_id: Some("a_3".to_owned()),
+                ..Record::new(State::Succeeded)
+            });
+            job.write(&[&Write::Note { key, noted }]).unwrap();
+        }
+        let both = ["x", "y"].map(|key| (key, Some(AgentId::from("a_3"))));
+        assert_eq!(ledger.settle(both).unwrap(), 0);
+    });
+}
+
+#[test]
+fn an_unknown_key_is_reported_before_other_errors() {
+    for_each_database(|ledger| {
+        let mut job = open_job(ledger);
+        let key = job.header().hash("0042");
+        assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+        let noted = Some(Record {
+            agent_id: Some("a_1".to_owned()),
+            ..Record::new(State::Succeeded)
+        });
+        job.write(&[&Write::Note { key, noted }]).unwrap();
+        // A spreadsheet program has removed the leading zeros of a key.
+        let error = ledger
+            .settle([("42", Some(AgentId::from("a_1")))])
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("its key is not in the ledger"),
+            "{error}"
+        );
+    });
+}
