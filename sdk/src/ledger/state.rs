@@ -206,12 +206,15 @@ impl Record {
         DateTime::from_timestamp_millis(self.claimed_at)
     }
 
-    /// Whether a row that is this, or was before it was claimed, becomes what a job has noted of it. If not, the note says
-    /// nothing about another request that may have created the agent, or is creating it.
+    /// Returns whether a note of a job replaces this record, which the row has or had before it was claimed. If not, the note says
+    /// nothing about another request that may have created the agent, or is creating it; or it does not have the agent's identifier,
+    /// which this has.
     fn is_overruled_by(&self, noted: &Self) -> bool {
         match self.state {
+            State::Succeeded | State::Resolved if self.agent_id.is_some() => {
+                noted.state == State::Succeeded && noted.agent_id.is_some()
+            }
             State::Succeeded => noted.state == State::Succeeded,
-            State::Resolved if self.agent_id.is_some() => noted.state == State::Succeeded,
             State::Sending if self.is_in_flight() => noted.state == State::Succeeded,
             State::Sending | State::Unknown => noted.state != State::Rejected,
             State::Rejected | State::Resolved => true,
