@@ -5,45 +5,75 @@ use std::{
     time::Duration,
 };
 
-use super::owner::LockFile;
+use super::{clock::Clock, owner::LockFile};
 
-/// The lease of a job. Where the operating system knows which jobs are alive, it has no end.
+/// The time for which a database takes a job for alive after it was last heard from.
+#[cfg_attr(
+    not(feature = "ledger-postgres"),
+    allow(dead_code, reason = "only a database has leases")
+)]
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+
+/// The time between two renewals of a lease.
+pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(10);
+
+/// The time for which a job may send the rows that it has claimed, from the moment at which it began to renew its lease. The rest of
+/// the lease is for what was sent to arrive.
+const MAY_SEND: Duration = Duration::from_secs(40);
+
+/// The way in which other jobs learn that a job is alive.
+#[cfg_attr(
+    not(feature = "ledger-postgres"),
+    allow(dead_code, reason = "only a database has leases")
+)]
+pub(super) enum Liveness {
+    /// It has locked this file, and the operating system unlocks it when the process ends. `None` if it only reads.
+    Lock(Option<LockFile>),
+    /// It renews its lease in the database.
+    Lease,
+}
+
+/// The lease of a job. A job that has locked a file may send for as long as the file exists.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lease(Arc<Mutex<Term>>);
+pub(crate) struct Lease {
+    term: Arc<Mutex<Term>>,
+    clock: Clock,
+}
 
 #[derive(Debug, Default)]
 struct Term {
     /// The number of leases that have begun: rows claimed with an earlier one must not be sent.
     number: u64,
-    /// The end of the lease, by [`now`].
+    /// The end of the lease, on the clock.
     until: Option<Duration>,
-    /// The locked file that shows that the job is alive, in place of an end.
+    /// The locked file, in place of an end.
     lock: Option<LockFile>,
 }
 
 impl Lease {
-    /// Begins another lease.
-    #[cfg(feature = "ledger-postgres")]
-    pub(super) fn begin(&self, until: Duration) {
-        let mut term = self.term_locked();
-        term.number += 1;
-        term.until = Some(until);
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            ..Self::default()
+        }
     }
 
-    /// Begins another lease, which lasts for as long as the file is there.
-    pub(super) fn begin_locked(&self, lock: LockFile) {
+    /// Begins another lease, at this time.
+    pub(super) fn begin(&self, liveness: Liveness, now: Duration) {
         let mut term = self.term_locked();
         term.number += 1;
-        (term.until, term.lock) = (None, Some(lock));
+        (term.until, term.lock) = match liveness {
+            Liveness::Lock(lock) => (None, lock),
+            Liveness::Lease => (Some(now + MAY_SEND), None),
+        };
     }
 
-    #[cfg(feature = "ledger-postgres")]
-    pub(super) fn renew(&self, until: Duration) {
-        self.term_locked().until = Some(until);
+    /// Extends the lease from this time on.
+    pub(super) fn renew(&self, now: Duration) {
+        self.term_locked().until = Some(now + MAY_SEND);
     }
 
     /// Ends the lease, because other jobs may already take this one for dead.
-    #[cfg(feature = "ledger-postgres")]
     pub(super) fn end(&self) {
         self.term_locked().until = Some(Duration::ZERO);
     }
@@ -53,7 +83,8 @@ impl Lease {
     }
 
     /// Returns the time for which rows claimed in this term may still be sent: zero once it is over, `None` without a limit.
-    pub(super) fn remaining(&self, now: Duration, term: u64) -> Option<Duration> {
+    pub(super) fn remaining(&self, term: u64) -> Option<Duration> {
+        let now = self.clock.elapsed();
         let current = self.term_locked();
         if term != current.number || current.lock.as_ref().is_some_and(|lock| !lock.exists()) {
             return Some(Duration::ZERO);
@@ -61,30 +92,12 @@ impl Lease {
         Some(current.until?.saturating_sub(now))
     }
 
-    fn term_locked(&self) -> MutexGuard<'_, Term> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns whether the current lease is over.
+    pub(super) fn has_ended(&self) -> bool {
+        self.remaining(self.term()) == Some(Duration::ZERO)
     }
-}
 
-/// The time since some moment, on a clock that also runs while the machine is suspended: a lease ends then, too.
-/// `std::time::Instant` stops on Linux and Apple's systems.
-#[cfg(unix)]
-pub(super) fn now() -> Duration {
-    use rustix::time::{ClockId, clock_gettime};
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-
-    // The time of these clocks is never negative.
-    clock_gettime(CLOCK).try_into().unwrap_or_default()
-}
-
-#[cfg(not(unix))]
-pub(super) fn now() -> Duration {
-    use std::{sync::OnceLock, time::Instant};
-
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
+    fn term_locked(&self) -> MutexGuard<'_, Term> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -9,9 +9,12 @@
 
 // `state` has the rules, without any database; `key_hash` the hashes that replace keys, requests and addresses; `store` says what a
 // database has to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other; a `lease` limits how long
-// a job may send; `writer` is the thread that uses the store, of a job or of a client, which has `kept` it open; and `people` what
-// people do. Nothing here knows what is sent, or how.
+// a job may send; `work` uses the store, in steps that a thread of the `writer` takes, for a job or for a client, which has `kept` it
+// open; and `people` is what people record. `memory` is a store for the simulator, with its own `clock`. Nothing here knows what is
+// sent, or how.
 
+#[cfg(feature = "ledger")]
+mod clock;
 #[cfg_attr(
     not(feature = "ledger-postgres"),
     expect(
@@ -28,6 +31,9 @@ mod kept;
 mod key_hash;
 #[cfg(feature = "ledger")]
 mod lease;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod memory;
 #[cfg(feature = "ledger")]
 mod owner;
 #[cfg(feature = "ledger")]
@@ -42,6 +48,8 @@ mod state;
 mod store;
 #[cfg(feature = "ledger")]
 mod value;
+#[cfg(feature = "ledger")]
+mod work;
 #[cfg(feature = "ledger")]
 mod writer;
 
@@ -59,9 +67,10 @@ pub(crate) use {
     kept::KeptLedgers,
     key_hash::{KeyHash, Salt, normalized},
     state::{LONGEST_ID, Record, RequestInfo, State, WhenInDoubt},
-    writer::{Found, Handle, Writer},
+    work::Found,
+    writer::{Handle, Writer},
 };
 
-#[cfg(all(test, feature = "ledger-postgres"))]
+#[cfg(all(test, feature = "ledger-postgres", feature = "simulation"))]
 #[path = "../../tests/stores/mod.rs"]
 mod tests;

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::{
     error::{Cause, Refusal},
     state::{AgentOwners, Recorded, Row, State, check_agent},
-    store::{Rows, Store, Touched, now},
+    store::{Header, Rows, Store, Touched},
 };
 use crate::value::{AgentId, Json};
 
@@ -89,11 +89,12 @@ pub enum Resolution {
     Unknown,
 }
 
-/// Records what somebody has found out, unless it is only to be checked, and returns how many rows that changes.
+/// Records the agents that were found, at this time, unless they are only to be checked. Returns how many rows that changes.
 pub(super) fn settle(
     store: &mut dyn Store,
     found: Vec<(String, Option<AgentId>)>,
     is_to_last: bool,
+    now: i64,
 ) -> Result<usize, Cause> {
     let found = found.into_iter();
     let found: Vec<_> = found
@@ -113,7 +114,7 @@ pub(super) fn settle(
         touched.add_agent(agent_id.as_ref());
     }
     let mut changed = 0;
-    let mut work = |rows: &mut Rows, owners: &mut AgentOwners| {
+    let mut work = |_: &Header, rows: &mut Rows, owners: &mut AgentOwners| {
         let known = |key| rows.get(key).and_then(Row::current).is_some();
         if let Some(index) = found.iter().position(|(key, _)| !known(key)) {
             // First: a key that the ledger does not have is the cause of what else may be wrong.
@@ -130,7 +131,7 @@ pub(super) fn settle(
                     rejection => rejection,
                 });
             let row = rows.entry(*key).or_default();
-            let resolved = checked.and_then(|()| row.settle(now(), agent_id));
+            let resolved = checked.and_then(|()| row.settle(now, agent_id));
             changed += usize::from(resolved.map_err(|rejection| Cause::Refused(index, rejection))?);
         }
         Ok(is_to_last)

@@ -4,12 +4,12 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     io,
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{
     error::{Cause, Refusal},
     key_hash::{Digest, KeyHash, Salt, ignore_case},
+    lease::Liveness,
     state::{AgentOwners, Record, Recorded, RequestInfo, Row, WhenInDoubt, check_agent},
 };
 use crate::{http::base_url, value::AgentId};
@@ -37,7 +37,10 @@ pub(super) trait Store: Send {
     /// The number of the job that has opened it; 0 if it is none.
     fn job(&self) -> i64;
 
-    /// What this failure comes from.
+    /// The way in which other jobs learn that this one is alive.
+    fn liveness(&self) -> Liveness;
+
+    /// Returns the cause of a failure.
     fn explain(&self, cause: Cause) -> Cause {
         cause
     }
@@ -55,16 +58,12 @@ pub(super) trait Store: Send {
 
     /// Changes rows in one transaction, isolated from all others, and durable when this returns. The function may be called
     /// again if the transaction fails. If it fails itself, or returns false, nothing is changed. A transaction with claims
-    /// fails if the header is no longer the one with which the ledger was opened.
+    /// fails if other jobs may already take this one for dead.
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause>;
 
-    /// How often a job has to renew that it is alive, if others would otherwise take it for dead.
-    fn renewed_every(&self) -> Option<Duration> {
-        None
-    }
-
-    fn renew(&mut self) -> Result<(), Cause> {
-        Ok(())
+    /// Renews the lease of the job. Returns false if it has ended.
+    fn renew(&mut self) -> Result<bool, Cause> {
+        Ok(true)
     }
 
     /// Changes the header in one transaction, which sees no claim come or go. The function gets the current header and
@@ -78,8 +77,9 @@ pub(super) type HeaderChange<'a> =
 
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
 
-/// Changes the rows of the keys that were named.
-pub(super) type Changes<'a> = &'a mut dyn FnMut(&mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
+/// Changes the rows of the keys that were named, in a ledger that has this header now.
+pub(super) type Changes<'a> =
+    &'a mut dyn FnMut(&Header, &mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
 
 /// The keys of rows that are to be changed.
 #[derive(Default)]
@@ -100,6 +100,11 @@ pub(super) struct Touched {
 }
 
 impl Touched {
+    /// Whether all of them are only claimed: if the job is given up meanwhile, the transaction may fail.
+    pub(super) fn are_claims(&self) -> bool {
+        self.claims.len() == self.keys.len()
+    }
+
     /// Adds the agent of a row, unless no database can have its identifier.
     pub(super) fn add_agent(&mut self, agent_id: Option<&AgentId>) {
         let id = agent_id.map(ToString::to_string);
@@ -296,9 +301,9 @@ impl dyn Store + '_ {
         Ok(self.read(keys)?.into_iter().map(recorded).collect())
     }
 
-    /// Writes all of this in one transaction, which is durable when this returns.
-    pub(super) fn write(&mut self, writes: &[&Write]) -> Result<Vec<Written>, Cause> {
-        let (job, now) = (self.job(), now());
+    /// Writes all of this in one transaction at this time, in milliseconds since 1970. It is durable when this returns.
+    pub(super) fn write(&mut self, writes: &[&Write], now: i64) -> Result<Vec<Written>, Cause> {
+        let (job, opened) = (self.job(), self.header().clone());
         let mut touched = Touched {
             keys: writes.iter().map(|write| write.key()).collect(),
             now,
@@ -316,7 +321,11 @@ impl dyn Store + '_ {
             }
         }
         let mut answers = Vec::new();
-        let mut work = |rows: &mut Rows, owners: &mut AgentOwners| {
+        let has_claims = !touched.claims.is_empty();
+        let mut work = |header: &Header, rows: &mut Rows, owners: &mut AgentOwners| {
+            if has_claims {
+                opened.refuse_other(header)?;
+            }
             answers.clear();
             for write in writes {
                 let row = rows.entry(write.key()).or_default();
@@ -356,12 +365,4 @@ impl Write {
             Self::Claim { key, .. } | Self::Note { key, .. } | Self::Resolve { key, .. } => *key,
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
 }

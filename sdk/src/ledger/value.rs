@@ -1,20 +1,21 @@
 //! A ledger as a value.
 
-#[cfg(feature = "ledger-postgres")]
-use std::sync::Arc;
 use std::{
     fmt, fs, io,
-    panic::resume_unwind,
     path::{Path, PathBuf},
     str::FromStr,
-    thread,
 };
+#[cfg(feature = "ledger-postgres")]
+use std::{panic::resume_unwind, sync::Arc, thread};
 
+#[cfg(feature = "simulation")]
+use super::memory::InMemory;
 #[cfg(feature = "ledger-postgres")]
 use super::postgres::{self, Database, Postgres};
 use super::{
+    clock::Clock,
     error::{Cause, HIDDEN_URL, LedgerError, Place},
-    lease::Lease,
+    given_up::GivenUp,
     owner::is_of_job,
     people::{self, Summary},
     sqlite::{self, Sqlite},
@@ -57,6 +58,8 @@ enum Kind {
     },
     #[cfg(feature = "ledger-postgres")]
     Postgres(Arc<Database>),
+    #[cfg(feature = "simulation")]
+    Memory(InMemory),
 }
 
 impl Ledger {
@@ -100,6 +103,8 @@ impl Ledger {
             Kind::Sqlite { path, .. } => Some(path),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => None,
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => None,
         }
     }
 
@@ -112,6 +117,8 @@ impl Ledger {
             Kind::Sqlite { .. } => Ok(()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => postgres::init(database),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => Ok(()),
         })
     }
 
@@ -280,7 +287,9 @@ impl Ledger {
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
-        self.with(true, |store| people::settle(store, found, true))
+        self.with(true, |store| {
+            people::settle(store, found, true, self.clock().unix_ms())
+        })
     }
 
     /// What [`settle`](Self::settle) would return for the same, without recording anything.
@@ -292,7 +301,9 @@ impl Ledger {
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
-        self.with(true, |store| people::settle(store, found, false))
+        self.with(true, |store| {
+            people::settle(store, found, false, self.clock().unix_ms())
+        })
     }
 
     /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
@@ -353,16 +364,18 @@ impl Ledger {
         })
     }
 
-    /// Does something on a thread where nothing else waits for the network: the calling one may belong to a runtime.
+    /// Does something that may wait for the network, on a thread of its own then: the calling one may belong to a runtime.
     fn apart<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
-        let done = if self.path().is_some() {
-            work()
-        } else {
-            let done = thread::scope(|scope| scope.spawn(work).join());
-            done.unwrap_or_else(|panic| resume_unwind(panic))
+        let done = match &self.0 {
+            #[cfg(feature = "ledger-postgres")]
+            Kind::Postgres(_) => {
+                let done = thread::scope(|scope| scope.spawn(work).join());
+                done.unwrap_or_else(|panic| resume_unwind(panic))
+            }
+            _ => work(),
         };
         done.map_err(|cause| LedgerError::new(self.place(), cause))
     }
@@ -372,6 +385,8 @@ impl Ledger {
             Kind::Sqlite { path, .. } => Place::File(path.clone()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => database.place(),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(ledger) => ledger.place(),
         }
     }
 
@@ -382,16 +397,17 @@ impl Ledger {
             }
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Postgres::open(database)?.map(|store| Box::new(store) as _),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(ledger) => ledger.open()?.map(|store| Box::new(store) as _),
         })
     }
 
-    /// Opens a ledger to send rows, or creates one. In a job, what became of a row waits for a database that is out of reach.
+    /// Opens a ledger to send rows, or creates one.
     pub(super) fn open_to_send(
         &self,
-        is_job: bool,
         service: &str,
         keys: Option<&str>,
-        lease: Lease,
+        given_up: &GivenUp,
     ) -> Result<Box<dyn Store>, Cause> {
         if keys.is_some_and(|name| name.contains('\0')) {
             return Err(Cause::Unsupported(
@@ -400,24 +416,20 @@ impl Ledger {
         }
         let mut store: Box<dyn Store> = match &self.0 {
             Kind::Sqlite { path, .. } => {
-                Box::new(Sqlite::open_to_send(path, service, keys, &lease)?)
+                Box::new(Sqlite::open_to_send(path, service, keys, given_up)?)
             }
             #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => Box::new(Postgres::open_to_send(
-                database,
-                is_job,
-                service,
-                keys,
-                lease.clone(),
-            )?),
+            Kind::Postgres(database) => {
+                Box::new(Postgres::open_to_send(database, service, keys, given_up)?)
+            }
+            #[cfg(feature = "simulation")]
+            Kind::Memory(ledger) => Box::new(ledger.open_to_send(service, keys)?),
         };
-        #[cfg(not(feature = "ledger-postgres"))]
-        let _ = is_job;
         store.run(|store| store.bind(service, keys))?;
         Ok(store)
     }
 
-    /// Starts the thread of a job, or of a client's single creates.
+    /// Starts the work of a job, or of a client's single creates, on a thread of its own.
     pub(crate) fn start(
         &self,
         is_job: bool,
@@ -425,9 +437,29 @@ impl Ledger {
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
         let this = self.clone();
-        Writer::start(self.place(), is_job, move |lease| {
-            this.open_to_send(is_job, &service, keys.as_deref(), lease)
-        })
+        let open = move |given_up: &GivenUp| this.open_to_send(&service, keys.as_deref(), given_up);
+        let (writer, work) = Writer::new(self.place(), is_job, self.clock(), Box::new(open));
+        match &self.0 {
+            #[cfg(feature = "simulation")]
+            Kind::Memory(ledger) => {
+                ledger.drive(work);
+                Ok(writer)
+            }
+            _ => writer.start_thread(work),
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        match &self.0 {
+            #[cfg(feature = "simulation")]
+            Kind::Memory(ledger) => ledger.clock(),
+            _ => Clock::default(),
+        }
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(super) fn in_memory(ledger: InMemory) -> Self {
+        Self(Kind::Memory(ledger))
     }
 }
 

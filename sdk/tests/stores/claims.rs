@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use super::{Cluster, Ledger, Record, State, Store, WhenInDoubt, Write, claim_write, open_job};
+use super::{
+    Cluster, Ledger, NOW, Record, State, Store, WhenInDoubt, Write, claim_write, open_job,
+};
 
 #[test]
 fn rows_that_several_jobs_claim_concurrently_are_claimed_once() {
@@ -37,7 +39,9 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         let when = WhenInDoubt::Report;
         let claims = keys.iter().map(|(_, key)| claim_write(*key, when));
         let claims: Vec<_> = claims.collect();
-        let answers = store.write(&claims.iter().collect::<Vec<_>>()).unwrap();
+        let answers = store
+            .write(&claims.iter().collect::<Vec<_>>(), NOW)
+            .unwrap();
         for ((number, key), _) in keys
             .into_iter()
             .zip(answers)
@@ -46,7 +50,7 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
             let is_withdrawn = number % 3 == 0 && batch % 2 == 0;
             let noted = (!is_withdrawn).then(|| Record::new(State::Succeeded));
             mine.extend(noted.as_ref().map(|_| number));
-            store.write(&[&Write::Note { key, noted }]).unwrap();
+            store.write(&[&Write::Note { key, noted }], NOW).unwrap();
         }
     }
     mine

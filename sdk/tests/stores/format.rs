@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{
-    Cluster, Ledger, Record, RequestInfo, SERVICE, State, WhenInDoubt, Write, claim,
+    Cluster, Ledger, NOW, Record, RequestInfo, SERVICE, State, WhenInDoubt, Write, claim,
     for_each_database, open_with_keys,
 };
 use crate::{ledger::store, value::AgentId};
@@ -40,7 +40,7 @@ fn write_every_state(ledger: &Ledger) {
             when: WhenInDoubt::Report,
             request: request.clone(),
         };
-        assert!(matches!(job.write(&[&claim]).unwrap()[..], [Ok(None)]));
+        assert!(matches!(job.write(&[&claim], NOW).unwrap()[..], [Ok(None)]));
         let (state, agent_id, status) = match *name {
             "sending" => continue,
             "succeeded" => (State::Succeeded, Some("a_1"), None),
@@ -60,7 +60,7 @@ fn write_every_state(ledger: &Ledger) {
             ..Record::new(state)
         };
         let noted = Some(noted);
-        job.write(&[&Write::Note { key, noted }]).unwrap();
+        job.write(&[&Write::Note { key, noted }], NOW).unwrap();
     }
     drop(job);
     let resolved = [

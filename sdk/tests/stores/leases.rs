@@ -1,27 +1,57 @@
 //! Leases: a job sends and claims nothing once other jobs may claim its rows.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use super::{
-    Cluster, Lease, Ledger, LedgerErrorKind, SERVICE, State, WhenInDoubt, claim, error_kind, note,
-    open_job, try_claim,
+    Cluster, Ledger, LedgerErrorKind, State, WhenInDoubt, claim, error_kind, note, open_job,
+    try_claim,
 };
-use crate::ledger::lease;
+use crate::ledger::{
+    clock::Clock,
+    lease::{Lease, Liveness},
+    memory::Process,
+};
+
+/// A clock that is set by hand.
+#[derive(Debug, Default)]
+struct Hands(AtomicU64);
+
+impl Hands {
+    fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Process for Hands {
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
 
 #[test]
 fn a_lease_is_held_until_it_ends() {
-    let (lease, now) = (Lease::default(), lease::now());
+    let hands = Arc::new(Hands::default());
+    let process = Some(Arc::clone(&hands) as Arc<dyn Process>);
+    let lease = Lease::new(Clock { process });
     let held = |seconds, term| {
-        let remaining = lease.remaining(now + Duration::from_secs(seconds), term);
-        remaining != Some(Duration::ZERO)
+        hands.set(seconds);
+        lease.remaining(term) != Some(Duration::ZERO)
     };
     assert!(held(1_000_000, 0));
-    lease.begin(now + Duration::from_secs(20));
-    lease.renew(now + Duration::from_secs(40));
+    // 40 s, of the 60 s for which the database has the lease.
+    lease.begin(Liveness::Lease, Duration::ZERO);
     assert!(held(39, 1) && !held(40, 1));
+    lease.renew(Duration::from_secs(10));
+    assert!(held(49, 1) && !held(50, 1));
     // A row claimed under an expired lease is not sent, even if another lease has begun since.
-    lease.begin(now + Duration::from_secs(90));
-    assert!(!held(39, 1) && held(39, 2));
+    lease.begin(Liveness::Lease, Duration::from_secs(50));
+    assert!(!held(50, 1) && held(50, 2));
     lease.end();
     assert!(!held(0, 2));
 }
@@ -38,29 +68,17 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let lease = Lease::default();
-    let before = lease::now();
-    let mut late = ledger
-        .open_to_send(true, SERVICE, Some("email"), lease.clone())
-        .unwrap();
-    let after = lease::now();
-    // Well before the lease in the database expires, which is after 60 s.
-    let term = Duration::from_secs(40);
-    let is_over = |now| lease.remaining(now, 1) == Some(Duration::ZERO);
-    assert!(!is_over(before + term - Duration::from_millis(1)));
-    assert!(is_over(after + term));
+    let mut late = open_job(&ledger);
     let [one, two, three] = ["1", "2", "3"].map(|key| late.header().hash(key));
     for key in [one, two] {
         assert!(claim(&mut *late, key, WhenInDoubt::Report).is_none());
     }
     assert_eq!(ledger.summary().unwrap().in_flight, 2);
-    late.renew().unwrap();
+    assert!(late.renew().unwrap());
     expire(cluster, &url);
     let claimed = try_claim(&mut *late, three, WhenInDoubt::Report);
     assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
-    // From now on, the job sends none of its claimed rows: the database's clock may have changed.
-    assert!(is_over(before));
-    late.renew().unwrap_err();
+    assert!(!late.renew().unwrap());
     let mut next = open_job(&ledger);
     let found = claim(&mut *next, one, WhenInDoubt::Report).unwrap();
     assert!(found.is_in_doubt());

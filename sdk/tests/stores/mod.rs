@@ -1,6 +1,8 @@
 //! Ledger rules and stores: on SQLite and, where it is installed, on PostgreSQL. These tests use private items of the crate.
 //!
-//! * `row_rules`: the rules of one row, in any order of events.
+//! * `walk`: the rules of one row, in every order of events.
+//! * `row_rules`: single cases of these rules.
+//! * `equality`: the same reads from every store after the same writes.
 //! * `claims`: concurrent claims.
 //! * `leases`: jobs whose lease expires.
 //! * `outages`: a database that is killed or drops connections.
@@ -14,8 +16,8 @@ use tempfile::TempDir;
 use super::{
     Ledger, LedgerError, LedgerErrorKind, Recorded,
     error::Cause,
+    given_up::GivenUp,
     key_hash::KeyHash,
-    lease::Lease,
     state::{Record, RequestInfo, State, WhenInDoubt},
     store::{Store, Write},
 };
@@ -24,6 +26,7 @@ mod access;
 mod claims;
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod equality;
 mod format;
 mod hashes;
 mod header;
@@ -31,14 +34,17 @@ mod leases;
 mod outages;
 mod resolving;
 mod row_rules;
+mod walk;
 
 use cluster::Cluster;
 
 const SERVICE: &str = "https://deals.example.com";
 
+/// The time of every write, in milliseconds since 1970.
+const NOW: i64 = 1_800_000_000_000;
+
 fn open_job(ledger: &Ledger) -> Box<dyn Store> {
-    let store = ledger.open_to_send(true, SERVICE, Some("email"), Lease::default());
-    store.unwrap()
+    open_with_keys(ledger, Some("email")).unwrap()
 }
 
 fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recorded> {
@@ -50,7 +56,7 @@ fn try_claim(
     key: KeyHash,
     when: WhenInDoubt,
 ) -> Result<Option<Recorded>, Cause> {
-    let claimed = store.write(&[&claim_write(key, when)]);
+    let claimed = store.write(&[&claim_write(key, when)], NOW);
     claimed.map(|mut claimed| claimed.remove(0).unwrap())
 }
 
@@ -64,7 +70,7 @@ fn claim_write(key: KeyHash, when: WhenInDoubt) -> Write {
 
 fn note(store: &mut dyn Store, key: KeyHash, state: State) -> Result<(), Cause> {
     let noted = Some(Record::new(state));
-    store.write(&[&Write::Note { key, noted }]).map(drop)
+    store.write(&[&Write::Note { key, noted }], NOW).map(drop)
 }
 
 fn error_kind<T>(result: Result<T, impl Into<LedgerError>>) -> LedgerErrorKind {
@@ -91,5 +97,5 @@ fn for_each_database(test: impl Fn(&Ledger)) {
 }
 
 fn open_with_keys(ledger: &Ledger, keys: Option<&str>) -> Result<Box<dyn Store>, Cause> {
-    ledger.open_to_send(true, SERVICE, keys, Lease::default())
+    ledger.open_to_send(SERVICE, keys, &GivenUp::default())
 }

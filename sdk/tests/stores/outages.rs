@@ -2,10 +2,36 @@
 
 use std::thread;
 
-use super::{
-    Cluster, Ledger, LedgerErrorKind, State, WhenInDoubt, claim, claim_write, error_kind, hex,
-    note, open_job, try_claim,
-};
+use futures_util::future::join_all;
+use tokio::runtime::Builder;
+
+use super::{Cluster, Ledger, LedgerErrorKind, RequestInfo, SERVICE, error_kind, hex};
+use crate::ledger::{Handle, KeyHash, LedgerError, Record, Recorded, State, WhenInDoubt, Writer};
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(future)
+}
+
+/// Starts a job, and looks up four keys.
+fn start(ledger: &Ledger) -> (Writer, [KeyHash; 4]) {
+    let started = ledger.start(true, SERVICE.to_owned(), Some("email".to_owned()));
+    let job = started.unwrap();
+    let keys = ["1", "2", "3", "4"].map(|key| {
+        let found = block_on(job.handle().look_up(key.to_owned()));
+        found.unwrap().key
+    });
+    (job, keys)
+}
+
+async fn claim(job: &Handle, key: KeyHash) -> Result<Option<Recorded>, LedgerError> {
+    job.claim(key, WhenInDoubt::Report, RequestInfo::default())
+        .await
+}
+
+async fn note_success(job: &Handle, key: KeyHash) -> Result<Option<Recorded>, LedgerError> {
+    job.note(key, Some(Record::new(State::Succeeded))).await
+}
 
 #[test]
 fn a_database_killed_during_a_claim_loses_no_claim() {
@@ -14,9 +40,8 @@ fn a_database_killed_during_a_claim_loses_no_claim() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let mut store = open_job(&ledger);
-    let [one, two, three] = ["1", "2", "3"].map(|key| store.header().hash(key));
-    assert!(claim(&mut *store, one, WhenInDoubt::Report).is_none());
+    let (job, [one, two, three, four]) = start(&ledger);
+    assert!(block_on(claim(job.handle(), one)).unwrap().is_none());
     // Another transaction holds the row, so the claim waits when the database is killed.
     let hex = hex(&two.0);
     let insert = format!(
@@ -24,23 +49,23 @@ fn a_database_killed_during_a_claim_loses_no_claim() {
         VALUES ('\\x{hex}', 0, 'sending', 0, 0)"
     );
     let mut other = cluster.hold(&url, &insert);
+    let handle = job.handle().clone();
     let claiming = thread::spawn(move || {
-        let claims = [two, three].map(|key| claim_write(key, WhenInDoubt::Report));
-        let claimed = store.write(&claims.each_ref());
-        (store, claimed)
+        let claims = [two, three].map(|key| claim(&handle, key));
+        block_on(join_all(claims))
     });
     cluster.wait_for_a_lock(&url);
     let mut noting = None;
     cluster.crash(|| {
-        let (mut store, claimed) = claiming.join().unwrap();
-        assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
+        for claimed in claiming.join().unwrap() {
+            assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
+        }
         assert_eq!(error_kind(ledger.summary()), LedgerErrorKind::Unreachable);
-        let claimed = try_claim(&mut *store, two, WhenInDoubt::Report);
+        let claimed = block_on(claim(job.handle(), four));
         assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
         // Recording an outcome waits for the database.
-        noting = Some(thread::spawn(move || {
-            note(&mut *store, one, State::Succeeded)
-        }));
+        let handle = job.handle().clone();
+        noting = Some(thread::spawn(move || block_on(note_success(&handle, one))));
     });
     noting.unwrap().join().unwrap().unwrap();
     let _ = other.wait();
@@ -59,11 +84,10 @@ fn an_outcome_is_recorded_although_connections_break_repeatedly() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let mut store = open_job(&ledger);
-    let key = store.header().hash("1");
-    assert!(claim(&mut *store, key, WhenInDoubt::Report).is_none());
+    let (job, [key, ..]) = start(&ledger);
+    assert!(block_on(claim(job.handle(), key)).unwrap().is_none());
     let mut other = cluster.hold(&url, "LOCK TABLE creates");
-    let noting = thread::spawn(move || note(&mut *store, key, State::Succeeded));
+    let noting = thread::spawn(move || block_on(note_success(job.handle(), key)));
     for _ in 0..3 {
         cluster.wait_for_a_lock(&url);
         let waiting =

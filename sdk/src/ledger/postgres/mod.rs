@@ -14,8 +14,7 @@ use std::{
     error::Error as _,
     io::{self, ErrorKind},
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio_postgres::{Client, error::SqlState, types::Type};
@@ -23,55 +22,41 @@ use tokio_postgres::{Client, error::SqlState, types::Type};
 pub(in crate::ledger) use self::database::Database;
 use self::{
     rows::LOCK_HEADER,
-    session::{LIMIT, PATIENCE, Session, begin, execute, in_transaction, query, query_one},
+    session::{LIMIT, Session, begin, execute, in_transaction, query, query_one},
     tables::{find, make},
 };
 use super::{
     error::Cause,
-    given_up::insist,
+    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
-    lease::{self, Lease},
+    lease::{LEASE, Liveness, RENEWED_EVERY},
     state::{Record, Row},
     store::{Changes, Header, HeaderChange, Store, Touched},
 };
 
-/// How long others take a job for alive after it was last heard from, and how often it is to be heard from.
-const LEASE: Duration = Duration::from_secs(60);
-const RENEWED_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a job may send what it has claimed, after it began to tell the database that it is alive. Others take it for dead
-/// a while later, in which what it has sent arrives.
-const MAY_SEND: Duration = Duration::from_secs(40);
-
-/// The time between two attempts to record outcomes.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
-
 pub(super) struct Postgres {
     session: Session,
-    /// Whether notes wait for a database that is being restarted.
-    is_patient: bool,
     header: Header,
-    job: Option<(i64, Lease)>,
+    /// The number of the job, if it is one.
+    job: Option<i64>,
 }
 
 /// Makes the tables, so that jobs need no permission to do so.
 pub(super) fn init(database: &Arc<Database>) -> Result<(), Cause> {
     let make = async |client: &Client, database: &Database| make(client, database, None).await;
-    Session::new(database)?.run(LIMIT, make)
+    Session::new(database, &GivenUp::default())?.run(LIMIT, make)
 }
 
 impl Postgres {
     /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one.
     pub(super) fn open_to_send(
         database: &Arc<Database>,
-        is_job: bool,
         service: &str,
         keys: Option<&str>,
-        lease: Lease,
+        given_up: &GivenUp,
     ) -> Result<Self, Cause> {
-        let mut session = Session::new(database)?;
+        let mut session = Session::new(database, given_up)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let begun = lease::now();
         let header = find_in(&mut session)?;
         let new = Header::new(service, keys)?;
         let header = session.run(LIMIT, async |client, database| {
@@ -89,34 +74,22 @@ impl Postgres {
         })?;
         // Another job may have been faster.
         let header = header.map_or_else(|| find_in(&mut session), |header| Ok(Some(header)))?;
-        lease.begin(begun + MAY_SEND);
         Ok(Self {
             session,
-            is_patient: is_job,
             header: header.ok_or(Cause::Moved("deleted"))?,
-            job: Some((job, lease)),
+            job: Some(job),
         })
     }
 
     /// Opens an existing ledger; `None` if there is none.
     pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
-        let mut session = Session::new(database)?;
+        let mut session = Session::new(database, &GivenUp::default())?;
         let header = find_in(&mut session)?;
         Ok(header.map(|header| Self {
             session,
-            is_patient: false,
             header,
             job: None,
         }))
-    }
-}
-
-impl Postgres {
-    /// Sends nothing more of what was claimed with a lease that the database takes for expired.
-    fn end_lost_lease(&self, cause: &Cause) {
-        if let (Cause::LeaseLost, Some((_, lease))) = (cause, &self.job) {
-            lease.end();
-        }
     }
 }
 
@@ -125,7 +98,7 @@ fn find_in(session: &mut Session) -> Result<Option<Header>, Cause> {
     session.read(LIMIT, async |client| find(client, &schema).await)
 }
 
-/// Until when others take a job for alive that is heard from now.
+/// The end of a lease that begins now.
 fn lease_until() -> String {
     format!(
         "clock_timestamp() + {} * interval '1 second'",
@@ -136,7 +109,7 @@ fn lease_until() -> String {
 impl Drop for Postgres {
     fn drop(&mut self) {
         // Without this, others would take it for alive until its lease has run out.
-        if let Some((job, _)) = self.job.take()
+        if let Some(job) = self.job.take()
             && self.session.is_connected()
         {
             let end = async |client: &Client, database: &Database| {
@@ -144,7 +117,7 @@ impl Drop for Postgres {
                 let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
                 execute(client, &sql).await
             };
-            let _ = insist(|| self.session.run(RENEWED_EVERY, end));
+            let _ = self.session.insist(RENEWED_EVERY, end);
         }
     }
 }
@@ -155,7 +128,11 @@ impl Store for Postgres {
     }
 
     fn job(&self) -> i64 {
-        self.job.as_ref().map_or(0, |(job, _)| *job)
+        self.job.unwrap_or(0)
+    }
+
+    fn liveness(&self) -> Liveness {
+        Liveness::Lease
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
@@ -186,34 +163,24 @@ impl Store for Postgres {
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let (job, opened) = (self.job(), self.header.clone());
-        // A claim that was not answered is not sent, but the outcome of a row may still be recorded. A client tries again when
-        // it is next called.
-        let is_patient = self.is_patient && touched.claims.is_empty();
-        let begun = Instant::now();
-        let changed = loop {
-            let changed = self.session.run(LIMIT, async |client, database| {
-                let begin = begin(database);
-                loop {
-                    let locked = rows::lock(client, &begin, touched, job, &opened).await?;
-                    if let Some(mut locked) = locked {
-                        if work(&mut locked.rows, &mut locked.owners)? {
-                            return rows::save(client, locked).await;
-                        }
-                        return execute(client, "ROLLBACK").await;
+        let (job, salt) = (self.job(), self.header.salt);
+        let change = async |client: &Client, database: &Database| {
+            let begin = begin(database);
+            loop {
+                let locked = rows::lock(client, &begin, touched, job, salt).await?;
+                if let Some(mut locked) = locked {
+                    if work(&locked.header, &mut locked.rows, &mut locked.owners)? {
+                        return rows::save(client, locked).await;
                     }
-                    execute(client, "ROLLBACK").await?;
+                    return execute(client, "ROLLBACK").await;
                 }
-            });
-            match changed {
-                // The database is being restarted, another takes its place, or the connection broke while it was in use.
-                Err(Cause::Unreachable(_)) if is_patient && begun.elapsed() < PATIENCE => {
-                    thread::sleep(RETRY_AFTER);
-                }
-                changed => break changed,
+                execute(client, "ROLLBACK").await?;
             }
         };
-        changed.inspect_err(|cause| self.end_lost_lease(cause))
+        match touched.are_claims() {
+            true => self.session.run(LIMIT, change),
+            false => self.session.insist(LIMIT, change),
+        }
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
@@ -244,15 +211,10 @@ impl Store for Postgres {
         Ok(())
     }
 
-    fn renewed_every(&self) -> Option<Duration> {
-        Some(RENEWED_EVERY)
-    }
-
-    fn renew(&mut self) -> Result<(), Cause> {
-        let Some((job, lease)) = self.job.clone() else {
-            return Ok(());
+    fn renew(&mut self) -> Result<bool, Cause> {
+        let Some(job) = self.job else {
+            return Ok(true);
         };
-        let begun = lease::now();
         let sql = format!(
             "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
             lease_until()
@@ -262,12 +224,7 @@ impl Store for Postgres {
             let renewed = query(client, &sql, &parameters);
             in_transaction(client, &begin(database), renewed).await
         })?;
-        if renewed.is_empty() {
-            lease.end();
-            return Err(Cause::LeaseLost);
-        }
-        lease.renew(begun + MAY_SEND);
-        Ok(())
+        Ok(!renewed.is_empty())
     }
 }
 

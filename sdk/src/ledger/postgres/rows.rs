@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Row as Columns, types::Type};
 use super::{
     super::{
         error::Cause,
-        key_hash::{Digest, KeyHash},
+        key_hash::{Digest, KeyHash, Salt},
         state::{AgentOwners, Job, Record, RequestInfo, Row, State, WhenInDoubt},
         store::{Header, Rows, Touched, changed},
     },
@@ -57,6 +57,8 @@ pub(super) struct Locked {
     stored: Rows,
     /// The rows of the agents that the change depends on.
     pub(super) owners: AgentOwners,
+    /// The header of the ledger now.
+    pub(super) header: Header,
 }
 
 /// What there is of these keys.
@@ -115,7 +117,7 @@ pub(super) async fn lock(
     begin: &str,
     touched: &Touched,
     job: i64,
-    opened: &Header,
+    salt: Salt,
 ) -> Result<Option<Locked>, Cause> {
     let all: Vec<_> = touched.keys.iter().copied().collect();
     let (keys, claims) = (slices(&touched.keys), slices(touched.claims.keys()));
@@ -157,14 +159,11 @@ pub(super) async fn lock(
     .await?;
     let checked = checked.first().ok_or(Cause::Moved("deleted"))?;
     let current = header(checked)?;
-    if current.salt != opened.salt {
+    if current.salt != salt {
         return Err(Cause::Moved("replaced"));
     }
-    if !claims.is_empty() {
-        opened.refuse_other(&current)?;
-        if !get::<bool>(checked, 4)? {
-            return Err(Cause::LeaseLost);
-        }
+    if !claims.is_empty() && !get::<bool>(checked, 4)? {
+        return Err(Cause::LeaseLost);
     }
     let locked = locked.iter().map(|row| bytes(row, 0).map(KeyHash));
     let locked = locked.collect::<Result<HashSet<_>, _>>()?;
@@ -189,6 +188,7 @@ pub(super) async fn lock(
         rows,
         stored,
         owners,
+        header: current,
     }))
 }
 

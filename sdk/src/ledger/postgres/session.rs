@@ -14,17 +14,17 @@ use tokio_postgres::{
 };
 
 use super::{
-    super::{error::Cause, given_up::is_given_up},
+    super::{error::Cause, given_up::GivenUp},
     database::Database,
 };
 
-/// How long to wait for the database until it can be reached, and how long it waits for other transactions.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for a connection, and for other transactions.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long anything but copying may take: longer than the database waits by itself, so that it says why.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long something may still take once nobody waits for it.
+/// The time that a transaction may still take once the job is given up.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -35,15 +35,17 @@ pub(super) struct Session {
     pub(super) database: Arc<Database>,
     /// `None` after a failure: what was not committed on it is undone.
     connection: Option<(Client, JoinHandle<()>)>,
+    given_up: GivenUp,
 }
 
 impl Session {
-    pub(super) fn new(database: &Arc<Database>) -> Result<Self, Cause> {
+    pub(super) fn new(database: &Arc<Database>, given_up: &GivenUp) -> Result<Self, Cause> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(Self {
             runtime,
             database: Arc::clone(database),
             connection: None,
+            given_up: given_up.clone(),
         })
     }
 
@@ -67,9 +69,28 @@ impl Session {
         })
     }
 
-    /// Does something within this time, once there is a connection.
+    /// Does something within this time, once there is a connection. It may fail once the job is given up.
     pub(super) fn run<T>(
         &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        let given_up = self.given_up.clone();
+        self.run_until(&given_up, limit, work)
+    }
+
+    /// The same, even if the job is given up.
+    pub(super) fn insist<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
+    ) -> Result<T, Cause> {
+        self.run_until(&GivenUp::default(), limit, work)
+    }
+
+    fn run_until<T>(
+        &mut self,
+        given_up: &GivenUp,
         limit: Duration,
         work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
@@ -78,14 +99,15 @@ impl Session {
             runtime,
             database,
             connection: slot,
+            ..
         } = self;
         let connection = slot.take().filter(|_| is_connected);
         let (value, connection) = runtime.block_on(async {
             let (client, task) = match connection {
                 Some(connection) => connection,
-                None => within(PATIENCE, database.connect()).await?,
+                None => within(given_up, PATIENCE, database.connect()).await?,
             };
-            match within(limit, work(&client, database)).await {
+            match within(given_up, limit, work(&client, database)).await {
                 Ok(value) => Ok((value, (client, task))),
                 Err(cause) => {
                     // At once, so that the server undoes what was begun and nobody waits for its locks.
@@ -100,13 +122,14 @@ impl Session {
     }
 }
 
-/// Does something that takes no longer than this, and that ends soon once nobody waits for it any more.
+/// Does something that takes no longer than this, and that ends soon once the job is given up.
 async fn within<T>(
+    given_up: &GivenUp,
     limit: Duration,
     work: impl Future<Output = Result<T, Cause>>,
 ) -> Result<T, Cause> {
     let given_up = async {
-        while !is_given_up() {
+        while !given_up.is_set() {
             sleep(Duration::from_millis(20)).await;
         }
         // An answer that is on its way says what became of rows.

@@ -9,6 +9,7 @@ mod rows;
 pub(super) use self::header::is_ledger;
 
 use std::{
+    cell::RefCell,
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
@@ -29,10 +30,10 @@ use self::{
 };
 use super::{
     error::Cause,
-    given_up::is_given_up,
+    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
-    lease::Lease,
-    owner::{self, Identity, Owner, identity},
+    lease::Liveness,
+    owner::{self, Identity, LockFile, Owner, identity},
     state::Record,
     store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed, check_format},
 };
@@ -49,10 +50,32 @@ const PATIENCE: i32 = 30_000;
 /// The longest wait for other programs to finish with a file that the user did not name, in milliseconds.
 const A_MOMENT: i32 = 1_000;
 
-/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says.
+thread_local! {
+    /// The flag of the job that this thread is waiting for: SQLite calls a plain function when it finds a lock.
+    static WAITING: RefCell<Option<GivenUp>> = const { RefCell::new(None) };
+}
+
+/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says, or until the job is given up.
 fn wait<const PATIENCE: i32>(times: i32) -> bool {
     thread::sleep(Duration::from_millis(1));
-    times < PATIENCE && !is_given_up()
+    let is_given_up = WAITING.with_borrow(|flag| flag.as_ref().is_some_and(GivenUp::is_set));
+    times < PATIENCE && !is_given_up
+}
+
+/// Waits no longer for locks once the job is given up, until this is dropped.
+struct UntilGivenUp;
+
+impl UntilGivenUp {
+    fn new(flag: &GivenUp) -> Self {
+        WAITING.set(Some(flag.clone()));
+        Self
+    }
+}
+
+impl Drop for UntilGivenUp {
+    fn drop(&mut self) {
+        WAITING.set(None);
+    }
 }
 
 pub(super) struct Sqlite {
@@ -67,6 +90,7 @@ pub(super) struct Sqlite {
     /// Declared after the connection, which is closed first.
     _found: Found,
     _counted: Counted,
+    given_up: GivenUp,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
 }
@@ -77,8 +101,9 @@ impl Sqlite {
         path: &Path,
         service: &str,
         keys: Option<&str>,
-        lease: &Lease,
+        given_up: &GivenUp,
     ) -> Result<Self, Cause> {
+        let _waits = UntilGivenUp::new(given_up);
         let counted = Counted::new()?;
         let found = find(path)?;
         let file = match &found {
@@ -96,8 +121,8 @@ impl Sqlite {
         // In case the job that created it was killed before it did this.
         sync_folder(&file)?;
         let mut this = Self::open_file(found, true, PATIENCE, counted)?;
-        lease.begin_locked(owner.lock().clone());
         this.owner = Some(owner);
+        this.given_up = given_up.clone();
         Ok(this)
     }
 
@@ -165,6 +190,7 @@ impl Sqlite {
             verified: HashSet::new(),
             _found: found,
             _counted: counted,
+            given_up: GivenUp::default(),
             owner: None,
         })
     }
@@ -174,20 +200,25 @@ impl Sqlite {
         &mut self,
         work: impl FnOnce(&Stored<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
+        let _waits = UntilGivenUp::new(&self.given_up);
         let connection = self.connection.unchecked_transaction()?;
         let stored = Stored {
             connection: &connection,
             file: &self.file,
+            given_up: Some(&self.given_up),
             sums: read_sums(&connection)?,
         };
         work(&stored, &mut self.verified)
     }
 
-    /// Does something in one transaction that writes; undoes it if that returns false.
+    /// Does something in one transaction that writes; undoes it if that returns false. It may fail once the job is given up, if it
+    /// `is_optional`.
     fn in_transaction(
         &mut self,
+        is_optional: bool,
         work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
+        let _waits = is_optional.then(|| UntilGivenUp::new(&self.given_up));
         // SQLite takes a file that counts as many changes for the one that it has in memory.
         self.connection.release_memory()?;
         // Unless it is committed, it is undone when it is dropped.
@@ -203,6 +234,7 @@ impl Sqlite {
         let mut stored = Stored {
             connection: &connection,
             file: &self.file,
+            given_up: is_optional.then_some(&self.given_up),
             sums: read_sums(&connection)?,
         };
         if work(&mut stored, &mut self.verified, &header)? {
@@ -254,6 +286,10 @@ impl Store for Sqlite {
         self.owner.as_ref().map_or(0, |owner| owner.number)
     }
 
+    fn liveness(&self) -> Liveness {
+        Liveness::Lock(self.owner.as_ref().map(|owner| owner.lock().clone()))
+    }
+
     fn explain(&self, cause: Cause) -> Cause {
         // Depending on what it was about to do, SQLite has other words for a file that is gone.
         let is_there =
@@ -300,21 +336,18 @@ impl Store for Sqlite {
     }
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let opened = self.header.clone();
         let lock = self.owner.as_ref().map(|owner| owner.lock().clone());
-        self.in_transaction(|stored, verified, header| {
-            if !touched.claims.is_empty() {
-                opened.refuse_other(header)?;
-                if lock.as_ref().is_some_and(|lock| !lock.exists()) {
-                    return Err(Cause::LockDeleted);
-                }
+        self.in_transaction(touched.are_claims(), |stored, verified, header| {
+            let is_alive = lock.as_ref().is_none_or(LockFile::exists);
+            if !touched.claims.is_empty() && !is_alive {
+                return Err(Cause::LockDeleted);
             }
             stored.verify(&touched.keys, verified)?;
             let row = |key: &KeyHash| Ok((*key, stored.row(*key)?));
             let before = touched.keys.iter().map(row);
             let before = before.collect::<Result<Rows, Cause>>()?;
             let mut rows = before.clone();
-            if !work(&mut rows, &mut stored.owners(&touched.agents)?)? {
+            if !work(header, &mut rows, &mut stored.owners(&touched.agents)?)? {
                 return Ok(false);
             }
             let mut has_changed = false;
@@ -328,7 +361,7 @@ impl Store for Sqlite {
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
         let mut current = self.header.clone();
-        self.in_transaction(|stored, _, header| {
+        self.in_transaction(false, |stored, _, header| {
             current = header.clone();
             let Some(new) = work(header, stored.is_empty()?)? else {
                 return Ok(false);

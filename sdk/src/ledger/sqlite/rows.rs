@@ -14,7 +14,7 @@ use rusqlite::{
 
 use super::super::{
     error::Cause,
-    given_up::is_given_up,
+    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
     owner,
     state::{AgentOwners, Job, Record, RequestInfo, Row, State},
@@ -75,6 +75,8 @@ impl Sums {
 pub(super) struct Stored<'a> {
     pub(super) connection: &'a Connection,
     pub(super) file: &'a Path,
+    /// The flag with which reading many rows ends.
+    pub(super) given_up: Option<&'a GivenUp>,
     pub(super) sums: Sums,
 }
 
@@ -138,7 +140,7 @@ impl Stored<'_> {
         let mut rows = self.connection.prepare_cached(&sql)?;
         let mut rows = rows.query([first, last])?;
         while let Some(row) = rows.next()? {
-            if is_given_up() {
+            if self.given_up.is_some_and(GivenUp::is_set) {
                 let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
             }

@@ -1,0 +1,76 @@
+//! The clocks of the machine that a job runs on.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[cfg(feature = "simulation")]
+use std::sync::Arc;
+
+#[cfg(feature = "simulation")]
+use super::memory::Process;
+
+/// The system's clocks, or those of a simulated process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    #[cfg(feature = "simulation")]
+    pub(super) process: Option<Arc<dyn Process>>,
+}
+
+/// The time on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// The time since some moment, which is not the same on two machines.
+    pub(super) elapsed: Duration,
+    /// Milliseconds since 1970.
+    pub(super) unix_ms: i64,
+}
+
+impl Clock {
+    pub(super) fn now(&self) -> Now {
+        Now {
+            elapsed: self.elapsed(),
+            unix_ms: self.unix_ms(),
+        }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        #[cfg(feature = "simulation")]
+        if let Some(process) = &self.process {
+            return process.elapsed();
+        }
+        elapsed()
+    }
+
+    pub(super) fn unix_ms(&self) -> i64 {
+        #[cfg(feature = "simulation")]
+        if let Some(process) = &self.process {
+            return process.unix_ms();
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+    }
+}
+
+/// The time on a clock that also runs while the machine is suspended: a lease ends then, too. `std::time::Instant` stops on Linux
+/// and Apple's systems.
+#[cfg(unix)]
+fn elapsed() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+
+    // The time of these clocks is never negative.
+    clock_gettime(CLOCK).try_into().unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn elapsed() -> Duration {
+    use std::{sync::OnceLock, time::Instant};
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}

@@ -1,0 +1,253 @@
+//! The same reads from every store after the same writes: the simulator's store in memory, SQLite, and PostgreSQL.
+
+use std::{cell::Cell, sync::Arc};
+
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, TestCaseError, TestRunner},
+};
+use tempfile::TempDir;
+
+use super::{
+    Cluster, Ledger, NOW, Record, RequestInfo, State, Store, WhenInDoubt, Write, open_job,
+    open_with_keys,
+};
+use crate::{
+    ledger::{
+        key_hash::Digest,
+        memory::{Database, Process},
+    },
+    value::AgentId,
+};
+
+/// An event in the life of one of a few rows.
+#[derive(Clone, Debug)]
+enum Event {
+    Claim {
+        job: usize,
+        when: WhenInDoubt,
+    },
+    Note {
+        job: usize,
+        noted: Option<Record>,
+    },
+    Resolve {
+        job: usize,
+        agent_id: Option<AgentId>,
+    },
+    /// Ends the job and starts another.
+    Restart {
+        job: usize,
+    },
+    Settle {
+        agent_id: Option<AgentId>,
+    },
+    Rename {
+        keys: &'static str,
+    },
+    Move,
+}
+
+const ROWS: usize = 3;
+
+fn agents() -> impl Strategy<Value = Option<AgentId>> {
+    let agent = |id| Just(Some(AgentId::from(id)));
+    prop_oneof![
+        Just(None),
+        agent("a_1"),
+        agent("a_2"),
+        agent(""),
+        agent("n/a")
+    ]
+}
+
+fn records() -> impl Strategy<Value = Option<Record>> {
+    let states = prop_oneof![
+        Just(State::Succeeded),
+        Just(State::Rejected),
+        Just(State::Unknown),
+        Just(State::Resolved),
+    ];
+    let details = (
+        prop::option::of(100..600_u16),
+        prop::option::of("[a-z]{1,5}"),
+        prop::option::of("\\PC{1,5}"),
+        prop::option::of(any::<[u8; 16]>()),
+    );
+    let record = (states, agents(), details).prop_map(|(state, agent_id, details)| {
+        let (status, request_id, title, hash) = details;
+        Record {
+            agent_id: agent_id.map(|id| id.to_string()),
+            status,
+            request_id,
+            code: title.clone(),
+            request: RequestInfo {
+                body: hash.map(Digest),
+                email: hash.map(Digest),
+                label: title.clone(),
+            },
+            title,
+            ..Record::new(state)
+        }
+    });
+    prop::option::of(record)
+}
+
+fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
+    let when = prop_oneof![
+        Just(WhenInDoubt::Report),
+        Just(WhenInDoubt::Resend),
+        Just(WhenInDoubt::Ask),
+    ];
+    let keys = prop_oneof![Just("email"), Just("id")];
+    let event = prop_oneof![
+        6 => (0..2_usize, when).prop_map(|(job, when)| Event::Claim { job, when }),
+        6 => (0..2_usize, records()).prop_map(|(job, noted)| Event::Note { job, noted }),
+        2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
+        2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
+        2 => agents().prop_map(|agent_id| Event::Settle { agent_id }),
+        1 => keys.prop_map(|keys| Event::Rename { keys }),
+        1 => Just(Event::Move),
+    ];
+    vec((0..ROWS, event), 1..40)
+}
+
+/// A process that never ends and whose database never fails.
+#[derive(Debug)]
+struct Steady;
+
+impl Process for Steady {}
+
+/// A ledger and two jobs that use it.
+struct Used {
+    ledger: Ledger,
+    jobs: [Box<dyn Store>; 2],
+}
+
+impl Used {
+    fn new(ledger: Ledger) -> Self {
+        let jobs = [open_job(&ledger), open_job(&ledger)];
+        Self { ledger, jobs }
+    }
+
+    fn write(&mut self, job: usize, write: Write) -> String {
+        format!("{:?}", self.jobs[job].write(&[&write], NOW))
+    }
+
+    /// Does something, and returns all that can be read then, as text.
+    fn after(&mut self, row: usize, event: Event) -> Vec<String> {
+        let name = row.to_string();
+        let key = self.jobs[0].header().hash(&name);
+        let answer = match event {
+            Event::Claim { job, when } => {
+                let request = RequestInfo {
+                    email: Some(Digest([7; 16])),
+                    ..RequestInfo::default()
+                };
+                self.write(job, Write::Claim { key, when, request })
+            }
+            Event::Note { job, noted } => self.write(job, Write::Note { key, noted }),
+            Event::Resolve { job, agent_id } => {
+                let index = row;
+                self.write(
+                    job,
+                    Write::Resolve {
+                        key,
+                        index,
+                        agent_id,
+                    },
+                )
+            }
+            Event::Restart { job } => {
+                self.jobs[job] = open_with_keys(&self.ledger, None).unwrap();
+                String::new()
+            }
+            Event::Settle { agent_id } => {
+                let settled = self.ledger.settle([(&name, agent_id)]);
+                format!("{:?}", settled.map_err(|error| error.kind()))
+            }
+            Event::Rename { keys } => {
+                format!("{:?}", self.jobs[0].bind(super::SERVICE, Some(keys)))
+            }
+            Event::Move => {
+                // There and back, so that later jobs are still accepted.
+                let urls = ["https://elsewhere.example.com", super::SERVICE];
+                format!("{:?}", urls.map(|url| self.ledger.move_to(url)))
+            }
+        };
+        let names: Vec<_> = (0..ROWS).map(|row| row.to_string()).collect();
+        let summary = self.ledger.summary().unwrap();
+        let mut in_doubt: Vec<_> = summary
+            .in_doubt
+            .iter()
+            .map(|row| format!("{row:?}"))
+            .collect();
+        in_doubt.sort();
+        let emails = self.jobs[1].read_emails(&[Digest([7; 16])]).unwrap();
+        let mut emails: Vec<_> = emails.iter().flatten().map(without_job).collect();
+        emails.sort();
+        vec![
+            answer,
+            format!("{:?}", self.ledger.look_up(None, &names).unwrap()),
+            format!(
+                "{:?}",
+                (summary.succeeded, summary.rejected, summary.in_flight)
+            ),
+            format!(
+                "{:?}",
+                (summary.settled_with_agent, summary.settled_without_agent)
+            ),
+            format!("{:?}", (summary.service, summary.keys)),
+            in_doubt.concat(),
+            emails.concat(),
+            format!("{:?}", self.jobs[0].is_empty().unwrap()),
+        ]
+    }
+}
+
+/// A record without what differs between stores: the number of the job, and the time of a manual change.
+fn without_job(record: &Record) -> String {
+    let is_alive = record.job.map(|job| job.is_alive);
+    let record = Record {
+        job: None,
+        noted_at: 0,
+        ..record.clone()
+    };
+    format!("{record:?} {is_alive:?}")
+}
+
+#[test]
+fn every_store_reads_the_same_after_the_same_writes() {
+    let folder = TempDir::new().unwrap();
+    let number = Cell::new(0);
+    let cluster = Cluster::shared();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let compare = |events: Vec<(usize, Event)>| -> Result<(), TestCaseError> {
+        number.set(number.get() + 1);
+        let file = folder.path().join(format!("{}.ledger", number.get()));
+        let mut in_memory = Used::new(Database::new().ledger(Arc::new(Steady)));
+        let mut others = vec![Used::new(Ledger::sqlite(file))];
+        if number.get() % 8 == 1 {
+            let postgres = cluster.map(|cluster| cluster.url().parse().unwrap());
+            others.extend(postgres.map(Used::new));
+        }
+        for (row, event) in events {
+            let expected = in_memory.after(row, event.clone());
+            for other in &mut others {
+                prop_assert_eq!(&other.after(row, event.clone()), &expected);
+            }
+        }
+        Ok(())
+    };
+    let config = Config {
+        failure_persistence: None,
+        ..Config::with_cases(64)
+    };
+    TestRunner::new(config).run(&events(), compare).unwrap();
+}
