@@ -1,0 +1,286 @@
+//! The life of a process: it runs a job over all rows, or makes single creates, until it has all results, or something ends it.
+
+use std::{
+    future::pending,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dealkit::{
+    AgentProfile, Client, CreateAgent, CreateRow, Creation, RetryPolicy, ValidationError,
+};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{Either, select},
+    stream::FuturesUnordered,
+};
+use tokio::time::sleep;
+
+use crate::{
+    network::{Network, current_key},
+    people,
+    process::Process,
+    world::World,
+};
+
+/// A run over all rows, and its settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    is_single: bool,
+    is_ordered: bool,
+    concurrency: usize,
+    in_doubt: InDoubt,
+    waits_in_flight: bool,
+    timeout: Duration,
+    retries: u32,
+    rate: Option<u32>,
+    interruption: Interruption,
+    after: Duration,
+}
+
+/// What a run does with rows in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InDoubt {
+    Report,
+    Resolve,
+    Resend,
+}
+
+/// What the program does before it has all results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interruption {
+    None,
+    Cancel,
+    Stop,
+    Drop,
+    Kill,
+    Pause,
+}
+
+impl Run {
+    pub(crate) fn read(world: &World) -> Self {
+        Self {
+            is_single: world.below(4) == 1,
+            is_ordered: world.below(3) == 1,
+            concurrency: usize::from(world.below(4)) + 1,
+            in_doubt: match world.below(16) {
+                0..5 => InDoubt::Report,
+                5 => InDoubt::Resend,
+                _ => InDoubt::Resolve,
+            },
+            waits_in_flight: world.below(3) == 1,
+            timeout: match world.below(4) {
+                0 => Duration::from_secs(30),
+                1 => Duration::from_secs(5),
+                _ => Duration::from_secs(150),
+            },
+            retries: match world.below(4) {
+                0 => 2,
+                retries => u32::from(retries) * 2,
+            },
+            rate: match world.below(3) {
+                1 => Some(u32::from(world.below(20)) + 1),
+                _ => None,
+            },
+            interruption: match world.below(12) {
+                1 | 2 => Interruption::Cancel,
+                3 => Interruption::Stop,
+                4 => Interruption::Drop,
+                5 | 6 => Interruption::Kill,
+                7 | 8 => Interruption::Pause,
+                _ => Interruption::None,
+            },
+            after: world.time(),
+        }
+    }
+
+    /// The last run, without faults: it completes everything.
+    pub(crate) fn last() -> Self {
+        Self {
+            is_single: false,
+            is_ordered: false,
+            concurrency: 3,
+            in_doubt: InDoubt::Resolve,
+            waits_in_flight: true,
+            timeout: Duration::from_secs(150),
+            retries: 2,
+            rate: None,
+            interruption: Interruption::None,
+            after: Duration::ZERO,
+        }
+    }
+}
+
+/// Runs over all rows. Each result is checked when it is handed over.
+pub(crate) async fn live(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
+    let world = Arc::clone(&process.world);
+    world.note(&process, || format!("begins: {run:?}"));
+    let earlier = world.requests();
+    if run.in_doubt == InDoubt::Resend {
+        for key in &*keys {
+            world.allow_again(key);
+        }
+    }
+    let Some(client) = client(&process, run) else {
+        return world.violate("there is no client".to_owned());
+    };
+    let check = |creation: &Creation| world.check(&process, earlier, creation);
+    match run.is_single {
+        true => single(&process, &client, run, &keys, check).await,
+        false => job(&process, &client, run, &keys, check).await,
+    }
+    world.note(&process, || "ends".to_owned());
+}
+
+fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
+    let world = Arc::clone(&process.world);
+    let network = Network {
+        process: Arc::clone(process),
+        rate: run.rate,
+    };
+    let mut builder = Client::builder()
+        .base_url(world.base_url())
+        .service_key_provider(move || current_key(Arc::clone(&world)))
+        .retry(RetryPolicy::new().max_retries(run.retries))
+        .timeout(run.timeout)
+        .transport(network);
+    if let Some(rate) = run.rate {
+        builder = builder.rate_limit(f64::from(rate));
+    }
+    builder.build().ok()
+}
+
+fn request(key: &str) -> Result<CreateAgent, ValidationError> {
+    let agent = CreateAgent::builder().email(key).first_name("Ada");
+    let agent = agent.last_name("Lovelace").profile(AgentProfile::new());
+    agent.build()
+}
+
+fn row(key: &str) -> CreateRow {
+    (key.to_owned(), request(key)).into()
+}
+
+/// Runs a job, and checks that every row that it has taken comes back once.
+async fn job(
+    process: &Arc<Process>,
+    client: &Client,
+    run: Run,
+    keys: &Arc<[String]>,
+    check: impl Fn(&Creation),
+) {
+    let world = &process.world;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&taken);
+    let rows: Vec<_> = keys.iter().map(|key| row(key)).collect();
+    let rows = rows.into_iter().inspect(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let mut job = client.agents().create_many(rows);
+    job = job.ledger(&process.ledger(), "email");
+    job = job.concurrency(run.concurrency);
+    if !run.is_ordered {
+        job = job.unordered();
+    }
+    if run.waits_in_flight {
+        job = job.wait_in_flight();
+    }
+    match run.in_doubt {
+        InDoubt::Report => {}
+        InDoubt::Resend => job = job.resend_unknown(),
+        InDoubt::Resolve => {
+            let (process, keys) = (Arc::clone(process), Arc::clone(keys));
+            job = job
+                .resolve(move |row| people::look_up(Arc::clone(&process), Arc::clone(&keys), row));
+        }
+    }
+    let mut stream = job.stream();
+    let mut came = Vec::new();
+    let mut take = |creation: &Creation| {
+        check(creation);
+        came.push(creation.index);
+    };
+    let mut interruption = pin!(interrupt(process, run).fuse());
+    loop {
+        let event = match select(pin!(stream.next()), &mut interruption).await {
+            Either::Left((creation, _)) => Ok(creation),
+            Either::Right((interruption, _)) => Err(interruption),
+        };
+        match event {
+            Ok(Some(creation)) => take(&creation),
+            Ok(None) => break,
+            Err(Interruption::Cancel) => {
+                world.note(process, || "cancels".to_owned());
+                stream.cancel().await.iter().for_each(take);
+                break;
+            }
+            Err(Interruption::Stop) => {
+                world.note(process, || "takes no more rows".to_owned());
+                stream.stop();
+            }
+            Err(_) => {
+                world.note(process, || "drops the stream".to_owned());
+                return;
+            }
+        }
+    }
+    came.sort_unstable();
+    let taken = taken.load(Ordering::Relaxed);
+    if came != (0..taken).collect::<Vec<_>>() {
+        world.violate(format!(
+            "of {taken} rows that were taken, {came:?} came back"
+        ));
+    }
+}
+
+/// Creates each agent by itself, all at the same time.
+async fn single(
+    process: &Arc<Process>,
+    client: &Client,
+    run: Run,
+    keys: &[String],
+    check: impl Fn(&Creation),
+) {
+    let ledger = process.ledger();
+    let mut calls = FuturesUnordered::new();
+    for key in keys {
+        let Ok(request) = request(key) else {
+            continue;
+        };
+        let call = client.agents().create(request);
+        let mut once = call.once(&ledger, key).keys("email");
+        if run.waits_in_flight {
+            once = once.wait_in_flight();
+        }
+        if run.in_doubt == InDoubt::Resend {
+            once = once.resend_unknown();
+        }
+        calls.push(once.send_with(|call| call.send()));
+    }
+    let mut interruption = pin!(interrupt(process, run).fuse());
+    loop {
+        match select(calls.next(), &mut interruption).await {
+            Either::Left((Some(creation), _)) => check(&creation),
+            Either::Left((None, _)) => return,
+            Either::Right(_) => {
+                process.world.note(process, || "drops its calls".to_owned());
+                return;
+            }
+        }
+    }
+}
+
+/// Completes when the program interrupts a run.
+async fn interrupt(process: &Arc<Process>, run: Run) -> Interruption {
+    sleep(run.after).await;
+    match run.interruption {
+        Interruption::None => {}
+        Interruption::Kill => process.kill(),
+        Interruption::Pause => process.stop_for(process.world.time()),
+        interruption => return interruption,
+    }
+    pending().await
+}

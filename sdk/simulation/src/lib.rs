@@ -1,0 +1,201 @@
+//! The simulator: jobs with a ledger, run by the SDK's own code on a simulated clock, network and database, with every fault that a
+//! tape of bytes asks for.
+//!
+//! A *schedule* is one run of several processes over the same rows, on one thread and a paused clock, so the same tape always gives
+//! the same run. A process has the real client, job, rules and retry loop; the sandbox is the service. Each decision is read from the
+//! tape: when a request arrives, whether its response is lost, whether a transaction is committed, when a process is killed or
+//! stopped. After the faults have ended, one last run must complete everything. Checks follow each step; see [`run`].
+
+mod job;
+mod network;
+mod people;
+mod process;
+mod tape;
+mod world;
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use proptest::strategy::ValueTree as _;
+use tokio::{
+    runtime::Builder,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    job::{Run, live},
+    process::Process,
+    tape::Tape,
+    world::World,
+};
+
+/// The time within which a schedule ends, on its own clock.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+
+/// A pause in which requests that are on their way arrive, and leases end.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// The result of a schedule.
+#[derive(Debug)]
+pub struct Schedule {
+    /// The tape that was read.
+    pub tape: Vec<u8>,
+    /// What has happened, if it was to be kept: one line an event.
+    pub history: Vec<String>,
+    /// What has happened although it must never happen.
+    pub violation: Option<String>,
+}
+
+/// Runs the schedule of a tape.
+///
+/// It is violated by a second agent for a row (unless a person had the row sent again), a request without a durable claim or after
+/// others may take the job for dead, a result that the ledger does not have, a row that comes back twice or never, a result that
+/// says that there is no agent where there is one, a call beyond the rate limit or during a pause, and a row without an agent after
+/// the last run.
+///
+/// # Panics
+/// If no runtime can be made, and where the code under test panics.
+pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
+    // The client's jitter.
+    fastrand::seed(0);
+    #[expect(clippy::expect_used, reason = "no input can cause this")]
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let (history, violation) = runtime.block_on(async {
+        let world = World::new(Tape::new(tape.clone()), keeps_history);
+        if timeout(LONGEST, schedule(&world)).await.is_err() {
+            world.violate("it does not end".to_owned());
+        }
+        world.result()
+    });
+    Schedule {
+        tape,
+        history,
+        violation,
+    }
+}
+
+/// Runs the schedule of a seed.
+pub fn run_seed(seed: u64, keeps_history: bool) -> Schedule {
+    run(tape::of_seed(seed).current(), keeps_history)
+}
+
+/// Finds the simplest schedule that is violated, starting from a seed whose schedule is.
+pub fn simplify(seed: u64) -> Schedule {
+    let mut tree = tape::of_seed(seed);
+    let mut simplest = tree.current();
+    while tree.simplify() {
+        loop {
+            let tape = tree.current();
+            if run(tape.clone(), false).violation.is_some() {
+                simplest = tape;
+                break;
+            }
+            if !tree.complicate() {
+                break;
+            }
+        }
+    }
+    run(simplest, true)
+}
+
+async fn schedule(world: &Arc<World>) {
+    let rows = world.one_of([2, 1, 3, 4, 5]);
+    let keys: Arc<[String]> = (0..rows)
+        .map(|row| format!("row-{row}@example.com"))
+        .collect();
+    let machines = world.one_of([2, 1, 3]);
+    let jobs = (1..=machines).map(|machine| repeat(world, machine, &keys));
+    let person = Process::new(world, 100);
+    let people = people::act(Arc::clone(&person), Arc::clone(&keys));
+    tokio::join!(join_all(jobs), people);
+    if world.is_violated() {
+        return;
+    }
+    world.end_faults();
+    for number in 1000..1004 {
+        sleep(QUIET).await;
+        for key in &*keys {
+            people::resolve(&person, key);
+        }
+        let process = Process::new(world, number);
+        let run = live(Arc::clone(&process), Run::last(), Arc::clone(&keys));
+        let _ = process.start(Box::pin(run)).await;
+        if world.is_complete(&keys) {
+            break;
+        }
+    }
+    world.check_end();
+    for key in &*keys {
+        world.check_row(key);
+    }
+}
+
+/// Runs the job a few times on one machine, as processes one after the other.
+async fn repeat(world: &Arc<World>, machine: u32, keys: &Arc<[String]>) {
+    for life in 0..world.one_of([2, 1, 3]) {
+        sleep(world.time()).await;
+        let process = Process::new(world, machine * 10 + life);
+        let run = live(Arc::clone(&process), Run::read(world), Arc::clone(keys));
+        let _ = process.start(Box::pin(run)).await;
+    }
+}
+
+/// The folder with the tapes of schedules that were violated once.
+pub const TAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tapes");
+
+/// Reads a tape from its file: two hexadecimal digits for each byte.
+pub fn read_tape(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.split_whitespace().flat_map(str::chars).collect();
+    let byte = |digits: &[char]| u8::from_str_radix(&String::from_iter(digits), 16);
+    digits
+        .chunks(2)
+        .map(|digits| byte(digits).unwrap_or(0))
+        .collect()
+}
+
+/// Writes a tape as its file has it.
+pub fn write_tape(tape: &[u8]) -> String {
+    let line = |bytes: &[u8]| {
+        let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect::<Vec<_>>().join(" ") + "\n"
+    };
+    tape.chunks(32).map(line).collect()
+}
+
+/// Runs the schedules of this many seeds on all processors, and returns the smallest seed that was found to be violated.
+pub fn find_violation(first: u64, count: u64) -> Option<u64> {
+    let next = AtomicU64::new(first);
+    let found = AtomicU64::new(u64::MAX);
+    let end = first.saturating_add(count);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end || found.load(Ordering::Relaxed) != u64::MAX {
+                return;
+            }
+            if run_seed(seed, false).violation.is_some() {
+                found.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let found = found.into_inner();
+    (found != u64::MAX).then_some(found)
+}

@@ -1,0 +1,59 @@
+//! The tape: bytes from which a schedule reads each of its decisions. Zero is always the harmless choice, and a tape that has ended
+//! goes on with zeros, so a shorter tape with more zeros is a simpler schedule.
+
+use std::time::Duration;
+
+use proptest::{
+    collection::vec,
+    prelude::{Strategy, any},
+    prop_oneof,
+    strategy::{Just, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+
+/// The most bytes of a tape.
+const LONGEST: usize = 400;
+
+#[derive(Debug)]
+pub(crate) struct Tape {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl Tape {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, read: 0 }
+    }
+
+    /// Reads a byte.
+    pub(crate) fn byte(&mut self) -> u8 {
+        let byte = self.bytes.get(self.read).copied();
+        self.read += 1;
+        byte.unwrap_or(0)
+    }
+
+    /// Reads a time: mostly short, up to about two minutes.
+    pub(crate) fn time(&mut self) -> Duration {
+        let byte = u64::from(self.byte());
+        Duration::from_millis(match byte {
+            0..128 => byte * 5,
+            128..224 => (byte - 127) * 200,
+            _ => (byte - 220) * 3500,
+        })
+    }
+}
+
+/// Makes the tape of a seed. The value can be simplified.
+pub(crate) fn of_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
+    let mut bytes = [0; 32];
+    for (place, byte) in bytes.iter_mut().zip(seed.to_le_bytes()) {
+        *place = byte;
+    }
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    // From schedules with few faults to those with little else.
+    let tapes = (0..16_u32)
+        .prop_flat_map(|zeros| vec(prop_oneof![zeros => Just(0), 4 => any::<u8>()], 0..LONGEST));
+    #[expect(clippy::expect_used, reason = "this strategy rejects nothing")]
+    tapes.new_tree(&mut runner).expect("a tape")
+}
