@@ -178,6 +178,10 @@ fn serve(
 fn act(world: &World, number: usize, mut request: Request<Bytes>) -> Response<Bytes> {
     let key = HeaderValue::from_static("sandbox-key");
     request.headers_mut().insert(wire::SERVICE_KEY_HEADER, key);
+    // Without one, the service gives the request a random one.
+    if let Ok(id) = HeaderValue::try_from(format!("request-{number}")) {
+        request.headers_mut().insert(wire::REQUEST_ID_HEADER, id);
+    }
     let response = world.service.handle(request);
     let agent: Option<Value> = serde_json::from_slice(response.body()).ok();
     let id = agent.as_ref().and_then(|agent| agent.get("id")?.as_str());

@@ -251,7 +251,9 @@ impl World {
                 }
                 // A lease that ended early is over once the job learns of it.
                 let may_be_over = self.state().ended_leases.is_some();
-                let is_over = !claim.is_alive || entries.last() != Some(claim);
+                // A row that is sent again may learn meanwhile that its agent exists.
+                let is_resent = self.state().sent_again.contains(key);
+                let is_over = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
                 if is_over && !may_be_over {
                     self.violate(format!(
                         "process {number} sends {key} although others may take it for dead: the ledger has {entries:?}"
@@ -365,8 +367,11 @@ impl World {
         let is_recorded = match &creation.result {
             _ if creation.ledger_error.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
+            // Another job may be asking about it by now.
             Ok(Created::Before { agent_id, .. }) => {
-                agent_id.is_none() || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
+                agent_id.is_none()
+                    || state == "sending"
+                    || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
             }
             // What the ledger had is told as it was when it was read.
             Err(error) if matches!(error.kind(), ErrorKind::Ledger | ErrorKind::Recorded) => true,

@@ -214,7 +214,10 @@ impl Record {
             State::Succeeded | State::Resolved if self.agent_id.is_some() => {
                 noted.state == State::Succeeded && noted.agent_id.is_some()
             }
-            State::Succeeded => noted.state == State::Succeeded,
+            State::Succeeded => {
+                noted.state == State::Succeeded
+                    || (noted.state == State::Resolved && noted.agent_id.is_some())
+            }
             State::Sending if self.is_in_flight() => noted.state == State::Succeeded,
             State::Sending | State::Unknown => noted.state != State::Rejected,
             State::Rejected | State::Resolved => true,

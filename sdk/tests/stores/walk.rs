@@ -111,7 +111,19 @@ impl World {
         match job.stage {
             Stage::Idle => {}
             Stage::Asking => notes(None),
-            Stage::Told { has_agent } => notes(Some(self.row.resolved(agent(has_agent).as_ref()))),
+            Stage::Told { has_agent } => {
+                let resolved = self.row.resolved(agent(has_agent).as_ref());
+                let mut row = self.row.clone();
+                row.note(job.number, 0, Some(resolved.clone()));
+                // Another job that sends or asks about the row by now will find the agent itself.
+                let current = row.current();
+                let is_kept = |row: &Record| row.agent_id.is_some() || row.is_in_flight();
+                assert!(
+                    !has_agent || current.is_some_and(is_kept),
+                    "the answer is lost: {row:#?}"
+                );
+                notes(Some(resolved));
+            }
             Stage::Claimed => notes(None),
             Stage::Sent => notes(Some(Record::new(State::Unknown))),
             Stage::Answered { has_created: true } => {
