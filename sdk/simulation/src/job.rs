@@ -11,26 +11,26 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, Client, CreateAgent, CreateRow, Creation, RetryPolicy, ValidationError,
+    AgentProfile, Client, CreateAgent, CreateRow, Creation, Error, RetryPolicy, ValidationError,
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
     future::{Either, select},
     stream::FuturesUnordered,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     network::{Network, current_key},
     people,
     process::Process,
-    world::World,
+    world::{UNRECORDED, World},
 };
 
 /// A run over all rows, and its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    is_single: bool,
+    way: Way,
     is_ordered: bool,
     concurrency: usize,
     in_doubt: InDoubt,
@@ -40,6 +40,19 @@ pub(crate) struct Run {
     rate: Option<u32>,
     interruption: Interruption,
     after: Duration,
+}
+
+/// How a run creates the agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// In a job with a ledger.
+    Job,
+    /// One by one, each at most once for its key.
+    Single,
+    /// The same, with each key twice.
+    Twice,
+    /// In a job without a ledger, for rows that no other process has.
+    Unrecorded,
 }
 
 /// What a run does with rows in doubt.
@@ -64,7 +77,12 @@ enum Interruption {
 impl Run {
     pub(crate) fn read(world: &World) -> Self {
         Self {
-            is_single: world.below(4) == 1,
+            way: match world.below(16) {
+                1..4 => Way::Single,
+                4..6 => Way::Twice,
+                6..8 => Way::Unrecorded,
+                _ => Way::Job,
+            },
             is_ordered: world.below(3) == 1,
             concurrency: usize::from(world.below(4)) + 1,
             in_doubt: match world.below(16) {
@@ -101,7 +119,7 @@ impl Run {
     /// The last run, without faults: it completes everything.
     pub(crate) fn last() -> Self {
         Self {
-            is_single: false,
+            way: Way::Job,
             is_ordered: false,
             concurrency: 3,
             in_doubt: InDoubt::Resolve,
@@ -128,12 +146,33 @@ pub(crate) async fn live(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
     let Some(client) = client(&process, run) else {
         return world.violate("there is no client".to_owned());
     };
-    let check = |creation: &Creation| world.check(&process, earlier, creation);
-    match run.is_single {
-        true => single(&process, &client, run, &keys, check).await,
-        false => job(&process, &client, run, &keys, check).await,
+    let began = Instant::now();
+    let check = |creation: &Creation| {
+        world.check(&process, run.way == Way::Twice, earlier, creation);
+        let is_in_flight = |error: &Error| error.is_in_flight();
+        if run.waits_in_flight
+            && began.elapsed() < run.timeout
+            && creation.result.as_ref().is_err_and(is_in_flight)
+        {
+            world.violate(format!("{:?} was not waited for", creation.key));
+        }
+    };
+    match run.way {
+        Way::Single => single(&process, &client, run, &keys, check).await,
+        Way::Twice => single(&process, &client, run, &twice(&keys), check).await,
+        Way::Job => job(&process, &client, run, &keys, check).await,
+        Way::Unrecorded => {
+            let own = |key: &String| format!("{UNRECORDED}{}-{key}", process.number);
+            let keys: Arc<[String]> = keys.iter().map(own).collect();
+            job(&process, &client, run, &keys, check).await;
+        }
     }
     world.note(&process, || "ends".to_owned());
+    process.end();
+}
+
+fn twice(keys: &[String]) -> Vec<String> {
+    [keys, keys].concat()
 }
 
 fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
@@ -179,16 +218,20 @@ async fn job(
     let rows = rows.into_iter().inspect(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
+    let has_ledger = run.way != Way::Unrecorded;
     let mut job = client.agents().create_many(rows);
-    job = job.ledger(&process.ledger(), "email");
     job = job.concurrency(run.concurrency);
+    if has_ledger {
+        job = job.ledger(&process.ledger(), "email");
+    }
     if !run.is_ordered {
         job = job.unordered();
     }
-    if run.waits_in_flight {
+    if run.waits_in_flight && has_ledger {
         job = job.wait_in_flight();
     }
     match run.in_doubt {
+        _ if !has_ledger => {}
         InDoubt::Report => {}
         InDoubt::Resend => job = job.resend_unknown(),
         InDoubt::Resolve => {
@@ -199,9 +242,15 @@ async fn job(
     }
     let mut stream = job.stream();
     let mut came = Vec::new();
+    let held = run.concurrency * if has_ledger { 2 } else { 1 };
     let mut take = |creation: &Creation| {
         check(creation);
         came.push(creation.index);
+        let is_early = run.is_ordered && !came.is_sorted();
+        let taken = taken.load(Ordering::Relaxed);
+        if is_early || taken > came.len() - 1 + held {
+            world.violate(format!("of {taken} rows that were taken, {came:?} came"));
+        }
     };
     let mut interruption = pin!(interrupt(process, run).fuse());
     loop {

@@ -119,11 +119,13 @@ async fn schedule(world: &Arc<World>) {
     let jobs = (1..=machines).map(|machine| repeat(world, machine, &keys));
     let person = Process::new(world, 100);
     let people = people::act(Arc::clone(&person), Arc::clone(&keys));
-    tokio::join!(join_all(jobs), people);
+    let (processes, ()) = tokio::join!(join_all(jobs), people);
     if world.is_violated() {
         return;
     }
     world.end_faults();
+    sleep(QUIET).await;
+    world.check_left(&processes.concat(), &keys);
     for number in 1000..1004 {
         sleep(QUIET).await;
         for key in &*keys {
@@ -142,14 +144,17 @@ async fn schedule(world: &Arc<World>) {
     }
 }
 
-/// Runs the job a few times on one machine, as processes one after the other.
-async fn repeat(world: &Arc<World>, machine: u32, keys: &Arc<[String]>) {
+/// Runs the job a few times on one machine, as processes one after the other. Returns them.
+async fn repeat(world: &Arc<World>, machine: u32, keys: &Arc<[String]>) -> Vec<Arc<Process>> {
+    let mut processes = Vec::new();
     for life in 0..world.one_of([2, 1, 3]) {
         sleep(world.time()).await;
         let process = Process::new(world, machine * 10 + life);
         let run = live(Arc::clone(&process), Run::read(world), Arc::clone(keys));
         let _ = process.start(Box::pin(run)).await;
+        processes.push(process);
     }
+    processes
 }
 
 /// The folder with the tapes of schedules that were violated once.

@@ -17,6 +17,7 @@ pub(crate) async fn look_up(
     row: RowInDoubt,
 ) -> Result<Resolution, io::Error> {
     let world = &process.world;
+    world.check_question(&process, &row.key);
     let choice = world.byte();
     let answer = match choice {
         200..210 => Err(io::Error::other("the search does not respond")),

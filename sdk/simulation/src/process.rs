@@ -36,7 +36,11 @@ pub(crate) struct Process {
 
 #[derive(Default)]
 struct Life {
+    /// It was killed.
     has_ended: bool,
+    has_returned: bool,
+    /// A transaction of its ledger has failed.
+    has_met_fault: bool,
     /// The end of a stop: nothing of the process runs before.
     stopped_until: Option<Instant>,
     /// The end of a time in which it does not reach its database.
@@ -76,6 +80,17 @@ impl Process {
     pub(crate) fn stop_for(&self, time: Duration) {
         self.world.note(self, || format!("is stopped for {time:?}"));
         self.life().stopped_until = Some(Instant::now() + time);
+    }
+
+    /// Records that the program has ended by itself.
+    pub(crate) fn end(&self) {
+        self.life().has_returned = true;
+    }
+
+    /// Whether the program has ended by itself and its ledger was always there: then it leaves no row in flight.
+    pub(crate) fn leaves_nothing(&self) -> bool {
+        let life = self.life();
+        life.has_returned && !life.has_ended && !life.has_met_fault
     }
 
     /// When the process last began to run after a stop.
@@ -223,6 +238,7 @@ impl Process {
     fn meets(&self, access: Access, fate: Fate) -> Fate {
         self.world
             .note(self, || format!("ledger: {access:?} is {fate:?}"));
+        self.life().has_met_fault |= fate != Fate::Committed;
         fate
     }
 }

@@ -18,6 +18,9 @@ use crate::{process::Process, tape::Tape};
 /// The time for which people wait before they say that a row whose job was cut off has no agent.
 const SENT_LONG_AGO: Duration = Duration::from_secs(120);
 
+/// The beginning of the keys of rows that are in no ledger.
+pub(crate) const UNRECORDED: &str = "unrecorded-";
+
 pub(crate) struct World {
     began: Instant,
     tape: Mutex<Tape>,
@@ -42,6 +45,8 @@ struct State {
     key_version: u32,
     /// The number of times that the service has moved to another base URL.
     moves: u32,
+    /// The ledger was moved away and put back.
+    was_moved: bool,
     /// When leases were last ended early.
     ended_leases: Option<Instant>,
     /// The times at which each process has sent something.
@@ -69,7 +74,8 @@ pub(crate) enum End {
 /// A result that says that there is no agent.
 struct HandedOver {
     key: String,
-    process: u32,
+    /// The process that has sent the row for this result only, if at all.
+    process: Option<u32>,
     outcome: Outcome,
     /// The requests of processes that had begun earlier: their number. A ledger that was read knows all of them.
     earlier: usize,
@@ -194,6 +200,7 @@ impl World {
     pub(crate) fn move_away(self: &Arc<Self>) {
         let (this, time) = (Arc::clone(self), self.time());
         self.database.set_moved(true);
+        self.state().was_moved = true;
         tokio::spawn(async move {
             sleep(time).await;
             this.database.set_moved(false);
@@ -239,6 +246,7 @@ impl World {
             |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
         let number = process.number;
         match entries.iter().rfind(is_claim) {
+            _ if key.starts_with(UNRECORDED) => {}
             None => self.violate(format!(
                 "process {number} sends {key} without a durable claim: the ledger has {entries:?}"
             )),
@@ -345,8 +353,15 @@ impl World {
         }
     }
 
-    /// Checks a result at the moment at which the job hands it over. `earlier` is the number of requests when the process began.
-    pub(crate) fn check(&self, process: &Process, earlier: usize, creation: &Creation) {
+    /// Checks a result at the moment at which it is handed over by a process, which may have another call with the same key.
+    /// `earlier` is the number of requests when the process began.
+    pub(crate) fn check(
+        &self,
+        process: &Process,
+        has_another: bool,
+        earlier: usize,
+        creation: &Creation,
+    ) {
         let Some(key) = creation.key.clone() else {
             return self.violate(format!("row {} came back without its key", creation.index));
         };
@@ -365,6 +380,7 @@ impl World {
         };
         let was_resolved = self.state().resolved.contains(&key);
         let is_recorded = match &creation.result {
+            _ if key.starts_with(UNRECORDED) => true,
             _ if creation.ledger_error.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
             // Another job may be asking about it by now.
@@ -398,7 +414,7 @@ impl World {
             let has_read = error.kind() != ErrorKind::Ledger;
             self.state().handed_over.push(HandedOver {
                 key,
-                process: process.number,
+                process: (!has_another).then_some(process.number),
                 outcome: error.outcome(),
                 earlier: if has_read { earlier } else { 0 },
             });
@@ -416,19 +432,65 @@ impl World {
             let agent = requests
                 .filter(|(number, request)| {
                     request.key == result.key
-                        && (request.process == result.process || *number < result.earlier)
+                        && (Some(request.process) == result.process || *number < result.earlier)
                 })
                 .find_map(|(_, request)| request.agent());
             if let Some(agent) = agent {
                 wrong.get_or_insert(format!(
-                    "process {} hands over {} as {}, and it has the agent {agent}",
-                    result.process, result.key, result.outcome
+                    "{} is handed over as {}, and it has the agent {agent}",
+                    result.key, result.outcome
                 ));
             }
         }
         drop(state);
         if let Some(wrong) = wrong {
             self.violate(wrong);
+        }
+    }
+
+    /// Checks, after a while, that no process has left a row in flight that could have said what became of it, and that no row is in
+    /// doubt that was never sent.
+    pub(crate) fn check_left(&self, processes: &[Arc<Process>], keys: &[String]) {
+        if self.state().ended_leases.is_some() || self.state().was_moved {
+            return;
+        }
+        for key in keys {
+            let entries = self.database.entries(key);
+            let Some(entry) = entries.last() else {
+                continue;
+            };
+            let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
+            let process = processes.iter().find(by);
+            if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
+                self.violate(format!(
+                    "process {:?} leaves {key} in flight",
+                    entry.process
+                ));
+            }
+            let was_sent = self
+                .state()
+                .requests
+                .iter()
+                .any(|request| request.key == *key);
+            if entry.state == "unknown" && !was_sent {
+                self.violate(format!("{key} is in doubt, and was never sent"));
+            }
+        }
+    }
+
+    /// Checks that a process that asks about a row has claimed it, so that no other asks or sends meanwhile.
+    pub(crate) fn check_question(&self, process: &Process, key: &str) {
+        let entries = self.database.entries(key);
+        let is_claim =
+            |entry: &Entry| entry.state == "sending" && entry.process == Some(process.number);
+        let may_be_over = self.state().ended_leases.is_some();
+        // Meanwhile, the job that sent the row may note that its agent was created.
+        let claim = entries.iter().rfind(|entry| entry.state != "succeeded");
+        if !may_be_over && !claim.is_some_and(is_claim) {
+            self.violate(format!(
+                "process {} asks about {key} without a claim: the ledger has {entries:?}",
+                process.number
+            ));
         }
     }
 

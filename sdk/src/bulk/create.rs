@@ -401,14 +401,22 @@ impl<T: Send + 'static> Work for Creates<T> {
             // The results that have arrived are then on disk.
             recorder.finish().await;
         }
+        #[cfg(feature = "ledger")]
+        let courses: Vec<_> = running
+            .iter()
+            .map(|(_, creating)| Arc::clone(&creating.course))
+            .collect();
         let known = running.into_iter();
-        let known = known
+        #[cfg_attr(not(feature = "ledger"), expect(unused_mut))]
+        let mut known: Indexed<_> = known
             .map(|(index, creating)| (index, creating.cancelled()))
             .collect();
+        // So is what is known of the others, or they say why it is not.
         #[cfg(feature = "ledger")]
-        if let Some(recorder) = &self.recorder {
-            // So is what is known of the others.
-            recorder.finish().await;
+        for ((_, creation), course) in known.iter_mut().zip(courses) {
+            if let Some(note) = course.take_last_note() {
+                creation.ledger_error = note.await.err();
+            }
         }
         known
     }
@@ -440,12 +448,17 @@ pub struct Creating<T> {
 impl<T> Creating<T> {
     /// Makes sure that the row is not sent, if it has not been, and looks whether its result has come.
     fn give_up(&mut self) {
-        let course = &self.course;
-        course.is_given_up.store(true, Ordering::Relaxed);
+        self.course.is_given_up.store(true, Ordering::Relaxed);
         // The response may have come since the future was last polled. Polling one that has not been sent yet could
         // send it, and without a runtime none can be polled.
-        let sends_nothing = !course.may_send.load(Ordering::Relaxed)
-            || (course.progress.is_response_due() && Handle::try_current().is_ok());
+        let may_have_response =
+            self.course.progress.is_response_due() && Handle::try_current().is_ok();
+        self.look_for_result(may_have_response);
+    }
+
+    /// Looks whether its result has come, if polling its future sends nothing.
+    fn look_for_result(&mut self, may_have_response: bool) {
+        let sends_nothing = !self.course.may_send.load(Ordering::Relaxed) || may_have_response;
         if sends_nothing && self.creation.is_none() {
             self.creation = self.now_or_never();
         }
@@ -453,7 +466,8 @@ impl<T> Creating<T> {
 
     /// What is known of the row, now that it is given up.
     fn cancelled(mut self) -> Creation<T> {
-        self.give_up();
+        // A response that comes only now would have to be recorded first.
+        self.look_for_result(false);
         self.creation.take().unwrap_or_else(|| {
             let progress = &self.course.progress;
             let error = Error::cancelled(progress.outcome(), progress.attempts());

@@ -187,6 +187,7 @@ impl Recording {
             when: WhenInDoubt::Ask,
             patience: limit.and_then(|call| Instant::now().checked_add(call.time_limit())),
             progress: Arc::default(),
+            course: Arc::clone(&course),
             is_open: AtomicBool::new(false),
             term: AtomicU64::new(0),
             refused: OnceLock::new(),
@@ -283,6 +284,7 @@ struct Claim {
     patience: Option<Instant>,
     /// That of the call, once there is one.
     progress: Arc<CallProgress>,
+    course: Arc<Course>,
     /// Whether it may be in the ledger, and nothing was noted since.
     is_open: AtomicBool,
     /// The lease with which it was claimed.
@@ -415,7 +417,8 @@ impl Drop for Claim {
             let noted = noted(self.progress.outcome(), &self.request);
             let noted = noted.filter(|noted| noted.state != State::Rejected);
             // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
-            drop(self.handle.note(self.key, noted));
+            let note = self.handle.note(self.key, noted).boxed();
+            self.course.set_last_note(note);
         }
     }
 }

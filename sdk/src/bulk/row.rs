@@ -1,5 +1,7 @@
 //! A row of many creates, before and after: the request for an agent, and what became of it.
 
+#[cfg(feature = "ledger")]
+use std::sync::{Mutex, PoisonError};
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicBool},
@@ -7,8 +9,12 @@ use std::{
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+#[cfg(feature = "ledger")]
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
+#[cfg(feature = "ledger")]
+use crate::ledger::Recorded;
 use crate::{
     contract::wire,
     error::{call::Error, kind::ErrorKind},
@@ -158,6 +164,32 @@ pub(crate) struct Course {
     pub(crate) is_given_up: AtomicBool,
     /// Whether an earlier run may have created the agent.
     pub(crate) is_in_doubt: AtomicBool,
+    /// The note that was made of the row when it was given up.
+    #[cfg(feature = "ledger")]
+    pub(crate) last_note: Mutex<Option<Noting>>,
+}
+
+/// A note in a ledger, which completes once it is durable.
+#[cfg(feature = "ledger")]
+pub(crate) type Noting = BoxFuture<'static, Result<Option<Recorded>, LedgerError>>;
+
+#[cfg(feature = "ledger")]
+impl Course {
+    pub(crate) fn set_last_note(&self, note: Noting) {
+        let mut last = self
+            .last_note
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last = Some(note);
+    }
+
+    pub(crate) fn take_last_note(&self) -> Option<Noting> {
+        let mut last = self
+            .last_note
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.take()
+    }
 }
 
 /// The identifier in the body of a response, whatever else it contains.

@@ -264,15 +264,15 @@ impl Row {
         }
     }
 
-    /// Notes what became of it, or that no part of it reached the service.
-    pub(super) fn note(&mut self, job: i64, now: i64, noted: Option<Record>) {
+    /// Notes what became of it, or that no part of it reached the service: by a job, or a client that has been these jobs.
+    pub(super) fn note(&mut self, jobs: &[i64], now: i64, noted: Option<Record>) {
         let claimed_at = self.current().map_or(now, |old| old.claimed_at);
         let noted = noted.map(|noted| Record {
             claimed_at,
             noted_at: now,
             ..noted
         });
-        let is_ours = |old: &mut Record| old.job.is_some_and(|of| of.number == job);
+        let is_ours = |old: &mut Record| old.job.is_some_and(|job| jobs.contains(&job.number));
         let is_late = if self.0.pop_if(is_ours).is_some() {
             // Unless the note counts, it is as if the row had not been claimed.
             false

@@ -301,9 +301,16 @@ impl dyn Store + '_ {
         Ok(self.read(keys)?.into_iter().map(recorded).collect())
     }
 
-    /// Writes all of this in one transaction at this time, in milliseconds since 1970. It is durable when this returns.
-    pub(super) fn write(&mut self, writes: &[&Write], now: i64) -> Result<Vec<Written>, Cause> {
+    /// Writes all of this in one transaction at this time, in milliseconds since 1970. It is durable when this returns. `earlier` are
+    /// the numbers of jobs under which the rows may have been claimed before the ledger was opened again.
+    pub(super) fn write(
+        &mut self,
+        writes: &[&Write],
+        earlier: &[i64],
+        now: i64,
+    ) -> Result<Vec<Written>, Cause> {
         let (job, opened) = (self.job(), self.header().clone());
+        let jobs = [&[job], earlier].concat();
         let mut touched = Touched {
             keys: writes.iter().map(|write| write.key()).collect(),
             now,
@@ -332,7 +339,7 @@ impl dyn Store + '_ {
                 answers.push(match write {
                     Write::Claim { when, request, .. } => Ok(row.claim(job, now, *when, request)),
                     Write::Note { noted, .. } => {
-                        row.note(job, now, noted.clone());
+                        row.note(&jobs, now, noted.clone());
                         Ok(None)
                     }
                     Write::Resolve {
@@ -341,7 +348,7 @@ impl dyn Store + '_ {
                         agent_id,
                     } => match check_agent(owners, *key, agent_id.as_ref()) {
                         Ok(()) => {
-                            row.note(job, now, Some(row.resolved(agent_id.as_ref())));
+                            row.note(&jobs, now, Some(row.resolved(agent_id.as_ref())));
                             Ok(None)
                         }
                         Err(refusal) => Err((*index, refusal)),

@@ -41,6 +41,7 @@ pub(crate) struct Found {
 }
 
 pub(super) type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
+type Answered<T> = (Answer<T>, Result<T, LedgerError>);
 type LookUps = Vec<(String, Answer<Found>)>;
 type Writes = Vec<(Write, Answer<Option<Recorded>>)>;
 
@@ -75,11 +76,8 @@ pub(super) enum Next {
 /// The answers of a step, which is done.
 #[derive(Default)]
 pub(super) struct Answers {
-    found: Vec<(Answer<Found>, Result<Found, LedgerError>)>,
-    written: Vec<(
-        Answer<Option<Recorded>>,
-        Result<Option<Recorded>, LedgerError>,
-    )>,
+    found: Vec<Answered<Found>>,
+    written: Vec<Answered<Option<Recorded>>>,
     idle: Option<oneshot::Sender<()>>,
 }
 
@@ -108,6 +106,8 @@ pub(super) struct State {
     store: Option<Box<dyn Store>>,
     /// When the lease was last renewed, or was to be, if there is one.
     renewed: Option<Duration>,
+    /// The numbers of the jobs that a client was before it opened the ledger again.
+    earlier_jobs: Vec<i64>,
     /// The ledger has another header than when it was opened.
     is_outdated: bool,
     /// The failure after which nothing is opened or claimed any more.
@@ -172,8 +172,7 @@ impl Work {
             None if self.state.is_last => return Next::End,
             None => renewal,
             Some(command) if left(self.state.not_before).is_zero() => {
-                let needs_store = matches!(command, Command::LookUp(_) | Command::Write(_));
-                if needs_store && self.must_open() {
+                if self.must_open_for(&command) {
                     self.state.commands.push_front(command);
                     return Next::Step(Command::Open);
                 }
@@ -211,12 +210,17 @@ impl Work {
         }
     }
 
-    /// Whether the ledger is to be opened for the next transaction. A client whose lease has ended, or whose ledger has a new
-    /// header, continues as another job.
-    fn must_open(&self) -> bool {
+    /// Returns whether the ledger must be opened first. A client whose lease has ended, or whose ledger has a new header, continues as
+    /// another job, but records outcomes in the ledger that it has open.
+    fn must_open_for(&self, command: &Command) -> bool {
+        let is_news = match command {
+            Command::LookUp(_) => true,
+            Command::Write(asked) => asked.iter().any(|(write, _)| write.is_claim()),
+            _ => return false,
+        };
         let is_outdated =
             || self.lease.has_ended() || (self.state.is_outdated && self.has_no_claims());
-        self.state.store.is_none() || (!self.is_job && is_outdated())
+        self.state.store.is_none() || (!self.is_job && is_news && is_outdated())
     }
 
     fn has_no_claims(&self) -> bool {
@@ -225,9 +229,6 @@ impl Work {
     }
 
     fn open(&mut self, now: Now) -> Answers {
-        // Closed first: a job that ends tells the others.
-        (self.state.store, self.state.renewed) = (None, None);
-        self.state.is_outdated = false;
         if let Some(failure) = self.state.failure.clone() {
             return self.refuse_next(&failure);
         }
@@ -238,8 +239,10 @@ impl Work {
                 let is_leased = matches!(liveness, Liveness::Lease);
                 self.state.renewed = is_leased.then_some(now.elapsed);
                 self.lease.begin(liveness, now.elapsed);
-                self.state.store = Some(store);
-                self.state.failed = None;
+                let closed = self.state.store.replace(store);
+                let closed = closed.map(|store| store.job());
+                self.state.earlier_jobs.extend(closed);
+                (self.state.is_outdated, self.state.failed) = (false, None);
                 Answers::default()
             }
             Err(Cause::Io(_)) if lacks_descriptor() && self.is_repeated(now, limit) => {
@@ -315,7 +318,10 @@ impl Work {
             return answers;
         }
         let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
-        let error = match self.run(|store| store.write(&writes, now.unix_ms)) {
+        let earlier = mem::take(&mut self.state.earlier_jobs);
+        let written = self.run(|store| store.write(&writes, &earlier, now.unix_ms));
+        self.state.earlier_jobs = earlier;
+        let error = match written {
             Ok(written) => {
                 self.state.failed = None;
                 let written = written.into_iter().map(|written| self.answer(written));
@@ -372,14 +378,17 @@ impl Work {
         }
     }
 
-    /// Answers the next command, for which the ledger could not be opened.
+    /// Answers the next command, for which the ledger could not be opened. Outcomes are left, if the ledger was open before.
     fn refuse_next(&mut self, error: &LedgerError) -> Answers {
         let mut answers = Answers::default();
         match self.state.commands.pop_front() {
             Some(Command::LookUp(asked)) => answers.refuse_look_ups(asked, error),
             Some(Command::Write(asked)) => {
                 let notes = answers.refuse_claims(asked, error);
-                self.abandon(notes, error, &mut answers);
+                match &self.state.store {
+                    Some(_) => self.state.commands.push_front(Command::Write(notes)),
+                    None => self.abandon(notes, error, &mut answers),
+                }
             }
             other => self.state.commands.extend(other),
         }

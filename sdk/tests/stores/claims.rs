@@ -40,7 +40,7 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         let claims = keys.iter().map(|(_, key)| claim_write(*key, when));
         let claims: Vec<_> = claims.collect();
         let answers = store
-            .write(&claims.iter().collect::<Vec<_>>(), NOW)
+            .write(&claims.iter().collect::<Vec<_>>(), &[], NOW)
             .unwrap();
         for ((number, key), _) in keys
             .into_iter()
@@ -50,7 +50,9 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
             let is_withdrawn = number % 3 == 0 && batch % 2 == 0;
             let noted = (!is_withdrawn).then(|| Record::new(State::Succeeded));
             mine.extend(noted.as_ref().map(|_| number));
-            store.write(&[&Write::Note { key, noted }], NOW).unwrap();
+            store
+                .write(&[&Write::Note { key, noted }], &[], NOW)
+                .unwrap();
         }
     }
     mine

@@ -132,7 +132,7 @@ impl Used {
     }
 
     fn write(&mut self, job: usize, write: Write) -> String {
-        format!("{:?}", self.jobs[job].write(&[&write], NOW))
+        format!("{:?}", self.jobs[job].write(&[&write], &[], NOW))
     }
 
     /// Does something, and returns all that can be read then, as text.

@@ -40,7 +40,10 @@ fn write_every_state(ledger: &Ledger) {
             when: WhenInDoubt::Report,
             request: request.clone(),
         };
-        assert!(matches!(job.write(&[&claim], NOW).unwrap()[..], [Ok(None)]));
+        assert!(matches!(
+            job.write(&[&claim], &[], NOW).unwrap()[..],
+            [Ok(None)]
+        ));
         let (state, agent_id, status) = match *name {
             "sending" => continue,
             "succeeded" => (State::Succeeded, Some("a_1"), None),
@@ -60,7 +63,7 @@ fn write_every_state(ledger: &Ledger) {
             ..Record::new(state)
         };
         let noted = Some(noted);
-        job.write(&[&Write::Note { key, noted }], NOW).unwrap();
+        job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
     }
     drop(job);
     let resolved = [

@@ -56,7 +56,7 @@ fn try_claim(
     key: KeyHash,
     when: WhenInDoubt,
 ) -> Result<Option<Recorded>, Cause> {
-    let claimed = store.write(&[&claim_write(key, when)], NOW);
+    let claimed = store.write(&[&claim_write(key, when)], &[], NOW);
     claimed.map(|mut claimed| claimed.remove(0).unwrap())
 }
 
@@ -70,7 +70,9 @@ fn claim_write(key: KeyHash, when: WhenInDoubt) -> Write {
 
 fn note(store: &mut dyn Store, key: KeyHash, state: State) -> Result<(), Cause> {
     let noted = Some(Record::new(state));
-    store.write(&[&Write::Note { key, noted }], NOW).map(drop)
+    store
+        .write(&[&Write::Note { key, noted }], &[], NOW)
+        .map(drop)
 }
 
 fn error_kind<T>(result: Result<T, impl Into<LedgerError>>) -> LedgerErrorKind {

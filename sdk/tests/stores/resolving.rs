@@ -43,7 +43,9 @@ fn an_agent_is_assigned_to_one_row_only() {
             .iter()
             .map(|key| claim_write(*key, WhenInDoubt::Ask))
             .collect();
-        let claimed = job.write(&claims.iter().collect::<Vec<_>>(), NOW).unwrap();
+        let claimed = job
+            .write(&claims.iter().collect::<Vec<_>>(), &[], NOW)
+            .unwrap();
         let claimed: Vec<_> = hashes
             .iter()
             .zip(claimed)
@@ -60,7 +62,7 @@ fn an_agent_is_assigned_to_one_row_only() {
             });
         let resolves: Vec<_> = resolves.collect();
         let resolved = job
-            .write(&resolves.iter().collect::<Vec<_>>(), NOW)
+            .write(&resolves.iter().collect::<Vec<_>>(), &[], NOW)
             .unwrap();
         assert_eq!(resolved.iter().filter(|one| one.is_ok()).count(), 1);
         drop(job);
@@ -74,7 +76,7 @@ fn an_agent_is_assigned_to_one_row_only() {
                 agent_id: Some("a_3".to_owned()),
                 ..Record::new(State::Succeeded)
             });
-            job.write(&[&Write::Note { key, noted }], NOW).unwrap();
+            job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
         }
         let both = ["x", "y"].map(|key| (key, Some(AgentId::from("a_3"))));
         assert_eq!(ledger.settle(both).unwrap(), 0);
@@ -91,7 +93,7 @@ fn an_unknown_key_is_reported_before_other_errors() {
             agent_id: Some("a_1".to_owned()),
             ..Record::new(State::Succeeded)
         });
-        job.write(&[&Write::Note { key, noted }], NOW).unwrap();
+        job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
         // A spreadsheet program has removed the leading zeros of a key.
         let error = ledger
             .settle([("42", Some(AgentId::from("a_1")))])

@@ -35,7 +35,7 @@ fn an_outcome_from_a_job_that_lost_its_claim_never_frees_the_row() {
         let notes = [State::Succeeded, State::Unknown, State::Rejected];
         for (state, is_kept) in notes.into_iter().zip(kept) {
             let mut changed = Row(vec![found.clone()]);
-            changed.note(1, 7, Some(row(state, Some("a_2"), None)));
+            changed.note(&[1], 7, Some(row(state, Some("a_2"), None)));
             let current = changed.current().unwrap();
             assert_eq!(
                 current.agent_id.as_deref() == Some("a_2"),
@@ -45,7 +45,7 @@ fn an_outcome_from_a_job_that_lost_its_claim_never_frees_the_row() {
             assert_eq!(changed.0.len(), 1 + usize::from(is_kept));
         }
         let mut changed = Row(vec![found.clone()]);
-        changed.note(1, 7, None);
+        changed.note(&[1], 7, None);
         assert_eq!(changed, Row(vec![found]));
     }
 }

@@ -104,7 +104,7 @@ impl World {
         let job = self.jobs[index];
         let mut notes = |noted: Option<Record>| {
             happens(&|world| {
-                world.row.note(job.number, 0, noted.clone());
+                world.row.note(&[job.number], 0, noted.clone());
                 world.jobs[index].stage = Stage::Idle;
             });
         };
@@ -114,7 +114,7 @@ impl World {
             Stage::Told { has_agent } => {
                 let resolved = self.row.resolved(agent(has_agent).as_ref());
                 let mut row = self.row.clone();
-                row.note(job.number, 0, Some(resolved.clone()));
+                row.note(&[job.number], 0, Some(resolved.clone()));
                 // Another job that sends or asks about the row by now will find the agent itself.
                 let current = row.current();
                 let is_kept = |row: &Record| row.agent_id.is_some() || row.is_in_flight();
