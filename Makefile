@@ -219,7 +219,7 @@ soak: soak-faults soak-contract soak-python soak-ledger soak-network
 NO_LIMIT := -o faulthandler_timeout=0
 
 soak-faults:
-	cargo test --package dealkit-server --test soak -- --ignored --nocapture
+	cargo test --package dealkit-server --test served soak:: -- --ignored --nocapture
 
 soak-contract: $(TOOLS)/installed
 	cargo build --package dealkit-server

@@ -1,5 +1,5 @@
-"""An incident told three times: the service refuses calls, is down, and breaks off a create; and whoever reads only the log,
-only the spans or only the metrics knows all of it. And what else is measured.
+"""The texts of log records, the spans and the metrics that Python makes of the events of an outage, and other metrics. The events
+themselves are tested in Rust (`examples/rust/tests/incident.rs`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dealkit.testing import Sandbox
 
 DEAL = answer(200, json.dumps({"id": "d_1"}))
 
-# What all attributes have in common, and nobody needs to compare.
+# Attributes that every measurement has.
 COMMON = ("server.address", "server.port", "url.template")
 
 Measured = Callable[[], dict[str, float]]
@@ -34,7 +34,7 @@ Measured = Callable[[], dict[str, float]]
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """What was measured so far, by name and attributes: of durations how many."""
+    """Returns a function that returns the measured values by name and attributes; for durations, their number."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     # The API lets a program set the provider only once.
@@ -56,7 +56,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     return read
 
 
-def test_each_tells_all_of_it(
+def test_an_outage_in_log_records_spans_and_metrics(
     dealkit_sandbox: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -94,11 +94,6 @@ def test_each_tells_all_of_it(
         strict=True,
     ):
         assert re.fullmatch(expected, line), line
-    assert [getattr(caplog.records[at], "dealkit_outcome", None) for at in (2, 5, 6)] == [
-        "succeeded",
-        "unknown",
-        "unknown",
-    ]
 
     spans = exporter.get_finished_spans()
     told = []
@@ -117,7 +112,6 @@ def test_each_tells_all_of_it(
                 )
             )
         )
-        assert [attempt["dealkit.attempt"] for attempt in attempts] == [*range(1, len(attempts) + 1)]
     assert told == [
         "GET /v1/deals/{id} 429 fine succeeded None",
         "GET /v1/deals/{id} 503 503 503 unknown 503, outcome unknown",
@@ -127,13 +121,11 @@ def test_each_tells_all_of_it(
     assert (spans[1].attributes or {})["http.request.resend_count"] == 2
     first: Any = spans[0]
     assert first.attributes["dealkit.wait"] >= 1 and first.attributes["dealkit.request_id"]
-    assert [event.name for event in first.events] == ["pausing", "retrying", "attempt ended"]
-    assert first.events[2].attributes["dealkit.wait"] >= 1
 
     found = measured()
     waited, left = found.pop("dealkit.client.wait http.request.method=GET"), found.pop("dealkit.client.retries_left")
     assert 1 <= waited and 0 < left < 35
-    # The call that is created waits for no other.
+    # A create waits for no other call.
     assert found.pop("dealkit.client.wait http.request.method=POST") < took
     get, post, duration = "http.request.method=GET", "http.request.method=POST", "http.client.request.duration"
     assert found == {

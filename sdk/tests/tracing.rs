@@ -2,7 +2,6 @@
 //! nothing that other crates report, is for `canary.rs` to show.
 #![cfg(feature = "client")]
 
-mod mock;
 mod peer;
 
 use std::{
@@ -12,8 +11,7 @@ use std::{
 };
 
 use dealkit::Unreadable;
-use mock::{AGENT, DEAL, client};
-use peer::{Peer, ada, in_memory::InMemory, refused};
+use peer::{AGENT, DEAL, Peer, ada, client, refused};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -276,7 +274,7 @@ fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
 async fn skipped_fields_are_one_event_and_counted_in_the_span() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let body =
         r#"{"id":"d_1","status":{"CANARY":1},"metadata":{"CANARY":"CANARY"},"quotes":["CANARY"]}"#;
     let (outcome, ()) = tokio::join!(
@@ -305,7 +303,7 @@ async fn skipped_fields_are_one_event_and_counted_in_the_span() {
 #[tokio::test]
 async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let (outcomes, ()) = tokio::join!(
         async {
             (
@@ -329,7 +327,7 @@ async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_waited() {
     let (capture, guard) = Capture::start();
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let client = peer.builder().build().unwrap();
     let ids = (0..8).map(|number| format!("d_{number}"));
     let mut many = client.deals().retrieve_many(ids).stream();
@@ -367,7 +365,7 @@ async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_wai
 async fn a_call_that_is_dropped_has_ended() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     tokio::select! {
         outcome = client.agents().create(ada()).send() => panic!("{outcome:?}"),
         _ = peer.next() => {}

@@ -1,77 +1,54 @@
-//! A service without sockets: a transport that hands every request to the test. Nothing is in flight outside the runtime, so a
+//! A peer without sockets: a transport that hands every request to the test. Nothing is in flight outside the runtime, so a
 //! paused clock advances only while client and service both wait, and a response has arrived once the client has run.
 
 use std::{
     io,
-    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex},
     vec,
 };
 
 use bytes::Bytes;
-use dealkit::{Client, ClientBuilder, RetryPolicy};
-use futures_util::stream;
+use futures_util::{future::BoxFuture, stream};
 use http::Response;
 use http_body::Frame;
 use http_body_util::StreamBody;
-use tower::service_fn;
+use tokio::sync::mpsc;
+use tower::{Service, service_fn};
 
 use super::{
-    Heard, KEY, Request, Requests,
-    heard::{Answer, Held},
+    Counts, Heard, Request,
+    requests::{Answer, Held},
 };
-
-pub(crate) struct InMemory {
-    builder: ClientBuilder,
-    requests: Requests,
-}
 
 type Body = StreamBody<stream::Iter<vec::IntoIter<io::Result<Frame<Bytes>>>>>;
 
-impl InMemory {
-    pub(crate) fn start() -> Self {
-        let (sender, requests) = Requests::channel();
-        let transport = service_fn(move |request: http::Request<Bytes>| {
-            let (heard, held) = Heard::new(as_read(&request));
-            let is_there = sender.send(heard).is_ok();
-            async move {
-                if is_there {
-                    respond(held).await
-                } else {
-                    Err(broken())
-                }
+/// A transport that sends every request to `ask`, and returns the test's response.
+pub(super) fn transport(
+    counts: Arc<Mutex<Counts>>,
+    ask: mpsc::UnboundedSender<Heard>,
+) -> impl Service<
+    http::Request<Bytes>,
+    Response = Response<Body>,
+    Error = io::Error,
+    Future = BoxFuture<'static, io::Result<Response<Body>>>,
+> + Clone {
+    service_fn(move |request: http::Request<Bytes>| {
+        let request = as_read(&request);
+        {
+            let mut counts = counts.lock().unwrap();
+            counts.requests += 1;
+            counts.arrived.push(request.clone());
+        }
+        let (heard, held) = Heard::new(request);
+        let is_there = ask.send(heard).is_ok();
+        Box::pin(async move {
+            if is_there {
+                respond(held).await
+            } else {
+                Err(broken())
             }
-        });
-        let builder = Client::builder()
-            .base_url("https://deals.example.com")
-            .service_key(KEY)
-            .transport(transport);
-        Self { builder, requests }
-    }
-
-    /// A builder for a client of this service. All clients share the transport.
-    pub(crate) fn builder(&self) -> ClientBuilder {
-        self.builder.clone()
-    }
-
-    /// A client of this service, without retries.
-    pub(crate) fn client(&self) -> Client {
-        let builder = self.builder().retry(RetryPolicy::never());
-        builder.build().unwrap()
-    }
-}
-
-impl Deref for InMemory {
-    type Target = Requests;
-
-    fn deref(&self) -> &Requests {
-        &self.requests
-    }
-}
-
-impl DerefMut for InMemory {
-    fn deref_mut(&mut self) -> &mut Requests {
-        &mut self.requests
-    }
+        }) as BoxFuture<'static, _>
+    })
 }
 
 /// The request as a peer reads it from a connection.

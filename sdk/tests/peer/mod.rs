@@ -1,14 +1,19 @@
-//! A service that follows a script, byte for byte, and breaks where the script says so, or that lets the test answer.
-//! It counts everything that reaches it.
+//! The service of every test here: [`Peer`]. It counts everything that reaches it, and it responds in one of three ways.
+//!
+//! * [`Peer::start`] follows a [`Script`] of [`Step`]s on each TCP connection, byte for byte, in HTTP/1.1 or HTTP/2, and breaks
+//!   connections where the script says so.
+//! * [`Peer::answering`] sends the same response to every request: the shortest script.
+//! * [`Peer::by_hand`] and [`Peer::in_memory`] hand every request to the test, which responds ([`Heard::answer`]); the latter is a
+//!   transport without sockets, for a paused clock.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod catalogue;
 pub(crate) mod clock;
-mod heard;
-pub(crate) mod in_memory;
+mod connection;
+mod in_memory;
 mod issuer;
-mod line;
 pub(crate) mod proxy;
+mod requests;
 pub(crate) mod tls;
 
 use std::{
@@ -30,7 +35,8 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use heard::{Heard, Request, Requests};
+use connection::Connection;
+pub(crate) use requests::{Heard, Request, Requests};
 
 /// The key of every client here; nothing else looks like it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
@@ -38,7 +44,13 @@ pub(crate) const KEY: &str = "K3Y-canary-7e91";
 /// Valid as an agent and as a deal.
 pub(crate) const FINE: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
 
-/// The longest that anything here waits, so that no test hangs; more than anything takes on a busy machine.
+/// The shortest possible agent.
+pub(crate) const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
+
+/// The shortest possible deal.
+pub(crate) const DEAL: &str = r#"{"id":"d_1"}"#;
+
+/// The longest wait of a test. It only ends a test that hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,20 +66,20 @@ pub(crate) const BOTH: [Protocol; 2] = [Http1, Http2];
 
 type Headers = Vec<(&'static str, String)>;
 
-/// What the peer does next on a connection. After the last step it starts again with the first.
+/// One action of the peer on a connection. After the last step of a script, the first follows.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Reads one whole request.
     Hear,
-    /// Waits for the first byte of a request, and leaves it unread.
+    /// Waits for the first byte of a request and leaves it unread.
     Glance,
     /// HTTP/2: sends no SETTINGS and acknowledges nothing from here on.
     Mute,
     /// HTTP/2: waits until the client has read everything that was sent (PING). HTTP/1.1 has no equivalent.
     Sync,
-    /// HTTP/1.1: hands the last request to the test, and sends the test's answer.
+    /// HTTP/1.1: hands the last request to the test and sends the test's response.
     Ask,
-    /// Does what the last request asked for: a POST creates an agent.
+    /// Handles the last request: a POST creates an agent.
     Act,
     /// A whole response.
     Answer(u16, Headers, Vec<u8>),
@@ -81,11 +93,11 @@ pub(crate) enum Step {
     Frame(u8, u8, bool, Vec<u8>),
     /// The bytes of another step, one at a time, with this much time in between.
     Slowly(Duration, Box<Step>),
-    /// Breaks the connection off (RST).
+    /// Resets the connection (RST).
     Reset,
     /// Ends its own side of the connection (FIN).
     End,
-    /// Sends nothing more until the client gives up.
+    /// Sends nothing more until the client closes the connection.
     Silence,
 }
 
@@ -96,16 +108,18 @@ pub(crate) fn answer(status: u16, body: &str) -> Step {
     Step::Answer(status, Vec::new(), body.into())
 }
 
-/// What reached the peer.
+/// Counts and records of everything that reached the peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) connections: usize,
     /// Connections that have ended.
     pub(crate) ended: usize,
-    /// Whole requests read.
+    /// Requests that were read to their end.
     pub(crate) requests: usize,
     /// Agents created.
     pub(crate) agents: usize,
+    /// Responses that were written as a whole.
+    pub(crate) answered: usize,
     /// The requests read over HTTP/1.1.
     pub(crate) arrived: Vec<Request>,
     /// Everything read, connection by connection.
@@ -115,28 +129,45 @@ pub(crate) struct Counts {
 pub(crate) struct Peer {
     pub(crate) url: String,
     pub(crate) protocol: Protocol,
+    builder: ClientBuilder,
     counts: Arc<Mutex<Counts>>,
-    stop: Option<oneshot::Sender<()>>,
-    ended: oneshot::Receiver<()>,
+    /// None in memory.
+    server: Option<Server>,
     requests: Requests,
+}
+
+/// The peer's task that accepts connections.
+struct Server {
+    stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<()>,
 }
 
 impl Peer {
     /// The first connection gets the first script, and so on; further connections get the last one again.
     ///
-    /// It runs on a thread of its own, because blocking clients need that, and so that it adds nothing to a client's
-    /// log.
+    /// It runs on its own thread, because blocking clients need that, and so that it adds nothing to a client's log.
     pub(crate) fn start(protocol: Protocol, scripts: Vec<Script>) -> Self {
         Self::at("127.0.0.1:0", protocol, scripts)
     }
 
+    /// As [`start`](Self::start), at this address.
     pub(crate) fn at(address: &str, protocol: Protocol, scripts: Vec<Script>) -> Self {
         let (peer, serve) = Self::bind(address, protocol, scripts).unwrap();
         on_own_thread(serve);
         peer
     }
 
-    /// Speaks HTTP/1.1, and leaves every response to the test: [`next`](Self::next).
+    /// Sends the same response to every request, over HTTP/1.1, from its own thread.
+    pub(crate) fn answering(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+        let headers = headers.iter().map(|(name, value)| {
+            let name: &'static str = (*name).to_owned().leak();
+            (name, (*value).to_owned())
+        });
+        let answer = Step::Answer(status, headers.collect(), body.as_ref().to_vec());
+        Self::start(Http1, vec![vec![Step::Hear, answer]])
+    }
+
+    /// Speaks HTTP/1.1, and leaves every response to the test: [`next`](Requests::next).
     ///
     /// It runs on the test's own thread, so that nothing happens unless the test waits.
     pub(crate) fn by_hand() -> Self {
@@ -144,6 +175,24 @@ impl Peer {
         let (peer, serve) = Self::bind("127.0.0.1:0", Http1, vec![script]).unwrap();
         tokio::spawn(serve);
         peer
+    }
+
+    /// Leaves every response to the test, as [`by_hand`](Self::by_hand) does, without sockets: for a paused clock. Its clients
+    /// have the default settings, because their waits take no time.
+    pub(crate) fn in_memory() -> Self {
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let (ask, requests) = Requests::channel();
+        let url = "https://deals.example.com";
+        let transport = in_memory::transport(counts.clone(), ask);
+        let builder = Client::builder().base_url(url).service_key(KEY);
+        Self {
+            url: url.to_owned(),
+            protocol: Http1,
+            builder: builder.transport(transport),
+            counts,
+            server: None,
+            requests,
+        }
     }
 
     fn bind(
@@ -160,11 +209,11 @@ impl Peer {
         let (ask, requests) = Requests::channel();
         let serve = serve(listener, protocol, scripts, counts.clone(), ask, stopped);
         let peer = Self {
+            builder: builder(&url).http2_prior_knowledge(protocol == Http2),
             url,
             protocol,
             counts,
-            stop: Some(stop),
-            ended,
+            server: Some(Server { stop, ended }),
             requests,
         };
         let serve = async move {
@@ -178,21 +227,40 @@ impl Peer {
         self.url.trim_start_matches("http://").parse().unwrap()
     }
 
-    /// A builder for a client of this peer, whose retries do not wait.
+    /// A builder for a client of this peer. Over sockets, its retries do not wait.
     pub(crate) fn builder(&self) -> ClientBuilder {
-        builder(&self.url).http2_prior_knowledge(self.protocol == Http2)
+        self.builder.clone()
     }
 
+    /// A client that never retries: every call is one request.
     pub(crate) fn client(&self) -> Client {
+        let builder = self.builder().retry(RetryPolicy::never());
+        builder.build().unwrap()
+    }
+
+    /// A client with the builder's retries.
+    pub(crate) fn retrying_client(&self) -> Client {
         self.builder().build().unwrap()
     }
 
-    /// What has reached the peer so far; complete up to the responses that the client has received.
+    /// Returns the counts so far; complete up to the responses that the client has received.
     pub(crate) fn so_far(&self) -> Counts {
         self.counts.lock().unwrap().clone()
     }
 
-    /// Waits until a connection ends, and lets a client on the test's thread notice that.
+    /// Every request that arrived.
+    pub(crate) fn arrived(&self) -> Vec<Request> {
+        self.so_far().arrived
+    }
+
+    /// The one request that arrived.
+    pub(crate) fn only(&self) -> Request {
+        let arrived = self.arrived();
+        assert_eq!(arrived.len(), 1, "{arrived:?}");
+        arrived.into_iter().next().unwrap()
+    }
+
+    /// Waits until a connection ends and a client on the test's thread has noticed it.
     pub(crate) async fn an_end(&self) {
         let wait = async {
             while self.so_far().ended == 0 {
@@ -203,10 +271,11 @@ impl Peer {
         settle().await;
     }
 
-    /// Everything that reached the peer, once every connection has ended: the client must be gone.
+    /// Stops the peer, waits until every connection has ended, and returns the counts. The client must have been dropped.
     pub(crate) async fn finish(mut self) -> Counts {
-        let _ = self.stop.take().unwrap().send(());
-        timeout(PATIENCE, &mut self.ended)
+        let server = self.server.take().unwrap();
+        let _ = server.stop.send(());
+        timeout(PATIENCE, server.ended)
             .await
             .expect("a connection stays open")
             .unwrap();
@@ -214,11 +283,8 @@ impl Peer {
     }
 
     /// [`finish`](Self::finish) for a test that is not async.
-    pub(crate) fn finish_blocking(mut self) -> Counts {
-        let _ = self.stop.take().unwrap().send(());
-        self.ended.blocking_recv().unwrap();
-        let counts = self.counts.lock().unwrap();
-        counts.clone()
+    pub(crate) fn finish_blocking(self) -> Counts {
+        runtime().block_on(self.finish())
     }
 }
 
@@ -236,28 +302,34 @@ impl DerefMut for Peer {
     }
 }
 
-/// Waits until this is so, while other tasks run.
+/// Waits until a condition holds, while other tasks run.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "it is never so");
+        assert!(Instant::now() < end, "the condition never holds");
         tokio::task::yield_now().await;
     }
 }
 
-/// Lets everything run that can, where both ends share the test's single thread.
+/// Yields until every task has run, where client and peer share the test's only thread.
 pub(crate) async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Lets everything run that can, of which this must not end.
+/// Polls a future while every other task runs. The future must not end.
 pub(crate) async fn waits<T>(sending: impl Future<Output = T>) {
     tokio::select! {
-        _ = sending => panic!("nothing was answered"),
+        _ = sending => panic!("it ended without a response"),
         () = settle() => {}
     }
+}
+
+/// A client of `url` that never retries: every call is one request.
+pub(crate) fn client(url: impl Into<String>) -> Client {
+    let builder = builder(&url.into()).retry(RetryPolicy::never());
+    builder.build().unwrap()
 }
 
 /// A builder for a client of `url`, whose retries do not wait.
@@ -391,10 +463,10 @@ async fn serve(
         } else {
             scripts[0].clone()
         };
-        let line = line::Line::new(stream, protocol, counts.clone(), ask.clone());
+        let connection = Connection::new(stream, protocol, counts.clone(), ask.clone());
         let counts = counts.clone();
         connections.spawn(async move {
-            line.play(script).await;
+            connection.play(script).await;
             counts.lock().unwrap().ended += 1;
         });
     };
@@ -404,7 +476,7 @@ async fn serve(
             _ = &mut stopped => break,
         }
     }
-    // Connections that the kernel has accepted and nobody has taken yet.
+    // Connections in the kernel's queue.
     let listener = listener.into_std().unwrap();
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true).unwrap();

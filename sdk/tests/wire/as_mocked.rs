@@ -6,10 +6,7 @@ use httpmock::{
 };
 use serde_json::json;
 
-use crate::{
-    mock::{AGENT, client},
-    peer::{KEY, ada},
-};
+use crate::peer::{AGENT, KEY, ada, client};
 
 #[tokio::test]
 async fn an_agent_is_created_and_a_deal_is_read() {

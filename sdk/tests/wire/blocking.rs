@@ -1,26 +1,29 @@
 //! The blocking client behaves like the async one, even when called from many threads.
 #![cfg(feature = "blocking")]
 
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    sync::OnceLock,
-};
+use std::sync::OnceLock;
 
 use dealkit::{
     ErrorKind, Outcome,
     blocking::{CancelHandle, Client},
 };
 
-use crate::{
-    mock::{DEAL, builder},
-    peer::{FINE, Http1, KEY, PATIENCE, Peer, Step, ada, answer},
-};
+use crate::peer::{DEAL, FINE, Heard, Http1, KEY, Peer, Step, ada, answer, client, runtime, until};
 
-/// A client whose calls are sure to end, whatever happens in the test.
-fn patient(url: String) -> Client {
-    let client = builder(url).timeout(PATIENCE).build();
-    Client::new(client.unwrap()).unwrap()
+/// A peer on its own thread that leaves every response to the test.
+fn asking() -> Peer {
+    Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]])
+}
+
+/// The next requests.
+fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
+    runtime().block_on(async {
+        let mut heard = Vec::new();
+        while heard.len() < count {
+            heard.push(peer.next().await);
+        }
+        heard
+    })
 }
 
 /// The second client finds the first one's connection alive, although nothing has run between the calls.
@@ -43,13 +46,11 @@ fn it_shares_connections_with_another() {
     assert_eq!((counts.connections, counts.requests), (1, 4));
 }
 
-/// The service answers nobody before all eight calls have arrived: if they were made one after another, none would
-/// return.
+/// The service responds only once all eight calls have arrived: if one call waited for another, none would return.
 #[test]
 fn eight_threads_wait_at_the_same_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = patient(url);
+    let mut peer = asking();
+    let client = Client::new(peer.client()).unwrap();
     std::thread::scope(|threads| {
         for thread in 0..8 {
             let deals = client.deals();
@@ -64,58 +65,48 @@ fn eight_threads_wait_at_the_same_time() {
                     .unwrap(),
             });
         }
-        let mut streams: Vec<_> = (0..8).map(|_| listener.accept().unwrap().0).collect();
-        // A call that is late takes a connection over that is free by then, rather than its own.
-        streams.iter_mut().for_each(read_head);
-        streams.iter_mut().for_each(write_answer);
+        hear(&mut peer, 8).into_iter().for_each(Heard::answer_deal);
     });
 }
 
-/// Calls in flight make progress while the caller works on the deals that it has: otherwise a slow caller would find
-/// that the others have timed out.
+/// Calls in flight make progress while the caller handles the deals that it has: a slow caller causes no timeouts.
 #[test]
-fn deals_come_in_while_the_caller_is_busy() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (written, all_of_it) = std::sync::mpsc::channel();
-    let service = std::thread::spawn(move || {
-        let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
-        streams.iter_mut().for_each(read_head);
-        let [first, second] = &mut streams;
-        write_answer(first);
-        // More than fits into the buffers between the two, so somebody must read it.
-        let body = format!("{DEAL}{}", " ".repeat(32 * 1024 * 1024));
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-        second.write_all(head.as_bytes()).unwrap();
-        second.write_all(body.as_bytes()).unwrap();
-        written.send(()).unwrap();
-    });
-    let client = builder(url).max_response_bytes(64 * 1024 * 1024).build();
+fn responses_are_read_while_the_caller_is_busy() {
+    let mut peer = asking();
+    let client = peer.builder().max_response_bytes(64 * 1024 * 1024).build();
     let client = Client::new(client.unwrap()).unwrap();
     let many = client.deals().retrieve_many(["d_1", "d_2"]).unordered();
     let mut deals = many.into_iter();
-    deals.next().unwrap().result.unwrap();
+    std::thread::scope(|threads| {
+        let answering = threads.spawn(|| {
+            let mut heard = hear(&mut peer, 2);
+            // More than the buffers of the connection can hold, so the service can write it only if the client reads.
+            let large = format!("{DEAL}{}", " ".repeat(32 * 1024 * 1024));
+            heard.remove(0).answer(200, DEAL);
+            heard.remove(0).answer(200, &large);
+        });
+        deals.next().unwrap().result.unwrap();
+        answering.join().unwrap();
+    });
     // The caller is busy until the service has nothing more to send.
-    all_of_it.recv_timeout(PATIENCE).unwrap();
+    runtime().block_on(until(|| peer.so_far().answered == 2));
     deals.next().unwrap().result.unwrap();
     assert!(deals.next().is_none());
-    service.join().unwrap();
 }
 
-/// Another thread gives the job up while the caller waits for a service that never answers.
+/// Another thread cancels the job while the caller waits for a service that never responds.
 #[test]
 fn a_job_is_cancelled_from_another_thread() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = patient(format!("http://{}", listener.local_addr().unwrap()));
+    let mut peer = asking();
+    let client = Client::new(peer.client()).unwrap();
     let many = client.agents().create_many(std::iter::repeat_with(ada));
     let mut creations = many.concurrency(2).into_iter();
     let handle = creations.cancel_handle();
     std::thread::scope(|threads| {
         let stalled = threads.spawn(move || {
-            let mut streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
-            streams.iter_mut().for_each(read_head);
+            let held = hear(&mut peer, 2);
             handle.cancel();
-            streams
+            (peer, held)
         });
         let came: Vec<_> = creations.by_ref().collect();
         let kinds = came.iter().map(|creation| {
@@ -131,7 +122,7 @@ fn a_job_is_cancelled_from_another_thread() {
 
 #[test]
 fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
-    let client = patient("http://127.0.0.1:9".to_owned());
+    let client = Client::new(client("http://127.0.0.1:9")).unwrap();
     let handle = OnceLock::<CancelHandle>::new();
     let rows = (0..).map(|index| {
         if index == 1 {
@@ -153,21 +144,4 @@ fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
     let creations = client.agents().create_many([ada()]).into_iter();
     creations.cancel_handle().cancel();
     assert_eq!(creations.count(), 0);
-}
-
-fn read_head(stream: &mut impl Read) {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).unwrap();
-        head.extend(byte);
-    }
-}
-
-fn write_answer(stream: &mut impl Write) {
-    let answer = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{DEAL}",
-        DEAL.len()
-    );
-    stream.write_all(answer.as_bytes()).unwrap();
 }

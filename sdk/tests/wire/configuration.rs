@@ -12,8 +12,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome, blocking};
 
 use crate::{
     child::{CHILD, child},
-    mock::{AGENT, DEAL, Service, builder, client},
-    peer::{KEY, PATIENCE, ada, runtime},
+    peer::{AGENT, DEAL, KEY, PATIENCE, Peer, ada, builder, client, runtime},
 };
 
 /// The text of the configuration error that `build()` returns.
@@ -287,7 +286,7 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
 /// "It works on any Tokio runtime", even while another one on which it was used before is blocked.
 #[test]
 fn a_client_works_on_a_runtime_while_another_stands_still() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Peer::answering(200, &[], DEAL);
     let client = service.client();
     let runtimes = [runtime(), runtime()];
     for runtime in runtimes.iter().chain(&runtimes) {
@@ -300,7 +299,7 @@ fn a_client_works_on_a_runtime_while_another_stands_still() {
 /// It blocks the thread, but it neither panics nor fails, not even when it is made or dropped there.
 #[test]
 fn the_blocking_client_works_inside_a_runtime() {
-    let service = Service::answering(200, &[], AGENT);
+    let service = Peer::answering(200, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let inside = |client: blocking::Client| {
         client.deals().retrieve("d_1").send().unwrap();

@@ -16,10 +16,9 @@ use futures_util::StreamExt as _;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
-    mock::client,
     peer::{
-        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, at_once, in_memory::InMemory, runtime,
-        settle, until, waits,
+        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, at_once, client, runtime, settle,
+        until, waits,
     },
     rows::{self, broken, number, request as row},
 };
@@ -65,7 +64,7 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
 #[tokio::test]
 async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent() {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let built: Result<CreateAgent, ValidationError> = CreateAgent::builder()
         .email("CANARY")
         .first_name("Ada")
@@ -129,7 +128,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
 async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
     use Outcome::{NotSent, Rejected, Succeeded};
     for (status, unordered) in [(401, false), (401, true), (403, false), (403, true)] {
-        let mut peer = InMemory::start();
+        let mut peer = Peer::in_memory();
         let client = peer.client();
         let taken = Cell::new(0);
         let many = (0..6).map(|number| {
@@ -166,7 +165,7 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
 
 #[tokio::test]
 async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut creations = client
         .agents()
@@ -224,7 +223,7 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
             Step::Silence,
         ]],
     );
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let mut creations = client.agents().create_many(rows(0..1)).stream();
     let mut requests = 0;
     let error = loop {
@@ -269,7 +268,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     assert_eq!(error.attempts(), 1);
 
     // Waiting to be sent again. (Waiting for their turn: `ledger::given_up`.)
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let waits = CallOptions::new().timeout(Duration::from_secs(100_000));
     let patient = peer.builder().build().unwrap();
     let mut creations = patient
@@ -313,7 +312,7 @@ fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
     let first = runtime();
     let (creations, held) = first.block_on(async {
         let mut peer = Peer::by_hand();
-        let client = client(peer.url.as_str());
+        let client = peer.client();
         let mut creations = client.agents().create_many(rows(0..2)).stream();
         let held = peer.next_few_of(2, creations.next()).await;
         (creations, held)
@@ -329,11 +328,11 @@ fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
 
 #[test]
 fn the_blocking_iterator_hands_over_what_is_left() {
-    let client = |url: &str| blocking::Client::new(client(url)).unwrap();
+    let client = |peer: &Peer| blocking::Client::new(peer.client()).unwrap();
     let fine = || vec![Step::Hear, Step::Answer(201, Vec::new(), FINE.into())];
     let silent = vec![Step::Hear, Step::Silence];
     let peer = Peer::start(Http1, vec![fine()]);
-    let many = client(&peer.url).agents().create_many((0..).map(row));
+    let many = client(&peer).agents().create_many((0..).map(row));
     let mut creations = many.concurrency(1).into_iter();
     assert_eq!(creations.next().unwrap().outcome(), Outcome::Succeeded);
     creations.stop();
@@ -341,7 +340,7 @@ fn the_blocking_iterator_hands_over_what_is_left() {
     assert!(creations.cancel().is_empty());
 
     let peer = Peer::start(Http1, vec![fine(), silent]);
-    let many = client(&peer.url).agents().create_many(rows(0..2));
+    let many = client(&peer).agents().create_many(rows(0..2));
     let mut creations = many.unordered().concurrency(2).into_iter();
     let first = creations.next().unwrap();
     let left = creations.cancel();
@@ -418,7 +417,7 @@ impl Served {
 /// Reads until the job is over, or until `cancelled_after` have arrived and the rest is cancelled.
 async fn run(fates: Vec<Fate>, concurrency: usize, unordered: bool, cancelled_after: usize) {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let taken = Cell::new(0);
     let rows = fates.iter().enumerate().map(|(at, fate)| {
         taken.set(at + 1);

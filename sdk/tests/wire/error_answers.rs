@@ -6,14 +6,13 @@ use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, RetryPolicy};
 use serde_json::{Value, json};
 
 use crate::{
-    mock::{Service, builder},
     peer::{KEY, Peer, ada, catalogue::outcome_of, every_text},
     vectors::{bytes, name, vectors},
 };
 
 /// The error of a `create` that gets this response.
 async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
-    let service = Service::answering(status, headers, body);
+    let service = Peer::answering(status, headers, body);
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
@@ -177,7 +176,7 @@ async fn a_date_to_wait_for_is_measured_against_the_date_of_the_response() {
 async fn an_error_reads_as_one_line() {
     let body = json!({"title": "Not found", "status": 404, "detail": "no such deal", "request_id": "in-body"});
     let headers = [("x-request-id", "in-header")];
-    let service = Service::answering(404, &headers, body.to_string());
+    let service = Peer::answering(404, &headers, body.to_string());
     let error = service
         .client()
         .deals()
@@ -320,8 +319,8 @@ async fn a_key_of_a_few_letters_is_masked_where_it_is_a_word() {
         ("request", "x", "x"),
     ] {
         let body = json!({ "detail": detail }).to_string();
-        let service = Service::answering(404, &[("x-request-id", "r-1")], body);
-        let client = builder(service.url()).service_key(key).build().unwrap();
+        let service = Peer::answering(404, &[("x-request-id", "r-1")], body);
+        let client = service.builder().service_key(key).build().unwrap();
         let error = client.deals().retrieve("d_1").await.unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -345,8 +344,8 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         &format!("{key}{key}"),
     ] {
         let body = json!({"title": "unknown key", "detail": format!("metadata[{written}]")});
-        let service = Service::answering(401, &[], body.to_string());
-        let client = builder(service.url()).service_key(key).build().unwrap();
+        let service = Peer::answering(401, &[], body.to_string());
+        let client = service.builder().service_key(key).build().unwrap();
         let text = every_text(&client.agents().create(ada()).await.unwrap_err());
         assert!(!text.to_lowercase().contains("odd"), "{text}");
         assert!(text.contains("unknown key - metadata["), "{text}");
@@ -383,8 +382,9 @@ async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
         ),
         (201, "", "; the agent exists", ""),
     ] {
-        let service = Service::answering(status, &[("x-request-id", "r-1")], body);
-        let client = builder(service.url())
+        let service = Peer::answering(status, &[("x-request-id", "r-1")], body);
+        let client = service
+            .builder()
             .retry(RetryPolicy::never())
             .build()
             .unwrap();
@@ -410,8 +410,7 @@ async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
 async fn a_content_encoding_that_was_not_asked_for_is_named() {
     let asked = "it came with Content-Encoding: gzip, which dealkit neither asks for nor decodes";
     for (encoding, is_named) in [("gzip", true), ("identity", false)] {
-        let service =
-            Service::answering(200, &[("content-encoding", encoding)], b"\x1f\x8b\x08\x00");
+        let service = Peer::answering(200, &[("content-encoding", encoding)], b"\x1f\x8b\x08\x00");
         let client = service.client();
         for error in [
             client.deals().retrieve("d_1").await.unwrap_err(),
@@ -436,7 +435,7 @@ async fn no_source_repeats_the_text_of_its_error() {
             .into(),
     ];
     for body in ["{", r#"{"id": 5}"#] {
-        let service = Service::answering(200, &[], body);
+        let service = Peer::answering(200, &[], body);
         let client = service.client();
         errors.push(client.deals().retrieve("d_1").await.unwrap_err());
         errors.push(client.agents().create(ada()).await.unwrap_err());
@@ -458,7 +457,9 @@ async fn a_status_counts_however_much_of_its_body_came() {
     ];
     for text in answers {
         // A client of its own: one that was asked to wait would delay the next call.
-        let client = builder(peer.url.as_str())
+        let client = peer
+            .builder()
+            .retry(RetryPolicy::never())
             .max_response_bytes(8)
             .build()
             .unwrap();
@@ -476,7 +477,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
 #[tokio::test]
 async fn the_body_of_a_success_is_no_problem() {
     let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;
-    let service = Service::answering(200, &[], body);
+    let service = Peer::answering(200, &[], body);
     let client = service.client();
     let raw = client.request(Method::GET, ["deals", "d_1"]).await.unwrap();
     let errors = [
@@ -514,7 +515,7 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
         r#"{"name": "x", "side": "CANARY"}"#,
         "{",
     ] {
-        let service = Service::answering(200, &[], body);
+        let service = Peer::answering(200, &[], body);
         let request = service.client().request(Method::GET, ["listings"]);
         let error = request.await.unwrap().json::<Listing>().unwrap_err();
         told.push(error.decode_error().unwrap().to_string());

@@ -3,13 +3,10 @@
 
 use std::{
     error::Error as _,
-    io::{Read as _, Write as _},
-    net::TcpListener,
     panic::AssertUnwindSafe,
     pin::pin,
-    sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy};
@@ -209,7 +206,7 @@ async fn a_connection_that_breaks_at_once_over_http2() {
             let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
             for _ in 0..20 {
                 // Each client has a retry quota of its own.
-                let error = call(&peer.client(), verb).await.unwrap_err();
+                let error = call(&peer.retrying_client(), verb).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Interrupted, "{error:?}");
                 match error.outcome() {
                     Outcome::NotSent => assert_eq!(error.attempts(), 3, "{error:?}"),
@@ -302,7 +299,7 @@ async fn a_response_before_the_whole_request_is_taken() {
             protocol,
             vec![vec![Step::Glance, answer(413, ""), Step::End]],
         );
-        let client = peer.client();
+        let client = peer.retrying_client();
         let error = call(&client, verb).await.unwrap_err();
         drop(client);
         assert_eq!(error.status().unwrap().as_u16(), 413, "{error:?}");
@@ -322,7 +319,7 @@ async fn an_unasked_response_is_not_taken_for_the_next_one() {
         vec![Step::Hear, answer(200, FINE)],
     ];
     let peer = Peer::start(Http1, scripts);
-    let client = peer.client();
+    let client = peer.retrying_client();
     call(&client, Verb::Get).await.unwrap();
     // The client hangs up when it sees the unsolicited response.
     peer.an_end().await;
@@ -398,7 +395,7 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
                     Step::Answer(status, vec![("location", location.clone())], Vec::new()),
                 ];
                 let peer = Peer::start(protocol, vec![script]);
-                let client = peer.client();
+                let client = peer.retrying_client();
                 let error = call(&client, verb).await.unwrap_err();
                 drop(client);
                 let text = error.to_string();
@@ -483,7 +480,7 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     payload.extend(KEY.bytes());
     let script = vec![Step::Hear, Step::Frame(7, 0, false, payload), Step::End];
     let peer = Peer::start(Http2, vec![script]);
-    let client = peer.client();
+    let client = peer.retrying_client();
     let error = call(&client, Verb::Post).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
@@ -499,32 +496,22 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
 #[tokio::test]
 async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
     let clock = FrozenClock::start();
-    let service = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", service.local_addr().unwrap());
-    let (stopped, is_stopped) = mpsc::channel();
-    let (answered, is_answered) = mpsc::channel();
-    let service = thread::spawn(move || {
-        let (mut connection, _) = service.accept().unwrap();
-        let mut request = [0; 4096];
-        let length = connection.read(&mut request).unwrap();
-        assert!(length > 0);
-        is_stopped.recv_timeout(PATIENCE).unwrap();
-        let head = format!("HTTP/1.1 201 Created\r\nContent-Length: {}", FINE.len());
-        write!(connection, "{head}\r\n\r\n{FINE}").unwrap();
-        answered.send(()).unwrap();
-        connection
-    });
-    let client = builder(&url).build().unwrap();
+    let mut peer = Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]]);
+    let client = peer.client();
     let mut call = pin!(client.agents().create(ada()).send());
     // Until the request has left.
     for _ in 0..100 {
         assert!((&mut call).now_or_never().is_none());
         settle().await;
     }
+    let heard = peer.next().await;
     // The thread is blocked, as in a process that is stopped, so nothing reads the response.
-    stopped.send(()).unwrap();
-    is_answered.recv_timeout(PATIENCE).unwrap();
+    heard.answer(201, FINE);
+    let began = Instant::now();
+    while peer.so_far().answered == 0 {
+        assert!(began.elapsed() < PATIENCE, "the response was not written");
+        thread::sleep(Duration::from_millis(1));
+    }
     clock.advance(Duration::from_secs(3600)).await;
     assert_eq!(call.await.unwrap().id, "x_1");
-    service.join().unwrap();
 }

@@ -39,7 +39,7 @@ async fn creates_use_a_connection_again_within_a_second() {
     for protocol in BOTH {
         for (age, connections) in [(TRUSTED, 1), (TOO_OLD, 4)] {
             let peer = fine(protocol);
-            let client = peer.client();
+            let client = peer.retrying_client();
             for _ in 0..4 {
                 create(&client).await.unwrap();
                 clock.advance(age).await;
@@ -71,7 +71,7 @@ async fn a_connection_that_was_closed_since_is_not_met() {
             for creates in [true, false] {
                 let scripts = vec![closing(with.clone(), false), answering()];
                 let peer = Peer::start(protocol, scripts);
-                let client = peer.client();
+                let client = peer.retrying_client();
                 let attempts = if creates {
                     create(&client).await.unwrap();
                     peer.an_end().await;
@@ -136,7 +136,7 @@ async fn a_create_on_a_stale_connection_is_never_sent_again() {
     for protocol in BOTH {
         for with in [Step::End, Step::Reset] {
             let peer = Peer::start(protocol, vec![closing(with, true), answering()]);
-            let client = peer.client();
+            let client = peer.retrying_client();
             create(&client).await.unwrap();
             let error = create(&client).await.unwrap_err();
             let told = (error.outcome(), error.attempts());

@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::peer::{FINE, KEY, PATIENCE, ada, at_once, builder, in_memory::InMemory};
+use crate::peer::{FINE, KEY, PATIENCE, Peer, ada, at_once, builder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ struct Service {
 
 impl Service {
     fn start(accepted: &[&str]) -> Self {
-        let mut peer = InMemory::start();
+        let mut peer = Peer::in_memory();
         let service = Self {
             builder: peer.builder(),
             accepted: Arc::default(),

@@ -12,7 +12,7 @@ use dealkit::{Client, ClientBuilder, ErrorKind, Outcome, RetryPolicy};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::peer::{FINE, KEY, ada, in_memory::InMemory};
+use crate::peer::{FINE, KEY, Peer, ada};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ impl Service {
         I: IntoIterator<Item = Judgement, IntoIter: Send + 'static>,
     {
         let (mut judgements, mut judgement) = (judgements.into_iter(), (200, None));
-        let mut peer = InMemory::start();
+        let mut peer = Peer::in_memory();
         let (builder, log) = (peer.builder(), Log::default());
         let (began, its_log) = (Instant::now(), Arc::clone(&log));
         tokio::spawn(async move {

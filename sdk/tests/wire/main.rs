@@ -19,8 +19,6 @@ mod keys;
 mod ledger;
 mod limits;
 mod many_in_flight;
-#[path = "../mock/mod.rs"]
-mod mock;
 mod on_the_wire;
 mod once;
 mod outcomes;

@@ -29,9 +29,7 @@ use tokio::{
 
 use crate::{
     limits::{SECOND, Service},
-    peer::{
-        FINE, Http1, Http2, ada, builder, clock::FrozenClock, in_memory::InMemory, settle, until,
-    },
+    peer::{FINE, Http1, Http2, Peer, ada, builder, clock::FrozenClock, settle, until},
 };
 
 /// A service that counts its connections, and lets a request wait for `before`.
@@ -205,7 +203,7 @@ async fn after_a_wait_for_permits() {
     }
     limit_descriptors(12);
     // The first three requests take all permits for 20 seconds.
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let limited = peer.builder().rate_limit(1.0).timeout(600 * SECOND);
     let limited = limited.retry(RetryPolicy::never()).build().unwrap();
     let other = peer
@@ -266,7 +264,7 @@ async fn with_a_locked_ledger() {
         return;
     }
     let clock = FrozenClock::start();
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let limit = getrlimit(Resource::Nofile).current.unwrap();
     limit_descriptors(4);
     let limited = peer.builder().rate_limit(1.0).timeout(600 * SECOND);

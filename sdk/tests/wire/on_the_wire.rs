@@ -7,21 +7,20 @@ use dealkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    mock::{AGENT, DEAL, Service, builder, client},
-    peer::{KEY, Peer, Request, ada},
+    peer::{AGENT, DEAL, KEY, Peer, Request, ada, builder, client},
     vectors::{name, vectors},
 };
 
 /// The client's result for a response to `retrieve`.
 async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
-    let service = Service::answering(status, &[("content-type", "application/json")], body);
+    let service = Peer::answering(status, &[("content-type", "application/json")], body);
     service.client().deals().retrieve("d_1").await
 }
 
 /// The request that arrives, whose headers are these, the usual ones, and no others.
-fn only_with(service: &Service, more: &[(&str, &str)]) -> Request {
+fn only_with(service: &Peer, more: &[(&str, &str)]) -> Request {
     let request = service.only();
-    let host = service.url().replace("http://", "");
+    let host = service.url.as_str().replace("http://", "");
     let mut expected = vec![
         ("accept", "application/json"),
         ("host", &host),
@@ -36,7 +35,7 @@ fn only_with(service: &Service, more: &[(&str, &str)]) -> Request {
 
 #[tokio::test]
 async fn create_sends_this_and_nothing_else() {
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     service.client().agents().create(ada()).await.unwrap();
     let body =
         r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
@@ -50,7 +49,7 @@ async fn create_sends_this_and_nothing_else() {
 
 #[tokio::test]
 async fn retrieve_sends_this_and_nothing_else() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Peer::answering(200, &[], DEAL);
     service.client().deals().retrieve("d_1").await.unwrap();
     // No content-type and no content-length: there is no body.
     let request = only_with(&service, &[]);
@@ -63,7 +62,7 @@ async fn retrieve_sends_this_and_nothing_else() {
 #[tokio::test]
 async fn every_identifier_of_the_vectors_is_one_segment_or_is_refused() {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     for case in vectors::<Value>("identifiers.json", 50) {
         let (id, expect) = (case["id"].as_str().unwrap(), &case["expect"]);
         for is_documented in [true, false] {
@@ -100,9 +99,9 @@ async fn every_identifier_of_the_vectors_is_one_segment_or_is_refused() {
 
 #[tokio::test]
 async fn identifiers_that_no_url_can_hold_are_refused() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Peer::answering(200, &[], DEAL);
     let client = service.client();
-    let rest = format!("{}/v1/deals/", service.url()).len();
+    let rest = format!("{}/v1/deals/", service.url.as_str()).len();
     let longest = 65_534 - rest;
     assert!(client.deals().retrieve("x".repeat(longest)).await.is_ok());
     // Three characters for each, once escaped.
@@ -157,7 +156,7 @@ async fn every_setter_of_a_request_has_its_wire_name() {
         .collective_id("c_1")
         .build()
         .unwrap();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     service.client().agents().create(request).await.unwrap();
     let body: Value = serde_json::from_slice(&service.only().body).unwrap();
     assert_eq!(
@@ -196,8 +195,9 @@ async fn every_setter_of_a_request_has_its_wire_name() {
 
 #[tokio::test]
 async fn headers_of_the_client_and_of_the_call_are_sent() {
-    let service = Service::answering(200, &[], DEAL);
-    let client = builder(service.url())
+    let service = Peer::answering(200, &[], DEAL);
+    let client = service
+        .builder()
         .header("X-Team", "blue")
         .header("x-both", "client")
         .user_agent("mine/1.0")
@@ -230,8 +230,8 @@ async fn headers_of_the_client_and_of_the_call_are_sent() {
 
 #[tokio::test]
 async fn base_urls_with_a_path_keep_it() {
-    let service = Service::answering(200, &[], DEAL);
-    let url = service.url();
+    let service = Peer::answering(200, &[], DEAL);
+    let url = service.url.clone();
     for (base, path) in [
         (url.clone(), "/v1/deals/d_1"),
         (format!("{url}/"), "/v1/deals/d_1"),
@@ -246,7 +246,7 @@ async fn base_urls_with_a_path_keep_it() {
 
 #[tokio::test]
 async fn other_operations_go_the_same_way() {
-    let service = Service::answering(202, &[("x-request-id", "r-9")], r#"{"id":"a/1","n":10.10}"#);
+    let service = Peer::answering(202, &[("x-request-id", "r-9")], r#"{"id":"a/1","n":10.10}"#);
     let response = service
         .client()
         .request(Method::PATCH, ["agents", "a/1", "roles"])
@@ -278,7 +278,7 @@ async fn other_operations_go_the_same_way() {
 
 #[tokio::test]
 async fn other_operations_need_no_body_and_get_any() {
-    let service = Service::answering(204, &[], "");
+    let service = Peer::answering(204, &[], "");
     let response = service
         .client()
         .request(Method::DELETE, ["agents", "a_1"])
@@ -297,7 +297,7 @@ async fn other_operations_need_no_body_and_get_any() {
 
 #[tokio::test]
 async fn a_body_that_cannot_be_written_is_not_sent() {
-    let service = Service::answering(200, &[], DEAL);
+    let service = Peer::answering(200, &[], DEAL);
     let keys_that_are_no_strings = std::collections::BTreeMap::from([(vec![1], 1)]);
     let call = service
         .client()
@@ -367,7 +367,7 @@ async fn with_response_keeps_the_whole_response() {
         ("x-request-id", "r-1"),
         ("etag", "\"7\""),
     ];
-    let service = Service::answering(203, &headers, body);
+    let service = Peer::answering(203, &headers, body);
     let response = service
         .client()
         .deals()
@@ -403,7 +403,7 @@ async fn bodies_come_in_every_framing_of_http() {
         "HTTP/1.0 200 OK\r\n\r\nwhole".to_owned(),
     ] {
         let mut peer = Peer::by_hand();
-        let call = client(peer.url.as_str()).request(Method::GET, ["x"]);
+        let call = peer.client().request(Method::GET, ["x"]);
         let serve = async { peer.next().await.answer_and_close(&bytes) };
         let (response, ()) = tokio::join!(call.send(), serve);
         assert_eq!(&response.unwrap().body()[..], b"whole", "{bytes}");

@@ -16,8 +16,7 @@ use tempfile::TempDir;
 use tokio::task::yield_now;
 
 use crate::{
-    mock::{AGENT, Service, client},
-    peer::{FINE, Peer, runtime, until},
+    peer::{AGENT, FINE, Peer, runtime, until},
     rows::{new_ledger, request},
 };
 
@@ -63,7 +62,7 @@ async fn all_are_closed_in(folder: &TempDir) {
 async fn a_key_is_sent_until_something_is_known_of_it() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let (now, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
     assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
     let (before, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
@@ -127,7 +126,7 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
 async fn of_calls_with_one_key_one_is_sent_and_the_others_free_nothing_that_is_in_flight() {
     let (folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    let clients = [client(peer.url.as_str()), client(peer.url.as_str())];
+    let clients = [peer.client(), peer.client()];
     let mut first = once(&clients[0], &ledger, "one").into_future();
     let held = peer.next_of(&mut first).await;
     for client in clients.iter().chain(&clients) {
@@ -193,7 +192,7 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
     let (folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     for (key, is_answered) in [("dropped", false), ("answered", true)] {
-        let client = client(peer.url.as_str());
+        let client = peer.client();
         let mut call = once(&client, &ledger, key).into_future();
         drop(client);
         let held = peer.next_of(&mut call).await;
@@ -214,7 +213,7 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
 async fn a_detached_call_completes_without_its_caller() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     // Nothing has polled it when its caller hangs up.
     drop(once(&client, &ledger, "dropped").detached());
     drop(once(&client, &ledger, "raw").raw_response().detached());
@@ -238,7 +237,7 @@ async fn a_detached_call_completes_without_its_caller() {
 #[test]
 fn a_detached_call_needs_a_runtime_and_ends_with_it() {
     let (_folder, ledger) = new_ledger();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = service.client();
     let without = once(&client, &ledger, "one").detached();
     let error = without.now_or_never().unwrap().unwrap_err();
@@ -264,7 +263,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
     let folder = TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("later/agents.ledger"));
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     for _ in 0..2 {
         let error = once(&client, &ledger, "one").await.unwrap_err();
         assert_eq!(
@@ -310,7 +309,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
 #[tokio::test]
 async fn a_client_keeps_a_few_ledgers_open() {
     let folder = TempDir::new().unwrap();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = service.client();
     let ledgers: Vec<_> = (0..20)
         .map(|n| Ledger::sqlite(folder.path().join(n.to_string())))
@@ -323,7 +322,7 @@ async fn a_client_keeps_a_few_ledgers_open() {
         until(|| open_in(&folder) <= 16).await;
     }
     let other = Client::builder()
-        .base_url(service.url())
+        .base_url(service.url.as_str())
         .service_key("k")
         .share_connections(&client);
     let other = other.build().unwrap();
@@ -337,7 +336,7 @@ async fn a_client_keeps_a_few_ledgers_open() {
 #[test]
 fn a_blocking_call_and_a_raw_one_have_keys_too() {
     let (_folder, ledger) = new_ledger();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let call = || {
         client

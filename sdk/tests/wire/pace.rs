@@ -18,7 +18,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
-use crate::{mock::DEAL, peer::KEY};
+use crate::peer::{DEAL, KEY};
 
 /// How a service counts requests.
 #[derive(Clone, Copy, Debug, PartialEq)]

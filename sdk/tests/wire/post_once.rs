@@ -19,7 +19,7 @@ async fn many_at_once_are_tried_once_each() {
             Http2 => [vec![hear; 16].concat(), vec![Step::Reset]].concat(),
         };
         let peer = Peer::start(protocol, vec![broken]);
-        let client = peer.client();
+        let client = peer.retrying_client();
         let calls = (0..16).map(|_| client.agents().create(ada()).send());
         let outcomes = join_all(calls).await;
         drop(client);

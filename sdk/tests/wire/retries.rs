@@ -95,7 +95,7 @@ mod blocking {
         ] {
             let closes = vec![Step::Hear, answer(200, FINE), last];
             let peer = Peer::start(protocol, vec![closes, fine()]);
-            let client = Client::new(peer.client()).unwrap();
+            let client = Client::new(peer.retrying_client()).unwrap();
             client.deals().retrieve("x_1").send().unwrap();
             let again = client.deals().retrieve("x_1").with_response();
             let response = again.send().unwrap();

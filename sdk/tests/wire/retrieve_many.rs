@@ -5,10 +5,7 @@ use std::collections::VecDeque;
 use dealkit::{ErrorKind, Outcome};
 use futures_util::StreamExt as _;
 
-use crate::{
-    mock::client,
-    peer::{Heard, Peer, in_memory::InMemory, settle},
-};
+use crate::peer::{Heard, Peer, settle};
 
 fn ids(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("d_{number}")).collect()
@@ -16,7 +13,7 @@ fn ids(range: std::ops::Range<usize>) -> Vec<String> {
 
 #[tokio::test]
 async fn deals_come_in_the_order_of_the_identifiers() {
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut deals = client
         .deals()
@@ -52,7 +49,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
 /// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
 /// have arrived as there can be, which are 16 unless another number is said.
 async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> usize {
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let client = peer.client();
     let concurrency = said.unwrap_or(16);
     let mut many = client.deals().retrieve_many(ids(0..total));
@@ -107,7 +104,7 @@ async fn as_many_are_on_their_way_as_was_said_and_no_more() {
 #[tokio::test]
 async fn one_that_fails_is_one_item() {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
     for unordered in [false, true] {
         let mut many = client.deals().retrieve_many(asked).concurrency(3);
@@ -161,7 +158,7 @@ async fn one_that_fails_is_one_item() {
 
 #[tokio::test]
 async fn dropping_the_stream_cancels_what_is_on_its_way() {
-    let mut peer = InMemory::start();
+    let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut deals = client
         .deals()

@@ -10,8 +10,7 @@ use dealkit::{
 
 use crate::{
     limits,
-    mock::{AGENT, Service, client},
-    peer::{Http1, Peer, Step, ada, refused},
+    peer::{AGENT, Http1, Peer, Step, ada, client, refused},
 };
 
 /// Everything that an error says.
@@ -29,7 +28,7 @@ fn facts(error: &Error) -> String {
 }
 
 async fn created(status: u16, headers: &[(&str, &str)], body: &str) -> Error {
-    let service = Service::answering(status, headers, body);
+    let service = Peer::answering(status, headers, body);
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
@@ -78,7 +77,7 @@ async fn a_timeout_made_by_hand_is_a_real_one() {
 #[tokio::test]
 async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let breaking = Peer::start(Http1, vec![vec![Step::Hear, Step::End]]);
-    let real = breaking.client().agents().create(ada()).await;
+    let real = breaking.retrying_client().agents().create(ada()).await;
     let made = same(ErrorBuilder::interrupted("reset"), &real.unwrap_err());
     assert_eq!(made.source().unwrap().to_string(), "reset");
 
@@ -105,7 +104,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
 
     let folder = tempfile::TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let run = async || {
         let job = service.client().agents().create_many([("ada", ada())]);
         job.ledger(&ledger, None).stream().next().await.unwrap()
@@ -126,7 +125,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
 #[tokio::test]
 async fn a_response_made_by_hand_is_a_real_one() {
     let headers = [("x-request-id", "r-1")];
-    let service = Service::answering(200, &headers, r#"{"id": 5}"#);
+    let service = Peer::answering(200, &headers, r#"{"id": 5}"#);
     let call = service.client().request(Method::GET, ["deals", "d_1"]);
     let real = call.send().await.unwrap();
     let http = http::Response::builder().header("x-request-id", "r-1");
@@ -153,7 +152,7 @@ async fn a_stub_returns_what_its_functions_make() {
         "{error}"
     );
 
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let program: Arc<dyn Operations> = Arc::new(service.client());
     assert_eq!(program.create_agent(ada()).await.unwrap().id, "a_1");
     assert_eq!(service.only().method(), "POST");

@@ -4,10 +4,6 @@ use std::{fs, path::Path, time::Duration};
 
 use dealkit::{ClientBuilder, Error, ErrorKind, Outcome};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, date_time_ymd};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-};
 use tokio_rustls::rustls::{
     SupportedProtocolVersion,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -371,17 +367,13 @@ async fn what_a_service_says_against_a_handshake_is_told() {
         (40, "HandshakeFailure"),
         (71, "InsufficientSecurity"),
     ] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
-        let refuse = tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
-                stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).await.unwrap();
-            }
-        });
-        all_fail(&builder(&url), &disagree(name)).await;
-        refuse.abort();
+        let alert = Step::Raw(vec![21, 3, 3, 0, 2, 2, alert]);
+        let peer = Peer::start(Http1, vec![vec![Step::Glance, alert, Step::End]]);
+        all_fail(
+            &builder(&peer.url.replace("http:", "https:")),
+            &disagree(name),
+        )
+        .await;
     }
 }
 

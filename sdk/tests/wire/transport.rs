@@ -19,10 +19,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use tower_service::Service;
 
-use crate::{
-    mock::AGENT,
-    peer::{KEY, ada, at_once},
-};
+use crate::peer::{AGENT, KEY, ada, at_once};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 

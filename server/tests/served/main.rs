@@ -1,7 +1,7 @@
 //! The server as its callers see it: the contract's vectors, hostile bytes, the sandbox's interface, the program.
 //!
-//! One program with many tests, because linking each additional program takes everything below. Tests that change or
-//! watch the whole process have their own: `limits.rs` and `soak.rs`.
+//! One program with many tests, because linking each additional program takes everything below. Tests that change the whole
+//! process have their own: `limits.rs`. The test in `soak`, which observes the whole process, runs alone: `make soak-faults`.
 
 mod admin;
 mod docs;
@@ -20,6 +20,7 @@ mod readings;
 mod readme;
 mod sandbox;
 mod seed;
+mod soak;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -158,7 +158,7 @@ async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
 async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_meanwhile() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let (taken, handed_over) = (Cell::new(0), Cell::new(0));
     let rows = (0..5).map(|number| {
         taken.set(taken.get() + 1);

@@ -5,7 +5,7 @@ use dealkit::{
 };
 
 use super::*;
-use crate::mock::{AGENT, Service};
+use crate::peer::AGENT;
 
 in_both! {
     a_service_that_has_another_name_keeps_its_ledger
@@ -45,7 +45,7 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
     let mut renamed = Peer::by_hand();
     let at = |peer: &Peer| {
-        let client = client(&peer.url);
+        let client = peer.client();
         let ledger = ledger.clone();
         tokio::task::spawn_blocking(move || open(&client, &ledger, None))
     };
@@ -63,7 +63,7 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
 }
 
 fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledger: Ledger) {
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, is_taken) in [
         (None, true),
@@ -96,7 +96,7 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
 }
 
 fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, expected) in [
         (&["ada@example.com"][..], &[(Succeeded, false)][..]),

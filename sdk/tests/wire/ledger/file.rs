@@ -200,7 +200,7 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
 async fn a_backup_is_the_ledger_at_one_moment() {
     let (folder, ledger, mut peer) = filled(3, in_turn).await;
     let copy = Ledger::sqlite(folder.path().join("copy"));
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let mut job = client
         .agents()
         .create_many([row(3)])
@@ -266,7 +266,7 @@ async fn a_file_that_is_overwritten_under_a_job_stops_it() {
             "nothing" => Vec::new(),
             _ => fs::read(filled(3, in_turn).await.1.path().unwrap()).unwrap(),
         };
-        let client = client(peer.url.as_str());
+        let client = peer.client();
         let job = client.agents().create_many((3..9).map(row));
         let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
         let heard = peer.next_of(creations.next()).await;

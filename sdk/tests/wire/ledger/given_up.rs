@@ -11,10 +11,7 @@ use dealkit::{
 use rusqlite::Connection;
 
 use super::*;
-use crate::{
-    mock::{AGENT, Service},
-    peer::{Blackhole, builder, settle, until},
-};
+use crate::peer::{AGENT, Blackhole, builder, settle, until};
 
 in_both! {
     what_is_cancelled_is_recorded_as_far_as_it_has_come
@@ -70,7 +67,7 @@ async fn given_up(ledger: Ledger, is_cancelled: bool) {
 async fn what_an_earlier_run_did_is_said_of_rows_that_are_given_up_too(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let job = client.agents().create_many(std::iter::empty::<CreateRow>());
     let (_, mut in_flight) = job.ledger(&ledger, None).into_parts();
     for row in [row(0), row(1), broken_row(2)] {
@@ -114,7 +111,7 @@ async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_lo
     for is_dropped in [false, true] {
         let (_folder, ledger) = new_ledger();
         let mut peer = Peer::by_hand();
-        let client = client(peer.url.as_str());
+        let client = peer.client();
         let job = client.agents().create_many(rows(1)).ledger(&ledger, None);
         let mut creations = job.stream();
         let _heard = peer.next_of(creations.next()).await;
@@ -144,7 +141,7 @@ fn giving_up_ends_the_wait_for_a_database() {
     };
     let url = cluster.url();
     let ledger: Ledger = url.parse().unwrap();
-    let service = Service::answering(201, &[], AGENT);
+    let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
     open(&service.client(), &ledger, None).unwrap();

@@ -9,8 +9,7 @@ use tempfile::TempDir;
 
 use crate::{
     cluster::Cluster,
-    mock::client,
-    peer::{FINE, Peer, runtime},
+    peer::{FINE, Peer, client, runtime},
     rows::{self, email as key, new_ledger, number},
 };
 
@@ -96,7 +95,7 @@ async fn run(
     rows: Vec<CreateRow>,
     reply: impl Fn(usize) -> Reply,
 ) -> (Vec<Creation>, Vec<usize>) {
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let mut job = client.agents().create_many(rows).ledger(ledger, None);
     if resends_unknown {
         job = job.resend_unknown();

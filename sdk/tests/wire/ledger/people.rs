@@ -16,7 +16,6 @@ use dealkit::{
 };
 
 use super::*;
-use crate::mock::Service;
 
 in_both! {
     what_was_looked_up_is_settled_and_the_next_run_goes_by_that
@@ -72,6 +71,9 @@ async fn two_rows_cannot_have_one_agent_and_nobody_is_none(ledger: Ledger) {
     }
     let twice = [(key(0), Some("a_3".into())), (key(1), Some("a_3".into()))];
     assert_eq!(ledger.settle(twice).unwrap_err().index(), Some(1));
+    // An entry that is rejected leaves the others unchanged too.
+    let found = ledger.look_up(None, [key(0)]).unwrap().remove(0);
+    assert_eq!(found.unwrap().agent_id.unwrap(), "a_2");
 }
 
 /// What somebody says who is asked about this row.
@@ -102,7 +104,7 @@ fn asked_number(row: &RowInDoubt) -> usize {
 async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_no_agent() {
     let (_folder, ledger, mut peer) = filled(7, |_| Reply::Lose).await;
     let sent_at = ledger.summary().unwrap().in_doubt[0].sent_at;
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let rows_again: Vec<_> = (0..8).map(row).chain([broken_row(8)]).collect();
     let job = client.agents().create_many(rows_again);
     let asked = Arc::new(AtomicUsize::new(0));
@@ -163,7 +165,7 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
 #[test]
 fn a_blocking_job_asks_too() {
     let (_folder, ledger) = new_ledger();
-    let service = Service::answering(503, &[], "");
+    let service = Peer::answering(503, &[], "");
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many(rows(5)).ledger(&ledger, None);
     assert!(

@@ -13,7 +13,7 @@ in_both! {
 
 async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(ledger: Ledger) {
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let job = || {
         let many = client.agents().create_many(rows(40));
         many.ledger(&ledger, "address").concurrency(5).stream()
@@ -61,7 +61,7 @@ async fn two_jobs_share_a_ledger_and_each_row_is_sent_by_one_of_them(ledger: Led
 async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
     let (_folder, ledger, mut peer) = filled(2, |_| Reply::Lose).await;
     let before = ledger.summary().unwrap().in_doubt;
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let job = || {
         client
             .agents()
@@ -114,7 +114,7 @@ async fn while_somebody_is_asked_no_other_job_asks_or_sends() {
 async fn a_job_waits_for_the_one_that_sends_a_row() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
-    let client = client(peer.url.as_str());
+    let client = peer.client();
     let job = || {
         client
             .agents()

@@ -1,4 +1,4 @@
-//! One connection of the peer: reads requests and writes responses, in HTTP/1.1 and in HTTP/2.
+//! A connection of the peer: reads requests and writes responses, in HTTP/1.1 and in HTTP/2.
 
 use std::{
     io,
@@ -12,7 +12,9 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Counts, Headers, Heard, Http1, Http2, Protocol, Request, Script, Step, heard::Answer};
+use super::{
+    Counts, Headers, Heard, Http1, Http2, Protocol, Request, Script, Step, requests::Answer,
+};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -25,27 +27,30 @@ const END_HEADERS: u8 = 4;
 const PREFACE: usize = 24;
 const LARGEST_FRAME: usize = 16_384;
 
-pub(crate) struct Line {
+pub(crate) struct Connection {
     stream: TcpStream,
     protocol: Protocol,
     counts: Arc<Mutex<Counts>>,
     ask: mpsc::UnboundedSender<Heard>,
-    /// Which of the peer's connections this is.
+    /// The number of the connection, from 0.
     index: usize,
-    /// Bytes that were read and not yet used.
+    /// Bytes that were read but not parsed.
     buffer: Vec<u8>,
-    /// Whether the last request was a POST; true before there was one.
+    /// True if the last request was a POST, and before the first request.
     post: bool,
     /// HTTP/1.1: the last request.
     request: Request,
-    /// HTTP/2: the last request's stream; whether the preface was read; what the peer sends by itself.
+    /// HTTP/2: the stream of the last request.
     stream_id: u32,
+    /// HTTP/2: true once the client's preface was read.
     prefaced: bool,
+    /// HTTP/2: true once SETTINGS were sent.
     greeted: bool,
+    /// HTTP/2: withholds SETTINGS and acknowledgements.
     mute: bool,
 }
 
-impl Line {
+impl Connection {
     pub(crate) fn new(
         stream: TcpStream,
         protocol: Protocol,
@@ -58,7 +63,7 @@ impl Line {
             counts.heard.push(Vec::new());
             counts.connections - 1
         };
-        // Every write is to leave at once, as a packet of its own.
+        // Each write leaves immediately, as its own packet.
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
@@ -76,7 +81,7 @@ impl Line {
         }
     }
 
-    /// Plays the script until a step or the client ends the connection.
+    /// Performs the steps, again and again, until a step or the client ends the connection.
     pub(crate) async fn play(mut self, script: Script) {
         loop {
             for step in &script {
@@ -88,7 +93,7 @@ impl Line {
         }
     }
 
-    /// `false` when the connection has ended.
+    /// Performs one step. Returns false once the connection has ended.
     async fn take(&mut self, step: &Step) -> io::Result<bool> {
         match step {
             Step::Hear => {
@@ -145,12 +150,14 @@ impl Line {
             Step::Answer(..) | Step::Head(..) | Step::Body(..) | Step::Raw(_) | Step::Frame(..) => {
                 let bytes = self.encode(step);
                 self.stream.write_all(&bytes).await?;
+                let is_whole = matches!(step, Step::Answer(..));
+                self.counts.lock().unwrap().answered += usize::from(is_whole);
             }
         }
         Ok(true)
     }
 
-    /// `false` when the connection has ended: by the client, by the response, or because there is none.
+    /// Hands the request to the test. Returns false once the client, the response or its absence has ended the connection.
     async fn ask(&mut self) -> io::Result<bool> {
         let (heard, mut held) = Heard::new(std::mem::take(&mut self.request));
         if self.ask.send(heard).is_err() {
@@ -171,10 +178,11 @@ impl Line {
             Err(_) => return Ok(false),
         };
         self.stream.write_all(text.as_bytes()).await?;
+        self.counts.lock().unwrap().answered += 1;
         Ok(goes_on)
     }
 
-    /// Reads some more; the end of the connection is an error.
+    /// Reads the next bytes into the buffer. The end of the connection is an error.
     async fn read(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 * 1024];
         let count = self.stream.read(&mut chunk).await?;
@@ -194,7 +202,7 @@ impl Line {
         Ok(self.buffer.drain(..count).collect())
     }
 
-    /// Type, flags, stream and payload of the next HTTP/2 frame.
+    /// Reads the next HTTP/2 frame: type, flags, stream, payload.
     async fn read_frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
         let head = self.read_exactly(9).await?;
         let number = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Requests that the peer hands to the test, which answers them when it likes.
+//! Requests that the peer hands to the test, and the test's responses.
 
 use std::{convert::Infallible, ops::Deref, pin::pin};
 
@@ -9,7 +9,7 @@ use tokio::{
 
 use super::PATIENCE;
 
-/// One request that the peer has read.
+/// A request as the peer read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     /// Request line and headers, byte for byte.
@@ -17,17 +17,17 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// The requests that wait for the test to answer them.
+/// The queue of requests without a response.
 pub(crate) struct Requests(mpsc::UnboundedReceiver<Heard>);
 
-/// A request, and the way to answer it.
+/// A request with a reply channel.
 pub(crate) struct Heard {
     request: Request,
     answer: oneshot::Sender<Answer>,
     gone: oneshot::Receiver<Infallible>,
 }
 
-/// The test's answer to a request.
+/// The test's response to a request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Response {
@@ -35,14 +35,14 @@ pub(super) enum Answer {
         headers: Vec<(&'static str, String)>,
         body: String,
     },
-    /// Sends these bytes and ends the connection.
+    /// Bytes to send before the connection is closed.
     Close(String),
 }
 
-/// The connection's side of a request that was handed over.
+/// The connection's end of the reply channel.
 pub(super) struct Held {
     pub(super) answer: oneshot::Receiver<Answer>,
-    /// Its end tells the test that the client is gone.
+    /// Dropped when the client closes the connection, which the test observes.
     _gone: oneshot::Sender<Infallible>,
 }
 
@@ -63,7 +63,7 @@ impl Request {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// The last segment of the path, as it was sent.
+    /// The last segment of the path, not decoded.
     pub(crate) fn segment(&self) -> &str {
         self.target().rsplit('/').next().unwrap()
     }
@@ -88,7 +88,7 @@ impl Requests {
         (sender, Self(receiver))
     }
 
-    /// The next request for the test to answer, as soon as it arrives.
+    /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> Heard {
         timeout(PATIENCE, self.0.recv())
             .await
@@ -96,7 +96,7 @@ impl Requests {
             .unwrap()
     }
 
-    /// The next request, which must come before what is sending it has ended.
+    /// Waits for the next request while `sending` runs, which must not end before.
     pub(crate) async fn next_of<T>(&mut self, sending: impl Future<Output = T>) -> Heard {
         tokio::select! {
             _ = sending => panic!("nothing was answered"),
@@ -104,7 +104,7 @@ impl Requests {
         }
     }
 
-    /// The next `count` requests, which must come before what is sending them has ended.
+    /// Waits for the next `count` requests while `sending` runs, which must not end before.
     pub(crate) async fn next_few_of<T>(
         &mut self,
         count: usize,
@@ -118,12 +118,12 @@ impl Requests {
         heard
     }
 
-    /// The next request for a service that answers as long as there are any: it waits without an end.
+    /// Waits for the next request without a limit; `None` once the peer is gone. For responders that run until the test ends.
     pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
         self.0.recv().await
     }
 
-    /// A request that has already arrived, if there is one.
+    /// Returns a request that has already arrived, if any.
     pub(crate) fn waiting(&mut self) -> Option<Heard> {
         self.0.try_recv().ok()
     }
@@ -145,12 +145,12 @@ impl Heard {
         (heard, held)
     }
 
-    /// Answers with a status and a body.
+    /// Sends a status and a body.
     pub(crate) fn answer(self, status: u16, body: &str) {
         self.send(Answer::response(status, &[], body));
     }
 
-    /// Answers with a status, headers and a body, unless the client is gone.
+    /// Sends a status, headers and a body, unless the client is gone.
     pub(crate) fn answer_if_there(
         self,
         status: u16,
@@ -160,7 +160,7 @@ impl Heard {
         let _ = self.answer.send(Answer::response(status, headers, body));
     }
 
-    /// Answers with these bytes and ends the connection.
+    /// Sends these bytes and closes the connection.
     pub(crate) fn answer_and_close(self, text: &str) {
         self.send(Answer::Close(text.to_owned()));
     }
@@ -170,13 +170,13 @@ impl Heard {
         assert!(sent.is_ok(), "the client is gone");
     }
 
-    /// Answers with the deal that was requested.
+    /// Sends the deal that was requested.
     pub(crate) fn answer_deal(self) {
         let body = format!(r#"{{"id":"{}"}}"#, self.segment());
         self.answer(200, &body);
     }
 
-    /// Waits until the client has given up the connection.
+    /// Waits until the client has closed the connection.
     pub(crate) async fn gone(self) {
         // A response remains possible until then, so it is the client that ends this.
         let _answer = self.answer;
