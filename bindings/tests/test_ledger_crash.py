@@ -30,7 +30,7 @@ from dealkit.ledger import init, settle
 from dealkit.testing import Sandbox
 
 # Of each of both stores.
-KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "8"))
+KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "2"))
 COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "600"))
 # How often the jobs on one ledger are killed: so often that they have not finished by then.
 KILLS_OF_A_LEDGER = 50

@@ -177,10 +177,7 @@ fn twice(keys: &[String]) -> Vec<String> {
 
 fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
     let world = Arc::clone(&process.world);
-    let network = Network {
-        process: Arc::clone(process),
-        rate: run.rate,
-    };
+    let network = Network::new(Arc::clone(process), run.rate);
     let mut builder = Client::builder()
         .base_url(world.base_url())
         .service_key_provider(move || current_key(Arc::clone(&world)))

@@ -4,6 +4,7 @@
 use std::{
     convert::Infallible,
     io,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -16,7 +17,10 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use serde_json::Value;
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Sleep, sleep},
+};
 use tower_service::Service;
 
 use crate::{
@@ -29,10 +33,18 @@ type Pieces = Vec<Result<Frame<Bytes>, BoxError>>;
 type Body = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BoxError>>>>;
 
 /// The connections of a process, for calls at this rate per second at most.
-#[derive(Clone)]
 pub(crate) struct Network {
-    pub(crate) process: Arc<Process>,
-    pub(crate) rate: Option<u32>,
+    process: Arc<Process>,
+    rate: Option<u32>,
+    /// The wait for a connection, in which nothing has been sent.
+    connecting: Option<Pin<Box<Sleep>>>,
+}
+
+/// Each request has a clone of its own.
+impl Clone for Network {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.process), self.rate)
+    }
 }
 
 /// The course of a request.
@@ -91,6 +103,14 @@ impl Course {
 }
 
 impl Network {
+    pub(crate) fn new(process: Arc<Process>, rate: Option<u32>) -> Self {
+        Self {
+            process,
+            rate,
+            connecting: None,
+        }
+    }
+
     fn world(&self) -> &Arc<World> {
         &self.process.world
     }
@@ -98,7 +118,6 @@ impl Network {
     /// Sends a request, and returns how its response will arrive.
     fn send(&self, request: Request<Bytes>) -> oneshot::Receiver<Result<Response<Body>, BoxError>> {
         let world = Arc::clone(self.world());
-        world.check_traffic(&self.process, self.rate);
         let key = key_in(request.body());
         let number = world.send(&self.process, &key);
         let course = Course::read(&world);
@@ -237,8 +256,17 @@ impl Service<Request<Bytes>> for Network {
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        let connecting = self.connecting.get_or_insert_with(|| {
+            let world = &self.process.world;
+            world.check_traffic(&self.process, self.rate);
+            let time = match world.byte() {
+                0..200 => Duration::ZERO,
+                _ => world.time(),
+            };
+            Box::pin(sleep(time))
+        });
+        connecting.as_mut().poll(context).map(Ok)
     }
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {

@@ -130,7 +130,8 @@ impl Drop for Writer {
             return;
         }
         self.given_up.set();
-        if self.handle.ask(Ask::Close(None)).is_err() {
+        let closed = self.handle.ask(Ask::Close(None));
+        if closed.is_err() && self.handle.is_forked() {
             // The last sender wakes the thread, which does not exist in a forked child.
             mem::forget(self.handle.clone());
         }
@@ -251,10 +252,14 @@ impl Handle {
 
     fn ask(&self, ask: Ask) -> Result<(), LedgerError> {
         // A forked child has neither the thread nor its locks.
-        if self.process != process::id() {
+        if self.is_forked() {
             return Err(self.error(Cause::Forked));
         }
         self.asks.send(ask).map_err(|_| self.closed())
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != process::id()
     }
 
     fn closed(&self) -> LedgerError {

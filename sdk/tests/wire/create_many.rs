@@ -1,11 +1,7 @@
 //! Many agents at a time: every row comes back once, whatever happens to it and wherever the job is interrupted.
 #![cfg(feature = "blocking")]
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use dealkit::{
     AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome,
@@ -13,12 +9,10 @@ use dealkit::{
 };
 use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
-use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
     peer::{
-        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, at_once, client, runtime, settle,
-        until, waits,
+        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, client, runtime, settle, until, waits,
     },
     rows::{self, broken, number, request as row},
 };
@@ -350,159 +344,4 @@ fn the_blocking_iterator_hands_over_what_is_left() {
     assert_ne!(left[0].outcome(), Outcome::Succeeded);
     let error = left[0].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
-}
-
-/// What the service does with a row.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Create,
-    CreateAndBreak,
-    CreateUnreadably,
-    Reject,
-    BusyOnce,
-    Break,
-    Fail,
-    Ignore,
-    /// The row breaks the rules.
-    Broken,
-}
-
-use Fate::*;
-
-/// What the service did.
-#[derive(Default)]
-struct Served {
-    agents: BTreeMap<usize, usize>,
-    heard: BTreeMap<usize, usize>,
-    held: Vec<Heard>,
-}
-
-impl Served {
-    fn serve(&mut self, fates: &[Fate], heard: Heard) {
-        let row = number(&heard);
-        let times = self.heard.entry(row).or_default();
-        *times += 1;
-        // The job may have been cancelled since.
-        let answer = |heard: Heard, status, body: &str| heard.answer_if_there(status, &[], body);
-        let mut act = || *self.agents.entry(row).or_default() += 1;
-        match fates[row] {
-            BusyOnce if *times == 1 => answer(heard, 429, ""),
-            Create | BusyOnce => {
-                act();
-                answer(heard, 201, &agent(row));
-            }
-            CreateAndBreak => {
-                act();
-                drop(heard);
-            }
-            CreateUnreadably => {
-                act();
-                answer(heard, 200, "{}");
-            }
-            Reject => answer(heard, 422, ""),
-            Break => drop(heard),
-            Fail => {
-                act();
-                answer(heard, 503, "");
-            }
-            Ignore => {
-                act();
-                self.held.push(heard);
-            }
-            Broken => panic!("it was sent"),
-        }
-    }
-}
-
-/// Reads until the job is over, or until `cancelled_after` have arrived and the rest is cancelled.
-async fn run(fates: Vec<Fate>, concurrency: usize, unordered: bool, cancelled_after: usize) {
-    let mut peer = Peer::by_hand();
-    let client = peer.client();
-    let taken = Cell::new(0);
-    let rows = fates.iter().enumerate().map(|(at, fate)| {
-        taken.set(at + 1);
-        match fate {
-            Broken => broken(3),
-            _ => row(at).into(),
-        }
-    });
-    let mut many = client
-        .agents()
-        .create_many(rows)
-        .concurrency(concurrency)
-        .options(CallOptions::new().retry(at_once()));
-    if unordered {
-        many = many.unordered();
-    }
-    let mut creations = many.stream();
-    let mut served = Served::default();
-    let mut came = Vec::new();
-    // Ignored requests never complete: the job is cancelled once nothing moves any more.
-    while came.len() < cancelled_after {
-        let next = tokio::select! {
-            biased;
-            creation = creations.next() => Some(creation),
-            heard = peer.next(), if served.held.len() < concurrency => { served.serve(&fates, heard); None }
-            () = settle() => break,
-        };
-        match next {
-            Some(Some(creation)) => came.push(creation),
-            Some(None) => break,
-            None => {}
-        }
-        let out = taken.get() - came.len();
-        assert!(out <= concurrency, "{out} in flight");
-    }
-    let order: Vec<_> = came.iter().map(|creation| creation.index).collect();
-    if !unordered {
-        assert!(order.is_sorted());
-    }
-    came.extend(creations.cancel().await);
-    while let Some(heard) = peer.waiting() {
-        served.serve(&fates, heard);
-    }
-    came.sort_by_key(|creation| creation.index);
-    let indexes: Vec<_> = came.iter().map(|creation| creation.index).collect();
-    assert_eq!(
-        indexes,
-        Vec::from_iter(0..taken.get()),
-        "every row that was taken, once"
-    );
-    for creation in came {
-        let agents = served.agents.get(&creation.index).copied().unwrap_or(0);
-        assert!(agents <= 1);
-        match (creation.outcome(), &creation.result) {
-            (Outcome::NotSent | Outcome::Rejected, _) => assert_eq!(agents, 0, "{creation:?}"),
-            (Outcome::Succeeded, result) => {
-                assert_eq!(agents, 1, "{creation:?}");
-                if result.is_ok() {
-                    let id = format!("a_{}", creation.index);
-                    assert_eq!(creation.agent_id().unwrap(), id.as_str());
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
-fn every_row_comes_once_whatever_becomes_of_it() {
-    let fate = select(vec![
-        Create,
-        CreateAndBreak,
-        CreateUnreadably,
-        Reject,
-        BusyOnce,
-        Break,
-        Fail,
-        Ignore,
-        Broken,
-    ]);
-    let job = (vec(fate, 0..24), 1..6_usize, any::<bool>(), 0..30_usize);
-    TestRunner::new(ProptestConfig::with_cases(100))
-        .run(&job, |(fates, concurrency, unordered, cancelled_after)| {
-            runtime().block_on(run(fates, concurrency, unordered, cancelled_after));
-            Ok(())
-        })
-        .unwrap();
 }

@@ -1,19 +1,14 @@
 //! Creates with a key: made by the first who comes, and only reported to everybody else.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use dealkit::{
     Agent, Client, Created, Error, ErrorKind, Once, Outcome, RawResponse, blocking,
     ledger::{Ledger, LedgerErrorKind},
 };
-use futures_util::{
-    FutureExt as _,
-    future::{join, join_all, select_all},
-};
-use rusqlite::Connection;
+use futures_util::FutureExt as _;
 use tempfile::TempDir;
-use tokio::task::yield_now;
 
 use crate::{
     peer::{AGENT, FINE, Peer, runtime, until},
@@ -120,71 +115,6 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
     );
     drop(client);
     assert_eq!(ledger.summary().unwrap().succeeded, 6);
-}
-
-#[tokio::test]
-async fn of_calls_with_one_key_one_is_sent_and_the_others_free_nothing_that_is_in_flight() {
-    let (folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
-    let clients = [peer.client(), peer.client()];
-    let mut first = once(&clients[0], &ledger, "one").into_future();
-    let held = peer.next_of(&mut first).await;
-    for client in clients.iter().chain(&clients) {
-        let made = once(client, &ledger, "one").await;
-        assert_eq!(refusal(made), (ErrorKind::Recorded, Unknown, true));
-        // One that is given up on the way does not take the claim of the first with it.
-        let given_up = tokio::time::timeout(Duration::ZERO, once(client, &ledger, "one"));
-        assert!(given_up.await.map_or(true, |made| made.is_err()));
-        assert_eq!(ledger.summary().unwrap().in_flight, 1);
-    }
-    let patient = once(&clients[1], &ledger, "one")
-        .wait_in_flight()
-        .into_future();
-    let (made, patient) = join(first, async {
-        held.answer(201, FINE);
-        patient.await
-    })
-    .await;
-    assert!(made.unwrap().now().is_some() && patient.unwrap().now().is_none());
-    // Between its look-up and its claim, one call cannot see the other in the ledger: the claim decides.
-    let other = Connection::open(ledger.path().unwrap()).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let calls = [false, false, true].map(|waits| {
-        let call = once(&clients[0], &ledger, "two");
-        let call = if waits { call.wait_in_flight() } else { call };
-        call.into_future()
-    });
-    let (refused, _, mut left) = select_all(calls).await;
-    assert_eq!(refusal(refused), (ErrorKind::Recorded, Unknown, true));
-    let given_up = tokio::time::timeout(Duration::from_millis(50), left.pop().unwrap());
-    assert!(given_up.await.is_err());
-    drop(other);
-    let held = peer.next_of(&mut left[0]).await;
-    assert_eq!(ledger.summary().unwrap().in_flight, 1);
-    held.answer(201, FINE);
-    assert!(left.remove(0).await.unwrap().now().is_some());
-
-    let calls = (0..40).map(|n| once(&clients[n % 2], &ledger, "many").into_future());
-    let mut calls = join_all(calls);
-    let held = peer.next_of(&mut calls).await;
-    tokio::select! {
-        biased;
-        _ = &mut calls => panic!("nothing was answered"),
-        () = async { for _ in 0..100 { yield_now().await } } => assert!(peer.waiting().is_none()),
-    }
-    held.answer(201, FINE);
-    let made = calls.await;
-    let now = |made: &Made| {
-        made.as_ref()
-            .is_ok_and(|made| matches!(made, Created::Now(_)))
-    };
-    assert_eq!(made.iter().filter(|made| now(made)).count(), 1);
-    for made in made.into_iter().filter(|made| !now(made)) {
-        assert!(made.map_or_else(|error| error.is_in_flight(), |made| made.now().is_none()));
-    }
-    assert_eq!(open_in(&folder), 2);
-    drop(clients);
-    all_are_closed_in(&folder).await;
 }
 
 #[tokio::test]

@@ -43,8 +43,6 @@ mod given_up;
 mod lease;
 /// People find out what became of a row.
 mod people;
-/// Of jobs side by side, each row is sent by one.
-mod side_by_side;
 
 fn in_postgres(test: impl FnOnce(Ledger)) {
     if let Some(cluster) = Cluster::shared() {
