@@ -239,6 +239,12 @@ impl World {
         self.state().requests.len()
     }
 
+    fn has_sent(&self, process: &Process, key: &str) -> bool {
+        let state = self.state();
+        let mut requests = state.requests.iter();
+        requests.any(|request| request.process == process.number && request.key == key)
+    }
+
     /// Records a request that is about to be sent, checks that it may be sent, and returns its number.
     pub(crate) fn send(&self, process: &Process, key: &str) -> usize {
         let entries = self.database.entries(key);
@@ -391,7 +397,8 @@ impl World {
             }
             // What the ledger had is told as it was when it was read.
             Err(error) if matches!(error.kind(), ErrorKind::Ledger | ErrorKind::Recorded) => true,
-            Err(error) if error.attempts() == 0 => true,
+            // It is only an earlier request that may have created the agent.
+            Err(_) if !self.has_sent(process, &key) => true,
             Err(error) => match error.outcome() {
                 Outcome::Unknown => {
                     was_resolved
@@ -478,15 +485,15 @@ impl World {
         }
     }
 
-    /// Checks that a process that asks about a row has claimed it, so that no other asks or sends meanwhile.
+    /// Checks that a process that asks about a row has claimed it, so that no other asks or sends until its lease ends.
     pub(crate) fn check_question(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
         let is_claim =
-            |entry: &Entry| entry.state == "sending" && entry.process == Some(process.number);
-        let may_be_over = self.state().ended_leases.is_some();
-        // Meanwhile, the job that sent the row may note that its agent was created.
-        let claim = entries.iter().rfind(|entry| entry.state != "succeeded");
-        if !may_be_over && !claim.is_some_and(is_claim) {
+            |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
+        // The job that sent the row may note meanwhile that its agent was created.
+        let last = entries.iter().rfind(|entry| entry.state != "succeeded");
+        let is_asked = |claim: &Entry| !claim.is_alive || last == Some(claim);
+        if !entries.iter().rfind(is_claim).is_some_and(is_asked) {
             self.violate(format!(
                 "process {} asks about {key} without a claim: the ledger has {entries:?}",
                 process.number
