@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the Python tests and the type checkers with each interpreter that is found, in an environment of its own for which the package is built.
+# Runs the Python tests and the type checkers with each interpreter that is found, in an environment of its own for which
+# the package is built.
 #
 #   release/pythons.sh python3.11 …
 #
