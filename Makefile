@@ -34,7 +34,8 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # How many examples schemathesis tries for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 100
 
-# Runs the targets that follow at the same time: many of their steps wait, or use one processor.
+# Runs the targets that follow at the same time, because many of their steps wait or use one processor. The first gets most of the
+# processors: it should be the one that takes longest.
 SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
 .PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
@@ -64,6 +65,8 @@ test: needs-build $(VENV)/package $(VENV)/tools $(TOOLS)/installed
 # Ends a test program that hangs.
 TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
 
+# Two threads for every processor, because many tests wait.
+test-rust test-features: export RUST_TEST_THREADS = $(shell $(PYTHON) -c "import os; print(min(16, os.cpu_count() * 2))")
 test-rust: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --workspace --all-features
 

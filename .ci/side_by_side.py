@@ -1,4 +1,5 @@
-"""Runs make targets at the same time. Prints the output of each target when it ends, and the failed targets last.
+"""Runs make targets at the same time, the later ones with lower priority. Prints the output of each target when it ends, and that
+of failed targets last.
 
 Usage: python .ci/side_by_side.py MAKE TARGET ...
 """
@@ -20,12 +21,12 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Run:
     """A make target that is running, in a process group of its own."""
 
-    def __init__(self, make: str, target: str) -> None:
+    def __init__(self, make: str, target: str, niceness: int) -> None:
         self.target = target
         self._started = time.monotonic()
         self._output: IO[bytes] = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [make, "--no-print-directory", target],
+            ["nice", "-n", str(niceness), make, "--no-print-directory", target],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
@@ -63,8 +64,8 @@ def main() -> int:
     running: list[Run] = []
     failed: list[Run] = []
     try:
-        for target in targets:
-            running.append(Run(make, target))
+        for index, target in enumerate(targets):
+            running.append(Run(make, target, 0 if index == 0 else 5))
         while running:
             time.sleep(0.1)
             for run in [run for run in running if run.process.poll() is not None]:
