@@ -1,5 +1,4 @@
-"""Fails if a page shows something that is out of date or that a code host cannot show: links, long lines, TOML, names of files,
-repeated text, figures, errors.
+"""Fails if links, TOML, long lines of code, named files, repeated programs, figures or errors on the pages are wrong.
 
 Usage: python docs/check_pages.py, in the environment of the tests. `make site` checks what the site makes of the pages, and
 `bindings/tests/test_pages.py` runs their programs and commands.
@@ -63,7 +62,7 @@ def check_files() -> Iterator[str]:
     files = [f"/{path.relative_to(ROOT).as_posix()}" for path in found]
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
         names = re.findall(r"`([\w./]+\.(?:py|rs))`", (ROOT / page).read_text("utf-8"))
-        yield from at_least(11, names, f"names of files in {page}")
+        yield from check_count(11, names, f"names of files in {page}")
         for name in names:
             if not any(file.endswith(f"/{name}") for file in files):
                 yield f"{page}: there is no file {name}"
@@ -120,14 +119,14 @@ def check_troubleshooting() -> Iterator[str]:
     headings = re.findall(r"^### (?!500)(.*)$", text, re.MULTILINE)
     # The names and bounds of settings are put into the messages.
     parts = [part.strip() for heading in headings for part in re.split(r"\w+_\w+|\b1024\b", heading)]
-    yield from at_least(21, parts, "errors in docs/guide/troubleshooting.md")
+    yield from check_count(21, parts, "errors in docs/guide/troubleshooting.md")
     for part in parts:
         if part not in reported:
             yield f"docs/guide/troubleshooting.md: no error reads: {part}"
 
 
-def at_least(count: int, found: Iterable[object], names: str) -> Iterator[str]:
-    """Reports that fewer are found than there must be: the check looks in the wrong place."""
+def check_count(count: int, found: Iterable[object], names: str) -> Iterator[str]:
+    """Reports a number that is so low that the check must have looked in the wrong place."""
     number = len([*found])
     if number < count:
         yield f"only {number} {names} are found"
