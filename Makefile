@@ -32,9 +32,13 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --example quickstart
 
 # How many examples schemathesis tries for each operation and phase.
-SCHEMATHESIS_EXAMPLES ?= 400
+SCHEMATHESIS_EXAMPLES ?= 100
 
-.PHONY: needs-build demo test test-rust test-contract test-python lint lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
+# Runs the targets that follow at the same time, because many of their steps wait or use one processor. The first gets most of the
+# processors: it should be the one that takes longest.
+SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
+
+.PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -53,16 +57,22 @@ demo: needs-build $(VENV)/package
 	sh examples/demo.sh $(VENV)/bin/python
 
 ## The tests of Rust, of the contract and of Python. What needs more than Rust, Python and make, or hours, is not among them:
-## test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
-test: needs-build test-rust test-contract test-python
+## test-features, test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
+test: needs-build $(VENV)/package $(VENV)/tools $(TOOLS)/installed
+	@$(SIDE_BY_SIDE) test-rust test-contract test-python
 	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
 # Ends a test program that hangs.
 TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
 
+# Two threads for every processor, because many tests wait.
+test-rust test-features: export RUST_TEST_THREADS = $(shell $(PYTHON) -c "import os; print(min(16, os.cpu_count() * 2))")
 test-rust: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --workspace --all-features
+
+## Tests the SDK with fewer features. Not part of `test`, because many dependencies are compiled again.
 # As in a program that has a cryptography of its own, and where another crate makes serde_json keep numbers as text.
+test-features: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --package dealkit --no-default-features --features client,serde_json/arbitrary_precision \
 		--test offline --test provider
 
@@ -161,20 +171,27 @@ test-container: server-static image $(VENV)/package $(VENV)/tools
 		$(VENV)/bin/python -m pytest examples/container; \
 		cargo test --manifest-path examples/container/rust/Cargo.toml --target-dir target/container-example
 
-## Formatting, clippy, layers, documentation; warnings are errors. Types are checked by the Python tests.
+## Formatting, clippy, layers, types, documentation, pages; warnings are errors.
 lint: $(VENV)/package $(VENV)/tools
+	@$(SIDE_BY_SIDE) lint-rust lint-python
+
+lint-rust: $(VENV)/bin/python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-features -- -D warnings
 	cargo clippy --workspace --all-features --all-targets -- -D warnings $(IN_TESTS)
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
+	$(MAKE) docs
+
+lint-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(PYTHON) .ci/layers.py
 	PYTHONPATH=bindings/python $(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	$(MAKE) docs
+	$(VENV)/bin/python docs/check_pages.py
+	$(VENV)/bin/python bindings/check_types.py
 
 ## Checks openapi.json with third-party linters, Spectral and Redocly; every warning is an error. Not part of `lint`, because
 ## they need Node.
@@ -314,7 +331,7 @@ needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ n
 
 ## Checks everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
 check-release:
-	sh release/check.sh lint test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
+	sh release/check.sh lint test-features test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
 		check-workflows check-wheel lint-openapi
 
 ## Runs the tests of each published crate, from its unpacked package.
@@ -384,11 +401,14 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 test-pythons:
 	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
-# Where cargo puts optimised builds, for the profiles `release` and `bench`.
+# Where cargo puts optimised builds: as they are published, and as installs from source build them.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
+FROM_SOURCE := $(or $(CARGO_TARGET_DIR),target)/source
 BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
-BUILD_BENCHES := cargo build --profile bench --package dealkit-benches --bins
+BUILD_BENCHES := cargo build --profile source --package dealkit-benches --bins
+# Installs the package into the environment of the benchmarks, built as published wheels are.
+INSTALL_PUBLISHED := $(INSTALL) $(BENCH)/bin/python --reinstall --no-deps --config-settings "build-args=--profile release" .
 
 # Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
 BENCH_OPTIONS ?=
@@ -406,29 +426,29 @@ bench-docs:
 bench-rust: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	@mkdir -p $(RESULTS)
-	for name in decode create calls; do $(OPTIMISED)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
+	for name in decode create calls; do $(FROM_SOURCE)/$$name --results $(RESULTS)/rust-$$name.json $(BENCH_OPTIONS) || exit 1; done
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## Measures the Python package.
 bench-python: $(BENCH)/peers
 	$(BUILD_BENCHES)
-	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
+	$(INSTALL_PUBLISHED)
 	@mkdir -p $(RESULTS)
 	set -e; for name in decode create import_time; do \
 		$(BENCH)/bin/python $(BENCHES)/$$name.py --results $(RESULTS)/python-$$name.json $(BENCH_OPTIONS); done
-	$(BENCH)/bin/python $(BENCHES)/calls.py $(OPTIMISED)/service --results $(RESULTS)/python-calls.json $(BENCH_OPTIONS)
+	$(BENCH)/bin/python $(BENCHES)/calls.py $(FROM_SOURCE)/service --results $(RESULTS)/python-calls.json $(BENCH_OPTIONS)
 	cargo build --release --package dealkit-server
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
 bench-rate: $(BENCH)/peers
-	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
+	$(INSTALL_PUBLISHED)
 	$(BENCH)/bin/python $(BENCHES)/rate.py
 
 ## Measures exports, a million deals each: half an hour, and 5 GB of memory for the sandbox; BENCH_OPTIONS="--rows 100000" for fewer.
 bench-jobs: $(BENCH)/peers
-	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
+	$(INSTALL_PUBLISHED)
 	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
 	PYTHONPATH=bindings/tests $(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
@@ -441,19 +461,16 @@ bench-server: $(BENCH)/peers
 	@mkdir -p $(RESULTS)
 	@npm --version >/dev/null 2>&1 || echo "make: without npm Prism is not measured: https://nodejs.org" >&2
 	@! npm --version >/dev/null 2>&1 || npm install --silent --no-fund --no-audit --prefix $(BENCH)/prism @stoplight/prism-cli@5.16.0
-	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(OPTIMISED)/service --results $(RESULTS)/server.json $(BENCH_OPTIONS) \
+	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(FROM_SOURCE)/service --results $(RESULTS)/server.json $(BENCH_OPTIONS) \
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
 ## Compares decoding, creating and calls with the ratios in bindings/benches/ratios.json, by instructions that valgrind counts; it
 ## fails on a loss of more than 5 %. `bench-ratios` rewrites the file.
-# The settings of the profile `bench`, repeated here because under that name the wheel's builder would get a test harness.
-bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_LTO := false
-bench-quick bench-ratios: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 bench-quick bench-ratios: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
-	$(BENCH)/bin/python $(BENCHES)/quick.py $(OPTIMISED) $(if $(filter bench-ratios,$@),--update)
+	$(BENCH)/bin/python $(BENCHES)/quick.py $(FROM_SOURCE) $(if $(filter bench-ratios,$@),--update)
 
 $(BENCH)/peers: $(BENCH)/bin/python $(BENCHES)/requirements.txt
 	$(INSTALL) $< --requirement $(BENCHES)/requirements.txt

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the Python tests with each interpreter that is found, in an environment of its own for which the package is built.
+# Runs the Python tests and the type checkers with each interpreter that is found, in an environment of its own for which
+# the package is built.
 #
 #   release/pythons.sh python3.11 …
 #
@@ -30,6 +31,7 @@ for name; do
     echo "test-pythons: $("$python" -VV)"
     # shellcheck disable=SC2086
     "$python" -m pytest -q ${PYTEST_ARGUMENTS:-}
+    "$python" bindings/check_types.py
     tested="$tested $version"
 done
 [ -n "$tested" ] || { echo "test-pythons: none of these interpreters is here: $*" >&2; exit 1; }

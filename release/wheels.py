@@ -32,6 +32,7 @@ def this_machine() -> str:
 
 
 def build(out: Path, target: str, pythons: list[str]) -> None:
+    # Replaces the profile in pyproject.toml, which is for installs from source.
     command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--out", str(out), "--target", target]
     if "linux" in target:
         command += ["--zig", "--compatibility", "musllinux_1_2" if "musl" in target else "manylinux2014"]

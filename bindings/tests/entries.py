@@ -333,7 +333,8 @@ def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
             while not taken:
                 many.wait()
                 many.take(taken, True)
-            many.close()
+            # After `close`, the ledger might still write a file into the folder while that is deleted.
+            many.finish()
             while many.wait_for_end() is False:
                 pass
     return taken[0]

@@ -1,11 +1,11 @@
 """What the READMEs and the site show works as it stands: a reader's commands and programs run here as they are copied.
 
-`examples/rust/tests/pages.rs` runs the Rust programs.
+`examples/rust/tests/pages.rs` runs the Rust programs. `make lint` checks the rest of the pages (`docs/check_pages.py`) and the types
+of the programs (`bindings/check_types.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import runpy
@@ -13,10 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -26,24 +24,9 @@ from processes import HANGS, ended, needs_curl, python, run_pytest, until
 from dealkit.testing import READINGS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    [*(ROOT / folder / "README.md" for folder in (".", "bindings", "sdk", "server")), *ROOT.glob("docs/**/*.md")]
-)
-ERRORS = ROOT / "docs/guide/errors.md"
-# The pages with the introductory snippets that README and the packages' own pages share.
-FIRST_LINES = {"python": "bindings/README.md", "rust(?:,no_run)?": "sdk/README.md"}
+snippets = runpy.run_path(str(ROOT / "docs/check_pages.py"))["find_snippets"]
 # Pages whose commands are run elsewhere, as they need an engine: `make test-engines` installs some.
 ON_ENGINES = ["docs/howto/on-engines.md"]
-
-
-def snippets(language: str) -> Iterator[tuple[str, str, str]]:
-    """Where each snippet of a language is, its text, and its output, if that directly follows it."""
-    fence = rf"^```{language}\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?"
-    for page in PAGES:
-        text = page.read_text("utf-8")
-        for match in re.finditer(fence, text, re.MULTILINE | re.DOTALL):
-            line = text[: match.start()].count("\n") + 1
-            yield f"{page.relative_to(ROOT)}:{line}", match[1], match[2] or ""
 
 
 class Shell:
@@ -180,87 +163,3 @@ def test_commands(page: str, tmp_path: Path) -> None:
             for command, status in zip(asked, statuses, strict=True):
                 expected = re.search(r"# (\d{3})\b", command)
                 assert status == expected[1] if expected else status.startswith("2"), command
-
-
-def test_pyright_finds_nothing_in_the_snippets(tmp_path: Path) -> None:
-    for place, snippet, _ in snippets("python"):
-        (tmp_path / (re.sub(r"\W", "_", place) + ".py")).write_text(snippet)
-    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "."]
-    done = subprocess.run(pyright, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-
-
-@pytest.mark.parametrize("snippet", [pytest.param(text, id=place) for place, text, _ in snippets("toml")])
-def test_toml_is_toml(snippet: str) -> None:
-    assert tomllib.loads(snippet)
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
-def test_code_fits_a_code_host(page: Path) -> None:
-    """A code host cuts off longer lines, and shows those that rustdoc would hide."""
-    blocks = re.findall(r"^```(\w+)[^\n]*\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    lines = [(language, line) for language, block in blocks for line in block.splitlines()]
-    assert [line for language, line in lines if len(line) > 80] == []
-    assert [line for language, line in lines if language == "rust" and line.startswith("# ")] == []
-
-
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_the_files_that_are_named_exist(page: str) -> None:
-    folders = [".ci", "bindings", "docs", "examples", "release", "sdk", "server"]
-    found = (path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".rs"))
-    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in found]
-    words = re.findall(r"`([\w./]+\.(?:py|rs))`", (ROOT / page).read_text("utf-8"))
-    assert len(words) > 10
-    assert [word for word in words if not any(file.endswith(f"/{word}") for file in files)] == []
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
-def test_links_lead_to_files(page: Path) -> None:
-    """As a code host follows them: `make site` checks what the site makes of them."""
-    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text("utf-8"))
-    found = [(file, anchor, (page.parent / file).resolve() if file else page) for file, anchor in links]
-    assert [file for file, _, target in found if not target.is_file()] == []
-    assert [(file, anchor) for file, anchor, target in found if anchor and anchor not in anchors(target)] == []
-
-
-def anchors(page: Path) -> set[str]:
-    """The anchors that a code host gives to a page's headings."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("language", FIRST_LINES)
-def test_the_first_lines_are_the_same_everywhere(language: str) -> None:
-    """The packages' own pages cannot include text, so they repeat what README shows."""
-    first = {place.partition(":")[0]: text for place, text, _ in reversed([*snippets(language)])}
-    assert first["README.md"] == first[FIRST_LINES[language]]
-
-
-def test_the_figures_of_the_readme_are_those_of_the_site() -> None:
-    """`make bench-docs` writes both."""
-    publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
-    measured = json.loads((ROOT / "docs/speed/measured.json").read_text("utf-8"))
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert publish["marked"](readme, measured) == readme
-    assert measured["measured"] in readme
-
-
-def test_every_exception_is_in_the_table() -> None:
-    import dealkit
-
-    shown = ERRORS.read_text("utf-8")
-    for name in dealkit.__all__:
-        if name.endswith("Error") and name != "DealkitError":
-            assert f"`{name}`" in shown, name
-
-
-def test_the_errors_under_troubleshooting_are_said() -> None:
-    sources = "".join(path.read_text("utf-8") for path in (ROOT / "sdk/src").rglob("*.rs"))
-    said = re.sub(r"\\\n\s*", "", sources) + "".join(f"{status.value} {status.phrase}\n" for status in HTTPStatus)
-    text = (ROOT / "docs/guide/troubleshooting.md").read_text("utf-8")
-    headings = re.findall(r"^### (?!500)(.*)$", text, re.MULTILINE)
-    # The names and bounds of settings are put into the texts.
-    pieces = [piece.strip() for heading in headings for piece in re.split(r"\w+_\w+|\b1024\b", heading)]
-    assert len(pieces) > 20
-    assert [piece for piece in pieces if piece not in said] == []
