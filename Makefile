@@ -38,7 +38,7 @@ SCHEMATHESIS_EXAMPLES ?= 100
 # processors: it should be the one that takes longest.
 SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
-.PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz soak soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz simulate soak soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -230,10 +230,27 @@ fmt: $(VENV)/tools
 ## chance (processes that end in the middle of every native function, signals in the middle of every delivery, documents
 ## generated from openapi.json, and a million mutated ones); jobs with a ledger that are killed 500 times; and 20 minutes
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
-soak: soak-faults soak-contract soak-python soak-ledger soak-network
+soak: soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network
 
 # For tests that take longer than any should that does not hang.
 NO_LIMIT := -o faulthandler_timeout=0
+
+# The schedules that `soak-simulation` runs: at random, unless these are set.
+FIRST ?= $(shell $(PYTHON) -c "import random; print(random.randrange(10**9) * 10**6)")
+COUNT ?= 100000
+SIMULATION := cargo run --quiet --profile source --package dealkit-simulation --
+
+## Prints what happens in the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
+simulate: needs-build
+	@$(if $(SEED),,echo "make: which one? make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
+
+## Runs COUNT simulated schedules: a million take three to six minutes. Keeps the simplest tape of one that is violated.
+soak-simulation: needs-build
+	$(SIMULATION) $(FIRST) $(COUNT)
+
+# Puts faults into a copy of the SDK, each of which the simulator must find.
+soak-mutants: needs-build
+	$(PYTHON) sdk/simulation/mutants.py
 
 soak-faults:
 	cargo test --package dealkit-server --test served soak:: -- --ignored --nocapture

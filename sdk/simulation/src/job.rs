@@ -86,8 +86,8 @@ impl Run {
             is_ordered: world.below(3) == 1,
             concurrency: usize::from(world.below(4)) + 1,
             in_doubt: match world.below(16) {
-                0..5 => InDoubt::Report,
-                5 => InDoubt::Resend,
+                0..4 => InDoubt::Report,
+                4..7 => InDoubt::Resend,
                 _ => InDoubt::Resolve,
             },
             waits_in_flight: world.below(3) == 1,

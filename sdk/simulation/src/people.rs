@@ -20,9 +20,9 @@ pub(crate) async fn look_up(
     world.check_question(&process, &row.key);
     let choice = world.byte();
     let answer = match choice {
-        200..210 => Err(io::Error::other("the search does not respond")),
-        210..220 => Ok(Resolution::Unknown),
-        220..235 => match agent_of_another_row(&process, &keys, &row.key) {
+        100..110 => Err(io::Error::other("the search does not respond")),
+        110..120 => Ok(Resolution::Unknown),
+        200.. => match agent_of_another_row(&process, &keys, &row.key) {
             Some(agent) => Ok(Resolution::Agent(agent)),
             None => Ok(Resolution::Unknown),
         },

@@ -385,9 +385,12 @@ impl World {
             None => ("nothing", None),
         };
         let was_resolved = self.state().resolved.contains(&key);
+        let was_resent = self.state().sent_again.contains(&key);
         let is_recorded = match &creation.result {
             _ if key.starts_with(UNRECORDED) => true,
             _ if creation.ledger_error.is_some() => true,
+            // Of the agents of a row that was sent again, the ledger has one.
+            Ok(_) if was_resent && agent.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
             // Another job may be asking about it by now.
             Ok(Created::Before { agent_id, .. }) => {
@@ -401,9 +404,12 @@ impl World {
             Err(_) if !self.has_sent(process, &key) => true,
             Err(error) => match error.outcome() {
                 Outcome::Unknown => {
+                    let by = entries.last().and_then(|entry| entry.process);
+                    let is_own = !has_another && by == Some(process.number);
                     was_resolved
                         || agent.is_some()
-                        || matches!(state, "sending" | "unknown" | "succeeded")
+                        || matches!(state, "unknown" | "succeeded" | "rejected")
+                        || (state == "sending" && !is_own)
                 }
                 Outcome::Succeeded => was_resolved || agent.is_some() || state == "succeeded",
                 _ => true,
