@@ -86,7 +86,7 @@ def check_completeness() -> None:
     assert found["typeCompleteness"]["completenessScore"] == 1
     for symbol in found["typeCompleteness"]["symbols"]:
         if any("docstring" in one["message"] for one in symbol["diagnostics"]):
-            # What users do not see of the native half has its documentation in the module, not in the stub.
+            # Hidden parts of the native half have their documentation in the module, not in the stub.
             assert not symbol["isExported"], f"{symbol['name']} has no documentation"
             named = attrgetter(symbol["name"].removeprefix("dealkit._native."))(_native)
             assert named.__doc__, f"{symbol['name']} has no documentation"

@@ -42,7 +42,7 @@ pub(crate) struct Run {
     after: Duration,
 }
 
-/// How a run creates the agents.
+/// The way in which a run creates agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// In a job with a ledger.
@@ -55,7 +55,7 @@ enum Way {
     Unrecorded,
 }
 
-/// What a run does with rows in doubt.
+/// The treatment of rows in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InDoubt {
     Report,
@@ -63,7 +63,7 @@ enum InDoubt {
     Resend,
 }
 
-/// What the program does before it has all results.
+/// An interruption by the program, before it has all results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interruption {
     None,

@@ -48,9 +48,9 @@ const QUIET: Duration = Duration::from_secs(300);
 pub struct Schedule {
     /// The tape that was read.
     pub tape: Vec<u8>,
-    /// What has happened, if it was to be kept: one line an event.
+    /// The events, if they were to be kept: one line each.
     pub history: Vec<String>,
-    /// What has happened although it must never happen.
+    /// The first event that must never happen.
     pub violation: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What people do: they answer the questions of jobs, resolve rows, also while jobs run, and change keys and addresses.
+//! The people of a schedule: they answer the questions of jobs, resolve rows, also while jobs run, and change keys and addresses.
 
 use std::{io, sync::Arc};
 

@@ -87,7 +87,7 @@ impl Process {
         self.life().has_returned = true;
     }
 
-    /// Whether the program has ended by itself and its ledger was always there: then it leaves no row in flight.
+    /// Returns whether the program has ended by itself and its ledger was always there: then it leaves no row in flight.
     pub(crate) fn leaves_nothing(&self) -> bool {
         let life = self.life();
         life.has_returned && !life.has_ended && !life.has_met_fault

@@ -88,7 +88,7 @@ pub enum Fate {
     Full,
     /// The connection breaks before the answer. The transaction ends before the next one that writes: with a commit, or without.
     Unanswered {
-        /// Whether it is committed in the end.
+        /// True if it is committed in the end.
         commits: bool,
     },
 }
@@ -109,7 +109,7 @@ struct Tables {
     rejected: BTreeSet<i64>,
     misplaced_claims: usize,
     is_moved: bool,
-    /// Entries of a transaction whose end nobody has seen yet, which will be committed.
+    /// Entries of a transaction that has not been answered, and will be committed.
     pending: Vec<(KeyHash, i64, Option<Record>)>,
 }
 
@@ -124,7 +124,7 @@ pub struct Entry {
     pub job: Option<i64>,
     /// The number of the process of that job.
     pub process: Option<u32>,
-    /// Whether the lease of that job has not ended.
+    /// True if the lease of that job has not ended.
     pub is_alive: bool,
 }
 

@@ -32,7 +32,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The most requests that are planned together.
 const MANY: usize = 4096;
 
-/// What a ledger has on a key.
+/// The record of a key in a ledger.
 pub(crate) struct Found {
     pub(crate) key: KeyHash,
     pub(crate) salt: Salt,
@@ -65,7 +65,7 @@ pub(super) enum Command {
     Close(Option<oneshot::Sender<Infallible>>),
 }
 
-/// What a driver does next.
+/// The next action of a driver.
 pub(super) enum Next {
     Step(Command),
     /// Waits for requests, for this long at most.
@@ -258,7 +258,7 @@ impl Work {
         }
     }
 
-    /// Whether a step that has failed now is repeated: for this long since it first failed.
+    /// Returns whether a step that has failed now is repeated: for this long since it first failed.
     fn is_repeated(&mut self, now: Now, limit: Duration) -> bool {
         let first = *self.state.failed.get_or_insert(now.elapsed);
         now.elapsed.saturating_sub(first) < limit
@@ -452,7 +452,7 @@ impl Answers {
     }
 }
 
-/// Whether this process has used up its file descriptors. Connections that are being made or closed may release some soon.
+/// Returns whether this process has used up its file descriptors. Connections that are being made or closed may release some soon.
 fn lacks_descriptor() -> bool {
     #[cfg(unix)]
     return {

@@ -16,14 +16,14 @@ struct World {
     agents: u32,
     /// The number of requests on the way whose jobs no longer wait for them.
     abandoned: u32,
-    /// Whether a job was told to send the row again although it was in doubt.
+    /// True if a job was told to send the row again although it was in doubt.
     was_resent: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Running {
     number: i64,
-    /// Whether other jobs see it alive. A job whose lease has ended sends nothing, but notes what it knows.
+    /// True if other jobs see it alive. A job whose lease has ended sends nothing, but notes what it knows.
     is_alive: bool,
     stage: Stage,
 }
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// Whether the row has an agent, if that is certain.
+    /// Returns whether the row has an agent, if that is certain.
     fn truth(&self) -> Option<bool> {
         match self.agents {
             0 => (!self.is_on_the_way()).then_some(false),

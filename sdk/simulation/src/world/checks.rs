@@ -1,0 +1,265 @@
+//! The checks of a schedule. Each says what is violated.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use dealkit::{Created, Creation, ErrorKind, Outcome, ledger::memory::Entry};
+use tokio::time::Instant;
+
+use super::{HandedOver, UNRECORDED, World};
+use crate::process::Process;
+
+impl World {
+    /// Checks that a process may send a row: it has a durable claim, and others may not take it for dead yet.
+    pub(super) fn check_claim(&self, process: &Process, key: &str) {
+        let entries = self.database.entries(key);
+        let is_claim =
+            |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
+        let number = process.number;
+        match entries.iter().rfind(is_claim) {
+            _ if key.starts_with(UNRECORDED) => {}
+            None => self.violate(format!(
+                "process {number} sends {key} without a durable claim: the ledger has {entries:?}"
+            )),
+            Some(claim) => {
+                let rejected = self.database.rejected_jobs();
+                if claim.job.is_some_and(|job| rejected.contains(&job)) {
+                    self.violate(format!(
+                        "process {number} sends {key} although the database has rejected its lease"
+                    ));
+                }
+                // A lease that ended early is over once the job learns of it.
+                let may_be_over = self.state().ended_leases.is_some();
+                // A row that is sent again may learn meanwhile that its agent exists.
+                let is_resent = self.state().sent_again.contains(key);
+                let is_over = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
+                if is_over && !may_be_over {
+                    self.violate(format!(
+                        "process {number} sends {key} although others may take it for dead: the ledger has {entries:?}"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn has_sent(&self, process: &Process, key: &str) -> bool {
+        let state = self.state();
+        let mut requests = state.requests.iter();
+        requests.any(|request| request.process == process.number && request.key == key)
+    }
+
+    /// Checks that a process keeps to its rate limit and to the pauses that it was asked for.
+    pub(crate) fn check_traffic(&self, process: &Process, rate: Option<u32>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let pause = state.pauses.get(&process.number).copied();
+        let departures = state.departures.entry(process.number).or_default();
+        departures.push(now);
+        let second = now.checked_sub(Duration::from_secs(1));
+        let lately = departures
+            .iter()
+            .filter(|at| second.is_none_or(|second| **at > second));
+        let count = lately.count();
+        drop(state);
+        // The timer counts in milliseconds, and the first call does not wait.
+        if rate.is_some_and(|rate| count > rate as usize + 2) {
+            self.violate(format!(
+                "process {} sends {count} in a second",
+                process.number
+            ));
+        }
+        if let Some((since, until)) = pause
+            && now > since
+            && now < until
+            && process.stopped_until().is_none_or(|end| now > end)
+        {
+            self.violate(format!(
+                "process {} sends during a pause that the service asked for",
+                process.number
+            ));
+        }
+    }
+
+    /// Checks that no two rows have one agent.
+    pub(super) fn check_agents(&self) {
+        let mut seen = BTreeSet::new();
+        for row in self.database.rows() {
+            if let Some(agent) = row.last().and_then(|entry| entry.agent_id.clone())
+                && !seen.insert(agent.clone())
+            {
+                self.violate(format!("two rows have the agent {agent}"));
+            }
+        }
+        if self.database.misplaced_claims() > 0 {
+            self.violate("a row was claimed in a ledger that has another header".to_owned());
+        }
+    }
+
+    /// Checks a result at the moment at which it is handed over by a process, which may have another call with the same key.
+    /// `earlier` is the number of requests when the process began.
+    pub(crate) fn check(
+        &self,
+        process: &Process,
+        has_another: bool,
+        earlier: usize,
+        creation: &Creation,
+    ) {
+        let Some(key) = creation.key.clone() else {
+            return self.violate(format!("row {} came back without its key", creation.index));
+        };
+        self.note(process, || {
+            let result = match &creation.result {
+                Ok(Created::Now(agent)) => format!("created {}", agent.id),
+                Ok(Created::Before { agent_id, .. }) => format!("had {agent_id:?}"),
+                Err(error) => format!("{}, {:?}: {error}", error.outcome(), error.kind()),
+            };
+            format!("hands over {key}: {result}")
+        });
+        let entries = self.database.entries(&key);
+        let (state, agent) = match entries.last() {
+            Some(entry) => (entry.state, entry.agent_id.clone()),
+            None => ("nothing", None),
+        };
+        let was_resolved = self.state().resolved.contains(&key);
+        let was_resent = self.state().sent_again.contains(&key);
+        let is_recorded = match &creation.result {
+            _ if key.starts_with(UNRECORDED) => true,
+            _ if creation.ledger_error.is_some() => true,
+            // Of the agents of a row that was sent again, the ledger has one.
+            Ok(_) if was_resent && agent.is_some() => true,
+            Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
+            // Another job may be asking about it by now.
+            Ok(Created::Before { agent_id, .. }) => {
+                agent_id.is_none()
+                    || state == "sending"
+                    || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
+            }
+            // These report what the ledger had when it was read.
+            Err(error) if matches!(error.kind(), ErrorKind::Ledger | ErrorKind::Recorded) => true,
+            // It is only an earlier request that may have created the agent.
+            Err(_) if !self.has_sent(process, &key) => true,
+            Err(error) => match error.outcome() {
+                Outcome::Unknown => {
+                    let by = entries.last().and_then(|entry| entry.process);
+                    let is_own = !has_another && by == Some(process.number);
+                    was_resolved
+                        || agent.is_some()
+                        || matches!(state, "unknown" | "succeeded" | "rejected")
+                        || (state == "sending" && !is_own)
+                }
+                Outcome::Succeeded => was_resolved || agent.is_some() || state == "succeeded",
+                _ => true,
+            },
+        };
+        if !is_recorded {
+            self.violate(format!(
+                "{key} is handed over, and the ledger has {state}: {:?}",
+                creation.result
+            ));
+        }
+        if let Err(error) = &creation.result
+            && matches!(error.outcome(), Outcome::NotSent | Outcome::Rejected)
+        {
+            let has_read = error.kind() != ErrorKind::Ledger;
+            self.state().handed_over.push(HandedOver {
+                key,
+                process: (!has_another).then_some(process.number),
+                outcome: error.outcome(),
+                earlier: if has_read { earlier } else { 0 },
+            });
+        }
+        self.check_agents();
+    }
+
+    /// Checks, once every request has ended, that no row has an agent of which a result says that there is none.
+    pub(crate) fn check_end(&self) {
+        self.check_agents();
+        let state = self.state();
+        let mut wrong = None;
+        for result in &state.handed_over {
+            let requests = state.requests.iter().enumerate();
+            let agent = requests
+                .filter(|(number, request)| {
+                    request.key == result.key
+                        && (Some(request.process) == result.process || *number < result.earlier)
+                })
+                .find_map(|(_, request)| request.agent());
+            if let Some(agent) = agent {
+                wrong.get_or_insert(format!(
+                    "{} is handed over as {}, and it has the agent {agent}",
+                    result.key, result.outcome
+                ));
+            }
+        }
+        drop(state);
+        if let Some(wrong) = wrong {
+            self.violate(wrong);
+        }
+    }
+
+    /// Checks, after a while, that no process has left a row in flight that could have said what became of it, and that no row is in
+    /// doubt that was never sent.
+    pub(crate) fn check_left(&self, processes: &[Arc<Process>], keys: &[String]) {
+        if self.state().ended_leases.is_some() || self.state().was_moved {
+            return;
+        }
+        for key in keys {
+            let entries = self.database.entries(key);
+            let Some(entry) = entries.last() else {
+                continue;
+            };
+            let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
+            let process = processes.iter().find(by);
+            if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
+                self.violate(format!(
+                    "process {:?} leaves {key} in flight",
+                    entry.process
+                ));
+            }
+            let was_sent = self
+                .state()
+                .requests
+                .iter()
+                .any(|request| request.key == *key);
+            if entry.state == "unknown" && !was_sent {
+                self.violate(format!("{key} is in doubt, and was never sent"));
+            }
+        }
+    }
+
+    /// Checks that a process that asks about a row has claimed it, so that no other asks or sends until its lease ends.
+    pub(crate) fn check_question(&self, process: &Process, key: &str) {
+        let entries = self.database.entries(key);
+        let is_claim =
+            |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
+        // The job that sent the row may note meanwhile that its agent was created.
+        let last = entries.iter().rfind(|entry| entry.state != "succeeded");
+        let is_asked = |claim: &Entry| !claim.is_alive || last == Some(claim);
+        if !entries.iter().rfind(is_claim).is_some_and(is_asked) {
+            self.violate(format!(
+                "process {} asks about {key} without a claim: the ledger has {entries:?}",
+                process.number
+            ));
+        }
+    }
+
+    /// Checks, after the last run, that a row has its agent, and that the ledger knows it.
+    pub(crate) fn check_row(&self, key: &str) {
+        let entries = self.database.entries(key);
+        let agents: Vec<_> = {
+            let state = self.state();
+            let of_key = state.requests.iter().filter(|request| request.key == key);
+            of_key
+                .filter_map(|request| request.agent().map(str::to_owned))
+                .collect()
+        };
+        let is_known = entries.last().is_some_and(|entry| match &entry.agent_id {
+            Some(known) => agents.contains(known),
+            None => entry.state == "succeeded" && !agents.is_empty(),
+        });
+        if !is_known {
+            self.violate(format!(
+                "after the last run, {key} has the agents {agents:?}, and the ledger has {entries:?}"
+            ));
+        }
+    }
+}
