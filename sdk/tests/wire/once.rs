@@ -237,6 +237,25 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
 }
 
 #[tokio::test]
+async fn an_outcome_is_recorded_although_the_ledger_has_another_service_by_now() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::by_hand();
+    let client = peer.client();
+    let mut sent = once(&client, &ledger, "one").into_future();
+    let held = peer.next_of(&mut sent).await;
+    ledger.move_to("https://elsewhere.example.com").unwrap();
+    for key in ["two", "three"] {
+        let error = once(&client, &ledger, key).await.unwrap_err();
+        let kind = error.ledger_error().unwrap().kind();
+        assert_eq!(kind, LedgerErrorKind::OtherService);
+    }
+    held.answer(201, FINE);
+    assert!(sent.await.unwrap().now().is_some());
+    let summary = ledger.summary().unwrap();
+    assert_eq!((summary.succeeded, summary.in_flight), (1, 0));
+}
+
+#[tokio::test]
 async fn a_client_keeps_a_few_ledgers_open() {
     let folder = TempDir::new().unwrap();
     let service = Peer::answering(201, &[], AGENT);

@@ -207,6 +207,10 @@ impl World {
             let Some(entry) = entries.last() else {
                 continue;
             };
+            if self.state().sent_again.contains(key) {
+                // The claim that was withdrawn may be below that of the job that sends the row again.
+                continue;
+            }
             let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
             let process = processes.iter().find(by);
             if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
