@@ -47,7 +47,10 @@ def find_violation(name: str) -> bool:
     except subprocess.TimeoutExpired:
         print(f"NOT FOUND within {LIMIT} s: {name}")
         return False
-    print(f"found after {time.monotonic() - began:.1f} s: {name}: {done.stdout.strip() or done.stderr.strip()}", flush=True)
+    print(
+        f"found after {time.monotonic() - began:.1f} s: {name}: {done.stdout.strip() or done.stderr.strip()}",
+        flush=True,
+    )
     return done.returncode == 1
 
 

@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dealkit::ledger::{
-    Ledger,
-    memory::{self, Access, Fate},
-};
+use dealkit::ledger::{self, Access, Fate, Ledger};
 use futures_util::future::BoxFuture;
 use tokio::{
     task::JoinHandle,
@@ -63,7 +60,7 @@ impl Process {
     /// The ledger, as this process uses it.
     pub(crate) fn ledger(self: &Arc<Self>) -> Ledger {
         let process = Arc::clone(self);
-        self.world.database.ledger(process)
+        Ledger::in_memory(&self.world.database, process)
     }
 
     /// Ends the process, as a signal that cannot be handled does.
@@ -160,7 +157,7 @@ impl Future for Task {
     }
 }
 
-impl memory::Process for Process {
+impl ledger::Process for Process {
     fn number(&self) -> u32 {
         self.number
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::sync::Arc;
 
 #[cfg(feature = "simulation")]
-use super::memory::Process;
+use super::process::Process;
 
 /// The system's clocks, or those of a simulated process.
 #[derive(Clone, Debug, Default)]

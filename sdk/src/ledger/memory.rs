@@ -1,5 +1,5 @@
-//! A ledger in memory, for the simulator: a database that fails when it is told to, and the clock, tasks and life of the process that
-//! uses it. Its jobs have leases, as in PostgreSQL.
+//! A ledger in memory, for the simulator: a database that fails when its [`Process`] says so. Its jobs have leases, as in
+//! PostgreSQL.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,88 +10,18 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Ledger,
     clock::Clock,
     error::{Cause, Place},
     key_hash::{Digest, KeyHash, Salt},
     lease::{LEASE, Liveness},
+    process::{Access, Fate, Process},
     state::{AgentOwners, Job, Record, Row},
     store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed},
     work::{Next, Work},
 };
-
-/// A simulated process: it decides what its ledger meets. By default it meets nothing unusual, and its clocks stand still.
-pub trait Process: fmt::Debug + Send + Sync {
-    /// Its number, which is part of the numbers of its jobs.
-    fn number(&self) -> u32 {
-        0
-    }
-
-    /// Returns whether it has ended. Then its destructors reach no database.
-    fn has_ended(&self) -> bool {
-        false
-    }
-
-    /// The time since some moment, on a clock of its own.
-    fn elapsed(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Its wall clock, in milliseconds since 1970.
-    fn unix_ms(&self) -> i64 {
-        0
-    }
-
-    /// Runs a task, until the process ends.
-    fn spawn(self: Arc<Self>, task: BoxFuture<'static, ()>) {
-        tokio::spawn(task);
-    }
-
-    /// Waits for a moment, before a transaction and before its answer.
-    fn wait(&self) -> BoxFuture<'static, ()> {
-        Box::pin(future::ready(()))
-    }
-
-    /// Decides how its next transaction ends.
-    fn fate(&self, _: Access) -> Fate {
-        Fate::Committed
-    }
-}
-
-/// The purpose of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A job begins.
-    Open,
-    /// Rows are read.
-    Read,
-    /// Rows are claimed, and perhaps outcomes recorded.
-    Claim,
-    /// Outcomes are recorded.
-    Record,
-    /// A lease is renewed.
-    Renew,
-}
-
-/// The end of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is committed.
-    Committed,
-    /// The database cannot be reached: nothing is done.
-    Unreachable,
-    /// The disk is full: nothing is done.
-    Full,
-    /// The connection breaks before the answer. The transaction ends before the next one that writes: with a commit, or without.
-    Unanswered {
-        /// True if it is committed in the end.
-        commits: bool,
-    },
-}
 
 /// A simulated database. Clones are the same one.
 #[derive(Clone)]
@@ -143,12 +73,6 @@ impl Database {
             is_moved: false,
             pending: Vec::new(),
         })))
-    }
-
-    /// The ledger in this database, as this process uses it.
-    pub fn ledger(&self, process: Arc<dyn Process>) -> Ledger {
-        let database = self.clone();
-        Ledger::in_memory(InMemory { database, process })
     }
 
     /// The committed entries of a row with this key, oldest first.
@@ -264,8 +188,8 @@ impl Tables {
 /// The ledger in a simulated database, as one process uses it.
 #[derive(Clone, Debug)]
 pub(super) struct InMemory {
-    database: Database,
-    process: Arc<dyn Process>,
+    pub(super) database: Database,
+    pub(super) process: Arc<dyn Process>,
 }
 
 impl PartialEq for InMemory {

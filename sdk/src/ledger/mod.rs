@@ -10,7 +10,7 @@
 // `state` has the rules, without any database; `key_hash` the hashes that replace keys, requests and addresses; `store` says what a
 // database has to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other; a `lease` limits how long
 // a job may send; `work` uses the store, in steps that a thread of the `writer` takes, for a job or for a client, which has `kept` it
-// open; and `people` is what people record. `memory` is a store for the simulator, with its own `clock`. Nothing here knows what is
+// open; and `people` is what people record. `memory` is a store for the simulator, whose `process` has its own `clock`. Nothing here knows what is
 // sent, or how.
 
 #[cfg(feature = "ledger")]
@@ -40,6 +40,8 @@ mod owner;
 mod people;
 #[cfg(feature = "ledger-postgres")]
 mod postgres;
+#[cfg(feature = "simulation")]
+mod process;
 #[cfg(feature = "ledger")]
 mod sqlite;
 #[cfg(feature = "ledger")]
@@ -52,6 +54,10 @@ mod value;
 mod work;
 #[cfg(feature = "ledger")]
 mod writer;
+
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use process::{Access, Fate, Process};
 
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]

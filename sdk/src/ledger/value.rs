@@ -1,15 +1,15 @@
 //! A ledger as a value.
 
+#[cfg(any(feature = "ledger-postgres", feature = "simulation"))]
+use std::sync::Arc;
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
     str::FromStr,
 };
 #[cfg(feature = "ledger-postgres")]
-use std::{panic::resume_unwind, sync::Arc, thread};
+use std::{panic::resume_unwind, thread};
 
-#[cfg(feature = "simulation")]
-use super::memory::InMemory;
 #[cfg(feature = "ledger-postgres")]
 use super::postgres::{self, Database, Postgres};
 use super::{
@@ -22,6 +22,11 @@ use super::{
     state::{Record, Recorded, RequestInfo},
     store::{Header, Store},
     writer::Writer,
+};
+#[cfg(feature = "simulation")]
+use super::{
+    memory::{Database as SimulatedDatabase, InMemory},
+    process::Process,
 };
 use crate::{
     http::base_url,
@@ -457,9 +462,12 @@ impl Ledger {
         }
     }
 
+    /// The ledger in a simulated database, as this process uses it.
     #[cfg(feature = "simulation")]
-    pub(super) fn in_memory(ledger: InMemory) -> Self {
-        Self(Kind::Memory(ledger))
+    #[doc(hidden)]
+    pub fn in_memory(database: &SimulatedDatabase, process: Arc<dyn Process>) -> Self {
+        let database = database.clone();
+        Self(Kind::Memory(InMemory { database, process }))
     }
 }
 

@@ -14,10 +14,7 @@ use super::{
     open_with_keys,
 };
 use crate::{
-    ledger::{
-        key_hash::Digest,
-        memory::{Database, Process},
-    },
+    ledger::{key_hash::Digest, memory::Database, process::Process},
     value::AgentId,
 };
 
@@ -231,7 +228,7 @@ fn every_store_reads_the_same_after_the_same_writes() {
     let compare = |events: Vec<(usize, Event)>| -> Result<(), TestCaseError> {
         number.set(number.get() + 1);
         let file = folder.path().join(format!("{}.ledger", number.get()));
-        let mut in_memory = Used::new(Database::new().ledger(Arc::new(Steady)));
+        let mut in_memory = Used::new(Ledger::in_memory(&Database::new(), Arc::new(Steady)));
         let mut others = vec![Used::new(Ledger::sqlite(file))];
         if number.get() % 8 == 1 {
             let postgres = cluster.map(|cluster| cluster.url().parse().unwrap());

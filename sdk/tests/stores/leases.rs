@@ -15,7 +15,7 @@ use super::{
 use crate::ledger::{
     clock::Clock,
     lease::{Lease, Liveness},
-    memory::Process,
+    process::Process,
 };
 
 /// A clock that is set by hand.

@@ -7,7 +7,10 @@ use crate::{http::outcome::Outcome, value::AgentId};
 
 const DEPTH: usize = 8;
 
-/// A row, and what has really happened.
+/// Adds the world after a change.
+type Happens<'a> = dyn FnMut(&dyn Fn(&mut World)) + 'a;
+
+/// A row, and the events outside the ledger.
 #[derive(Clone, Debug)]
 struct World {
     row: Row,
@@ -100,7 +103,7 @@ impl World {
         next
     }
 
-    fn events_of_job(&self, index: usize, happens: &mut dyn FnMut(&dyn Fn(&mut Self))) {
+    fn events_of_job(&self, index: usize, happens: &mut Happens<'_>) {
         let job = self.jobs[index];
         let mut notes = |noted: Option<Record>| {
             happens(&|world| {

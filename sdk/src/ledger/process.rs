@@ -1,0 +1,74 @@
+//! Processes of the simulator, as a ledger sees them.
+
+use std::{fmt, future, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+
+/// A simulated process: it decides what its ledger meets. By default it meets nothing unusual, and its clocks stand still.
+pub trait Process: fmt::Debug + Send + Sync {
+    /// Its number, which is part of the numbers of its jobs.
+    fn number(&self) -> u32 {
+        0
+    }
+
+    /// Returns whether it has ended. Then its destructors reach no database.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// The time since some moment, on a clock of its own.
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Its wall clock, in milliseconds since 1970.
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+
+    /// Runs a task, until the process ends.
+    fn spawn(self: Arc<Self>, task: BoxFuture<'static, ()>) {
+        tokio::spawn(task);
+    }
+
+    /// Waits for a moment, before a transaction and before its answer.
+    fn wait(&self) -> BoxFuture<'static, ()> {
+        Box::pin(future::ready(()))
+    }
+
+    /// Decides how its next transaction ends.
+    fn fate(&self, _: Access) -> Fate {
+        Fate::Committed
+    }
+}
+
+/// The purpose of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A job begins.
+    Open,
+    /// Rows are read.
+    Read,
+    /// Rows are claimed, and perhaps outcomes recorded.
+    Claim,
+    /// Outcomes are recorded.
+    Record,
+    /// A lease is renewed.
+    Renew,
+}
+
+/// The end of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is committed.
+    Committed,
+    /// The database cannot be reached: nothing is done.
+    Unreachable,
+    /// The disk is full: nothing is done.
+    Full,
+    /// The connection breaks before the answer. The transaction ends before the next one that writes: with a commit, or without.
+    Unanswered {
+        /// True if it is committed in the end.
+        commits: bool,
+    },
+}
