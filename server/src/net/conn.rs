@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -22,7 +23,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::AsyncWriteExt,
     net::TcpStream,
-    task::yield_now,
     time::{Instant, sleep, timeout_at},
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
@@ -178,8 +178,9 @@ async fn open(tcp: TcpStream, shared: &Shared) -> Result<(Socket, bool), Option<
 /// (`biased`, the connection first) sees a request that was already there before it stops.
 async fn asked_to_stop(stopping: &CancellationToken) {
     stopping.cancelled().await;
-    // The runtime looks at what has arrived in between.
-    yield_now().await;
+    // The thread that waits for the timer first dispatches the events of all sockets. A task that only yields may resume before that,
+    // while another thread of the runtime is about to dispatch them.
+    sleep(Duration::from_millis(1)).await;
 }
 
 impl Connection {
