@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     network::{Network, current_key},
-    people,
+    operators,
     process::Process,
-    world::{UNRECORDED, World},
+    simulation::{Simulation, UNRECORDED},
 };
 
 /// A run over all rows, and its settings.
@@ -49,7 +49,7 @@ enum Way {
     Job,
     /// One by one, each at most once for its key.
     Single,
-    /// The same, with each key twice.
+    /// One by one, with two concurrent calls for each key.
     Twice,
     /// In a job without a ledger, for rows that no other process has.
     Unrecorded,
@@ -75,36 +75,36 @@ enum Interruption {
 }
 
 impl Run {
-    pub(crate) fn read(world: &World) -> Self {
+    pub(crate) fn read(simulation: &Simulation) -> Self {
         Self {
-            way: match world.below(16) {
+            way: match simulation.below(16) {
                 1..4 => Way::Single,
                 4..6 => Way::Twice,
                 6..8 => Way::Unrecorded,
                 _ => Way::Job,
             },
-            is_ordered: world.below(3) == 1,
-            concurrency: usize::from(world.below(4)) + 1,
-            in_doubt: match world.below(16) {
+            is_ordered: simulation.below(3) == 1,
+            concurrency: usize::from(simulation.below(4)) + 1,
+            in_doubt: match simulation.below(16) {
                 0..4 => InDoubt::Report,
                 4..7 => InDoubt::Resend,
                 _ => InDoubt::Resolve,
             },
-            waits_in_flight: world.below(3) == 1,
-            timeout: match world.below(4) {
+            waits_in_flight: simulation.below(3) == 1,
+            timeout: match simulation.below(4) {
                 0 => Duration::from_secs(30),
                 1 => Duration::from_secs(5),
                 _ => Duration::from_secs(150),
             },
-            retries: match world.below(4) {
+            retries: match simulation.below(4) {
                 0 => 2,
                 retries => u32::from(retries) * 2,
             },
-            rate: match world.below(3) {
-                1 => Some(u32::from(world.below(20)) + 1),
+            rate: match simulation.below(3) {
+                1 => Some(u32::from(simulation.below(20)) + 1),
                 _ => None,
             },
-            interruption: match world.below(12) {
+            interruption: match simulation.below(12) {
                 1 | 2 => Interruption::Cancel,
                 3 => Interruption::Stop,
                 4 => Interruption::Drop,
@@ -112,7 +112,7 @@ impl Run {
                 7 | 8 => Interruption::Pause,
                 _ => Interruption::None,
             },
-            after: world.time(),
+            after: simulation.time(),
         }
     }
 
@@ -134,27 +134,27 @@ impl Run {
 }
 
 /// Runs over all rows. Each result is checked when it is handed over.
-pub(crate) async fn live(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
-    let world = Arc::clone(&process.world);
-    world.note(&process, || format!("begins: {run:?}"));
-    let earlier = world.requests();
+pub(crate) async fn run_process(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
+    let simulation = Arc::clone(&process.simulation);
+    simulation.log(&process, || format!("begins: {run:?}"));
+    let earlier = simulation.requests();
     if run.in_doubt == InDoubt::Resend {
         for key in &*keys {
-            world.allow_again(key);
+            simulation.allow_again(key);
         }
     }
     let Some(client) = client(&process, run) else {
-        return world.violate("there is no client".to_owned());
+        return simulation.report_violation("there is no client".to_owned());
     };
     let began = Instant::now();
     let check = |creation: &Creation| {
-        world.check(&process, run.way == Way::Twice, earlier, creation);
+        simulation.check(&process, run.way == Way::Twice, earlier, creation);
         let is_in_flight = |error: &Error| error.is_in_flight();
         if run.waits_in_flight
             && began.elapsed() < run.timeout
             && creation.result.as_ref().is_err_and(is_in_flight)
         {
-            world.violate(format!("{:?} was not waited for", creation.key));
+            simulation.report_violation(format!("{:?} was not waited for", creation.key));
         }
     };
     match run.way {
@@ -167,7 +167,7 @@ pub(crate) async fn live(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
             job(&process, &client, run, &keys, check).await;
         }
     }
-    world.note(&process, || "ends".to_owned());
+    simulation.log(&process, || "ends".to_owned());
     process.end();
 }
 
@@ -176,11 +176,11 @@ fn twice(keys: &[String]) -> Vec<String> {
 }
 
 fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
-    let world = Arc::clone(&process.world);
+    let simulation = Arc::clone(&process.simulation);
     let network = Network::new(Arc::clone(process), run.rate);
     let mut builder = Client::builder()
-        .base_url(world.base_url())
-        .service_key_provider(move || current_key(Arc::clone(&world)))
+        .base_url(simulation.base_url())
+        .service_key_provider(move || current_key(Arc::clone(&simulation)))
         .retry(RetryPolicy::new().max_retries(run.retries))
         .timeout(run.timeout)
         .transport(network);
@@ -208,7 +208,7 @@ async fn job(
     keys: &Arc<[String]>,
     check: impl Fn(&Creation),
 ) {
-    let world = &process.world;
+    let simulation = &process.simulation;
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&taken);
     let rows: Vec<_> = keys.iter().map(|key| row(key)).collect();
@@ -233,8 +233,9 @@ async fn job(
         InDoubt::Resend => job = job.resend_unknown(),
         InDoubt::Resolve => {
             let (process, keys) = (Arc::clone(process), Arc::clone(keys));
-            job = job
-                .resolve(move |row| people::look_up(Arc::clone(&process), Arc::clone(&keys), row));
+            job = job.resolve(move |row| {
+                operators::look_up(Arc::clone(&process), Arc::clone(&keys), row)
+            });
         }
     }
     let mut stream = job.stream();
@@ -246,7 +247,7 @@ async fn job(
         let is_early = run.is_ordered && !came.is_sorted();
         let taken = taken.load(Ordering::Relaxed);
         if is_early || taken > came.len() - 1 + held {
-            world.violate(format!("of {taken} rows that were taken, {came:?} came"));
+            simulation.report_violation(format!("of {taken} rows that were taken, {came:?} came"));
         }
     };
     let mut interruption = pin!(interrupt(process, run).fuse());
@@ -259,16 +260,16 @@ async fn job(
             Ok(Some(creation)) => take(&creation),
             Ok(None) => break,
             Err(Interruption::Cancel) => {
-                world.note(process, || "cancels".to_owned());
+                simulation.log(process, || "cancels".to_owned());
                 stream.cancel().await.iter().for_each(take);
                 break;
             }
             Err(Interruption::Stop) => {
-                world.note(process, || "takes no more rows".to_owned());
+                simulation.log(process, || "takes no more rows".to_owned());
                 stream.stop();
             }
             Err(_) => {
-                world.note(process, || "drops the stream".to_owned());
+                simulation.log(process, || "drops the stream".to_owned());
                 return;
             }
         }
@@ -276,7 +277,7 @@ async fn job(
     came.sort_unstable();
     let taken = taken.load(Ordering::Relaxed);
     if came != (0..taken).collect::<Vec<_>>() {
-        world.violate(format!(
+        simulation.report_violation(format!(
             "of {taken} rows that were taken, {came:?} came back"
         ));
     }
@@ -312,7 +313,9 @@ async fn single(
             Either::Left((Some(creation), _)) => check(&creation),
             Either::Left((None, _)) => return,
             Either::Right(_) => {
-                process.world.note(process, || "drops its calls".to_owned());
+                process
+                    .simulation
+                    .log(process, || "drops its calls".to_owned());
                 return;
             }
         }
@@ -325,7 +328,7 @@ async fn interrupt(process: &Arc<Process>, run: Run) -> Interruption {
     match run.interruption {
         Interruption::None => {}
         Interruption::Kill => process.kill(),
-        Interruption::Pause => process.stop_for(process.world.time()),
+        Interruption::Pause => process.stop_for(process.simulation.time()),
         interruption => return interruption,
     }
     pending().await

@@ -8,10 +8,10 @@
 
 mod job;
 mod network;
-mod people;
+mod operators;
 mod process;
+mod simulation;
 mod tape;
-mod world;
 
 use std::{
     num::NonZeroUsize,
@@ -31,10 +31,10 @@ use tokio::{
 };
 
 use crate::{
-    job::{Run, live},
+    job::{Run, run_process},
     process::Process,
+    simulation::Simulation,
     tape::Tape,
-    world::World,
 };
 
 /// The time within which a schedule ends, on its own clock.
@@ -56,7 +56,7 @@ pub struct Schedule {
 
 /// Runs the schedule of a tape.
 ///
-/// It is violated by a second agent for a row (unless a person had the row sent again), a request without a durable claim or after
+/// It is violated by a second agent for a row (unless an operator had the row sent again), a request without a durable claim or after
 /// others may take the job for dead, a result that the ledger does not have, a row that comes back twice or never, a result that
 /// says that there is no agent where there is one, a call beyond the rate limit or during a pause, and a row without an agent after
 /// the last run.
@@ -73,11 +73,11 @@ pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
         .build()
         .expect("a runtime");
     let (history, violation) = runtime.block_on(async {
-        let world = World::new(Tape::new(tape.clone()), keeps_history);
-        if timeout(LONGEST, schedule(&world)).await.is_err() {
-            world.violate("it does not end".to_owned());
+        let simulation = Simulation::new(Tape::new(tape.clone()), keeps_history);
+        if timeout(LONGEST, schedule(&simulation)).await.is_err() {
+            simulation.report_violation("it does not end".to_owned());
         }
-        world.result()
+        simulation.result()
     });
     Schedule {
         tape,
@@ -110,47 +110,55 @@ pub fn simplify(seed: u64) -> Schedule {
     run(simplest, true)
 }
 
-async fn schedule(world: &Arc<World>) {
-    let rows = world.one_of([2, 1, 3, 4, 5]);
+async fn schedule(simulation: &Arc<Simulation>) {
+    let rows = simulation.one_of([2, 1, 3, 4, 5]);
     let keys: Arc<[String]> = (0..rows)
         .map(|row| format!("row-{row}@example.com"))
         .collect();
-    let machines = world.one_of([2, 1, 3]);
-    let jobs = (1..=machines).map(|machine| repeat(world, machine, &keys));
-    let person = Process::new(world, 100);
-    let people = people::act(Arc::clone(&person), Arc::clone(&keys));
-    let (processes, ()) = tokio::join!(join_all(jobs), people);
-    if world.is_violated() {
+    let machines = simulation.one_of([2, 1, 3]);
+    let jobs = (1..=machines).map(|machine| repeat(simulation, machine, &keys));
+    let person = Process::new(simulation, 100);
+    let operators = operators::act(Arc::clone(&person), Arc::clone(&keys));
+    let (processes, ()) = tokio::join!(join_all(jobs), operators);
+    if simulation.is_violated() {
         return;
     }
-    world.end_faults();
+    simulation.end_faults();
     sleep(QUIET).await;
-    world.check_left(&processes.concat(), &keys);
+    simulation.check_left(&processes.concat(), &keys);
     for number in 1000..1004 {
         sleep(QUIET).await;
         for key in &*keys {
-            people::resolve(&person, key);
+            operators::resolve(&person, key);
         }
-        let process = Process::new(world, number);
-        let run = live(Arc::clone(&process), Run::last(), Arc::clone(&keys));
+        let process = Process::new(simulation, number);
+        let run = run_process(Arc::clone(&process), Run::last(), Arc::clone(&keys));
         let _ = process.start(Box::pin(run)).await;
-        if world.is_complete(&keys) {
+        if simulation.is_complete(&keys) {
             break;
         }
     }
-    world.check_end();
+    simulation.check_end();
     for key in &*keys {
-        world.check_row(key);
+        simulation.check_row(key);
     }
 }
 
 /// Runs the job a few times on one machine, as processes one after the other. Returns them.
-async fn repeat(world: &Arc<World>, machine: u32, keys: &Arc<[String]>) -> Vec<Arc<Process>> {
+async fn repeat(
+    simulation: &Arc<Simulation>,
+    machine: u32,
+    keys: &Arc<[String]>,
+) -> Vec<Arc<Process>> {
     let mut processes = Vec::new();
-    for life in 0..world.one_of([2, 1, 3]) {
-        sleep(world.time()).await;
-        let process = Process::new(world, machine * 10 + life);
-        let run = live(Arc::clone(&process), Run::read(world), Arc::clone(keys));
+    for life in 0..simulation.one_of([2, 1, 3]) {
+        sleep(simulation.time()).await;
+        let process = Process::new(simulation, machine * 10 + life);
+        let run = run_process(
+            Arc::clone(&process),
+            Run::read(simulation),
+            Arc::clone(keys),
+        );
         let _ = process.start(Box::pin(run)).await;
         processes.push(process);
     }

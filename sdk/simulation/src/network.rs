@@ -25,7 +25,7 @@ use tower_service::Service;
 
 use crate::{
     process::Process,
-    world::{End, World},
+    simulation::{RequestEnd, Simulation},
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -47,9 +47,9 @@ impl Clone for Network {
     }
 }
 
-/// The course of a request.
+/// The course of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum Exchange {
     /// It is answered.
     Answered,
     /// There is no connection.
@@ -62,11 +62,11 @@ enum Course {
     CutOff,
     /// The response is not valid JSON.
     Garbled,
-    /// The request is lost, and nothing is heard of it.
+    /// The request is lost, and there is no response.
     Lost,
     /// The service acts, and its response is lost.
     ResponseLost,
-    /// A response with this status, without acting, and with this time to wait in it.
+    /// The service responds with this status without acting, and with this `Retry-After`, in seconds.
     Status(u16, Option<u8>),
     /// The service acts, and responds with this status.
     ActedButStatus(u16),
@@ -76,9 +76,9 @@ enum Course {
     ThenStopped,
 }
 
-impl Course {
-    fn read(world: &World) -> Self {
-        match world.byte() {
+impl Exchange {
+    fn read(simulation: &Simulation) -> Self {
+        match simulation.byte() {
             24..44 => Self::Refused,
             44..56 => Self::BrokenBefore,
             56..80 => Self::BrokenAfter,
@@ -90,9 +90,9 @@ impl Course {
             126..130 => Self::Status(408, None),
             130..142 => Self::Status(422, None),
             142..154 => Self::Status(429, None),
-            154..170 => Self::Status(429, Some(world.byte())),
+            154..170 => Self::Status(429, Some(simulation.byte())),
             170..178 => Self::Status(503, None),
-            178..188 => Self::Status(503, Some(world.byte())),
+            178..188 => Self::Status(503, Some(simulation.byte())),
             188..196 => Self::Status(500, None),
             196..206 => Self::ActedButStatus(500),
             206..216 => Self::ThenKilled,
@@ -111,34 +111,34 @@ impl Network {
         }
     }
 
-    fn world(&self) -> &Arc<World> {
-        &self.process.world
+    fn simulation(&self) -> &Arc<Simulation> {
+        &self.process.simulation
     }
 
     /// Sends a request, and returns how its response will arrive.
     fn send(&self, request: Request<Bytes>) -> oneshot::Receiver<Result<Response<Body>, BoxError>> {
-        let world = Arc::clone(self.world());
+        let simulation = Arc::clone(self.simulation());
         let key = key_in(request.body());
-        let number = world.send(&self.process, &key);
-        let course = Course::read(&world);
-        let is_delayed = course != Course::Answered || world.byte() > 0;
+        let number = simulation.send(&self.process, &key);
+        let exchange = Exchange::read(&simulation);
+        let is_delayed = exchange != Exchange::Answered || simulation.byte() > 0;
         let (there, back) = match is_delayed {
-            true => (world.time(), world.time()),
+            true => (simulation.time(), simulation.time()),
             false => (Duration::ZERO, Duration::ZERO),
         };
-        world.note(&self.process, || {
-            format!("sends {key} as request {number}: {course:?}, {there:?} there, {back:?} back")
+        simulation.log(&self.process, || {
+            format!("sends {key} as request {number}: {exchange:?}, {there:?} there, {back:?} back")
         });
         let (sender, receiver) = oneshot::channel();
         let process = Arc::clone(&self.process);
-        match course {
-            Course::ThenKilled => process.kill(),
-            Course::ThenStopped => process.stop_for(world.time()),
+        match exchange {
+            Exchange::ThenKilled => process.kill(),
+            Exchange::ThenStopped => process.stop_for(simulation.time()),
             _ => {}
         }
         tokio::spawn(async move {
             sleep(there).await;
-            let response = serve(&world, number, request, course);
+            let response = serve(&simulation, number, request, exchange);
             sleep(back).await;
             match response {
                 Some(response) => drop(sender.send(response)),
@@ -152,66 +152,66 @@ impl Network {
 
 /// Handles a request on the service's side; `None` if there is no response.
 fn serve(
-    world: &World,
+    simulation: &Simulation,
     number: usize,
     request: Request<Bytes>,
-    course: Course,
+    exchange: Exchange,
 ) -> Option<Result<Response<Body>, BoxError>> {
     let broken = |why: &str| Some(Err(io::Error::other(why.to_owned()).into()));
     let without_acting = |response| {
-        world.end(number, End::Nothing);
+        simulation.end(number, RequestEnd::Nothing);
         response
     };
-    match course {
-        Course::Refused => {
+    match exchange {
+        Exchange::Refused => {
             let refused = NotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
             return without_acting(Some(Err(refused.into())));
         }
-        Course::BrokenBefore => return without_acting(broken("the connection was reset")),
-        Course::Lost => return without_acting(None),
-        Course::Status(status, wait) => {
+        Exchange::BrokenBefore => return without_acting(broken("the connection was reset")),
+        Exchange::Lost => return without_acting(None),
+        Exchange::Status(status, wait) => {
             return without_acting(Some(Ok(failure(status, wait))));
         }
         _ => {}
     }
     let sent_key = request.headers().get(wire::SERVICE_KEY_HEADER);
-    if sent_key.is_none_or(|key| key.as_bytes() != world.service_key().as_bytes()) {
+    if sent_key.is_none_or(|key| key.as_bytes() != simulation.service_key().as_bytes()) {
         return without_acting(Some(Ok(failure(401, None))));
     }
-    let response = act(world, number, request);
-    match course {
-        Course::BrokenAfter => broken("the connection was reset"),
-        Course::ResponseLost => None,
-        Course::ActedButStatus(status) => Some(Ok(failure(status, None))),
-        Course::CutOff => Some(Ok(response.map(|body| {
+    let response = act(simulation, number, request);
+    match exchange {
+        Exchange::BrokenAfter => broken("the connection was reset"),
+        Exchange::ResponseLost => None,
+        Exchange::ActedButStatus(status) => Some(Ok(failure(status, None))),
+        Exchange::CutOff => Some(Ok(response.map(|body| {
             let half = body.slice(..body.len() / 2);
             let cut: BoxError = io::Error::other("the connection was reset").into();
             pieces(vec![Ok(Frame::data(half)), Err(cut)])
         }))),
-        Course::Garbled => Some(Ok(response.map(|_| whole("{".into())))),
+        Exchange::Garbled => Some(Ok(response.map(|_| whole("{".into())))),
         _ => Some(Ok(response.map(whole))),
     }
 }
 
-/// Has the service act on a request.
-fn act(world: &World, number: usize, mut request: Request<Bytes>) -> Response<Bytes> {
+/// Handles a request with the sandbox, and records whether it has created an agent.
+fn act(simulation: &Simulation, number: usize, mut request: Request<Bytes>) -> Response<Bytes> {
     let key = HeaderValue::from_static("sandbox-key");
     request.headers_mut().insert(wire::SERVICE_KEY_HEADER, key);
     // Without one, the service gives the request a random one.
     if let Ok(id) = HeaderValue::try_from(format!("request-{number}")) {
         request.headers_mut().insert(wire::REQUEST_ID_HEADER, id);
     }
-    let response = world.service.handle(request);
+    let response = simulation.service.handle(request);
     let agent: Option<Value> = serde_json::from_slice(response.body()).ok();
     let id = agent.as_ref().and_then(|agent| agent.get("id")?.as_str());
-    world.end(
+    simulation.end(
         number,
         match id {
             Some(id) => {
-                world.note_of(|| format!("the service creates {id} for request {number}"));
-                End::Created(id.to_owned())
+                simulation.log_event(|| format!("the service creates {id} for request {number}"));
+                RequestEnd::Created(id.to_owned())
             }
-            None => End::Nothing,
+            None => RequestEnd::Nothing,
         },
     );
     response
@@ -258,11 +258,11 @@ impl Service<Request<Bytes>> for Network {
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         let connecting = self.connecting.get_or_insert_with(|| {
-            let world = &self.process.world;
-            world.check_traffic(&self.process, self.rate);
-            let time = match world.byte() {
+            let simulation = &self.process.simulation;
+            simulation.check_traffic(&self.process, self.rate);
+            let time = match simulation.byte() {
                 0..200 => Duration::ZERO,
-                _ => world.time(),
+                _ => simulation.time(),
             };
             Box::pin(sleep(time))
         });
@@ -276,14 +276,14 @@ impl Service<Request<Bytes>> for Network {
             let lost = |_| io::Error::other("the connection was reset");
             let response = response.await.map_err(lost)??;
             if let Some(pause) = asked_pause(&response) {
-                process.world.pause(&process, pause);
+                process.simulation.pause(&process, pause);
             }
             Ok(response)
         })
     }
 }
 
-/// Gives a client the key that the service accepts at the moment.
-pub(crate) async fn current_key(world: Arc<World>) -> Result<String, Infallible> {
-    Ok(world.service_key())
+/// Provides the service key that is accepted at the moment.
+pub(crate) async fn current_key(simulation: Arc<Simulation>) -> Result<String, Infallible> {
+    Ok(simulation.service_key())
 }

@@ -1,4 +1,4 @@
-//! The people of a schedule: they answer the questions of jobs, resolve rows, also while jobs run, and change keys and addresses.
+//! The operators of a schedule: they answer the questions of jobs, resolve rows, also while jobs run, and change keys and addresses.
 
 use std::{io, sync::Arc};
 
@@ -8,7 +8,7 @@ use dealkit::{
 };
 use tokio::time::sleep;
 
-use crate::{process::Process, world::World};
+use crate::{process::Process, simulation::Simulation};
 
 /// Answers whether a row in doubt has an agent.
 pub(crate) async fn look_up(
@@ -16,9 +16,9 @@ pub(crate) async fn look_up(
     keys: Arc<[String]>,
     row: RowInDoubt,
 ) -> Result<Resolution, io::Error> {
-    let world = &process.world;
-    world.check_question(&process, &row.key);
-    let choice = world.byte();
+    let simulation = &process.simulation;
+    simulation.check_question(&process, &row.key);
+    let choice = simulation.byte();
     let answer = match choice {
         100..110 => Err(io::Error::other("the search does not respond")),
         110..120 => Ok(Resolution::Unknown),
@@ -26,21 +26,21 @@ pub(crate) async fn look_up(
             Some(agent) => Ok(Resolution::Agent(agent)),
             None => Ok(Resolution::Unknown),
         },
-        _ => Ok(find(world, &row.key)),
+        _ => Ok(find(simulation, &row.key)),
     };
-    world.note(&process, || format!("is told of {}: {answer:?}", row.key));
+    simulation.log(&process, || format!("is told of {}: {answer:?}", row.key));
     if choice > 100 {
-        sleep(world.time()).await;
+        sleep(simulation.time()).await;
     }
     answer
 }
 
-/// Looks for the agent as a careful person does.
-fn find(world: &World, key: &str) -> Resolution {
-    match world.look_for_agent(key) {
+/// Looks for the agent as a careful operator does.
+fn find(simulation: &Simulation, key: &str) -> Resolution {
+    match simulation.look_for_agent(key) {
         Ok(Some(agent)) => Resolution::Agent(agent.into()),
         Ok(None) => {
-            world.resolve(key);
+            simulation.resolve(key);
             Resolution::NoAgent
         }
         Err(()) => Resolution::Unknown,
@@ -59,23 +59,24 @@ fn agent_of_another_row(person: &Arc<Process>, keys: &[String], key: &str) -> Op
     others.map(agent).find_map(|agent| agent)
 }
 
-/// Does a few things while jobs run.
+/// Resolves rows, rotates the key and moves the service while jobs run.
 pub(crate) async fn act(person: Arc<Process>, keys: Arc<[String]>) {
-    let world = &person.world;
-    for _ in 0..world.below(5) {
-        sleep(world.time()).await;
-        let key = keys.get(usize::from(world.byte()) % keys.len());
+    let simulation = &person.simulation;
+    for _ in 0..simulation.below(5) {
+        sleep(simulation.time()).await;
+        let key = keys.get(usize::from(simulation.byte()) % keys.len());
         let Some(key) = key else {
             return;
         };
-        match world.below(8) {
-            1 => world.rotate_key(),
-            2 => world.move_service(&person),
+        match simulation.below(8) {
+            1 => simulation.rotate_key(),
+            2 => simulation.move_service(&person),
             3 => {
                 if let Some(agent) = agent_of_another_row(&person, &keys, key)
                     && person.ledger().settle([(key, Some(agent))]).is_ok()
                 {
-                    world.violate(format!("{key} was given the agent of another row"));
+                    simulation
+                        .report_violation(format!("{key} was given the agent of another row"));
                 }
             }
             _ => resolve(&person, key),
@@ -83,9 +84,9 @@ pub(crate) async fn act(person: Arc<Process>, keys: Arc<[String]>) {
     }
 }
 
-/// Records what became of a row in doubt, and has a rejected one sent again.
+/// Records the outcome of an unresolved row, or has a rejected row sent again.
 pub(crate) fn resolve(person: &Arc<Process>, key: &str) {
-    let world = &person.world;
+    let simulation = &person.simulation;
     let Some(recorded) = recorded(person, key) else {
         return;
     };
@@ -96,11 +97,11 @@ pub(crate) fn resolve(person: &Arc<Process>, key: &str) {
     if !is_resolved {
         return;
     }
-    let agent = match find(world, key) {
+    let agent = match find(simulation, key) {
         Resolution::Agent(agent) => Some(agent),
         Resolution::NoAgent => None,
         Resolution::Unknown => return,
     };
     let settled = person.ledger().settle([(key, agent.clone())]);
-    world.note_of(|| format!("a person resolves {key} with {agent:?}: {settled:?}"));
+    simulation.log_event(|| format!("an operator resolves {key} with {agent:?}: {settled:?}"));
 }

@@ -9,110 +9,112 @@ use std::{
     time::Duration,
 };
 
-use dealkit::ledger::{self, Access, Fate, Ledger};
+use dealkit::ledger::{self, Access, Ledger, TransactionEnd};
 use futures_util::future::BoxFuture;
 use tokio::{
     task::JoinHandle,
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-use crate::world::World;
+use crate::simulation::Simulation;
 
-/// Where the wall clock of a process without skew begins, in milliseconds since 1970.
+/// The initial wall-clock time of a process without skew, in milliseconds since 1970.
 const EPOCH: i64 = 1_800_000_000_000;
 
 pub(crate) struct Process {
     pub(crate) number: u32,
-    pub(crate) world: Arc<World>,
+    pub(crate) simulation: Arc<Simulation>,
     /// The reading of its monotonic clock when the schedule begins.
     offset: Duration,
     /// The error of its wall clock, in milliseconds.
     skew: i64,
-    life: Mutex<Life>,
+    state: Mutex<ProcessState>,
 }
 
 #[derive(Default)]
-struct Life {
+struct ProcessState {
     /// It was killed.
     has_ended: bool,
     has_returned: bool,
     /// A transaction of its ledger has failed.
     has_met_fault: bool,
-    /// The end of a stop: nothing of the process runs before.
+    /// The end of a stop, before which no task of the process runs.
     stopped_until: Option<Instant>,
-    /// The end of a time in which it does not reach its database.
+    /// The end of an outage of its connection to the database.
     cut_off_until: Option<Instant>,
     tasks: BTreeMap<usize, Waker>,
     last_task: usize,
 }
 
 impl Process {
-    pub(crate) fn new(world: &Arc<World>, number: u32) -> Arc<Self> {
+    pub(crate) fn new(simulation: &Arc<Simulation>, number: u32) -> Arc<Self> {
         Arc::new(Self {
             number,
-            offset: Duration::from_secs(1000 * u64::from(world.byte())),
-            skew: 60_000 * (i64::from(world.byte()) % 120 - i64::from(world.byte()) % 120),
-            world: Arc::clone(world),
-            life: Mutex::default(),
+            offset: Duration::from_secs(1000 * u64::from(simulation.byte())),
+            skew: 60_000
+                * (i64::from(simulation.byte()) % 120 - i64::from(simulation.byte()) % 120),
+            simulation: Arc::clone(simulation),
+            state: Mutex::default(),
         })
     }
 
     /// The ledger, as this process uses it.
     pub(crate) fn ledger(self: &Arc<Self>) -> Ledger {
         let process = Arc::clone(self);
-        Ledger::in_memory(&self.world.database, process)
+        Ledger::in_memory(&self.simulation.database, process)
     }
 
-    /// Ends the process, as a signal that cannot be handled does.
+    /// Kills the process: none of its tasks runs again.
     pub(crate) fn kill(&self) {
-        self.world.note(self, || "is killed".to_owned());
-        let mut life = self.life();
-        life.has_ended = true;
-        for waker in std::mem::take(&mut life.tasks).into_values() {
+        self.simulation.log(self, || "is killed".to_owned());
+        let mut state = self.state();
+        state.has_ended = true;
+        for waker in std::mem::take(&mut state.tasks).into_values() {
             waker.wake();
         }
     }
 
     /// Stops the process for this long.
     pub(crate) fn stop_for(&self, time: Duration) {
-        self.world.note(self, || format!("is stopped for {time:?}"));
-        self.life().stopped_until = Some(Instant::now() + time);
+        self.simulation
+            .log(self, || format!("is stopped for {time:?}"));
+        self.state().stopped_until = Some(Instant::now() + time);
     }
 
     /// Records that the program has ended by itself.
     pub(crate) fn end(&self) {
-        self.life().has_returned = true;
+        self.state().has_returned = true;
     }
 
     /// Returns whether the program has ended by itself and its ledger was always there: then it leaves no row in flight.
     pub(crate) fn leaves_nothing(&self) -> bool {
-        let life = self.life();
-        life.has_returned && !life.has_ended && !life.has_met_fault
+        let state = self.state();
+        state.has_returned && !state.has_ended && !state.has_met_fault
     }
 
     /// When the process last began to run after a stop.
     pub(crate) fn stopped_until(&self) -> Option<Instant> {
-        self.life().stopped_until
+        self.state().stopped_until
     }
 
     pub(crate) fn is_killed(&self) -> bool {
-        self.life().has_ended
+        self.state().has_ended
     }
 
     /// Starts a task, which ends with the process.
     pub(crate) fn start(self: &Arc<Self>, task: BoxFuture<'static, ()>) -> JoinHandle<()> {
-        let mut life = self.life();
-        life.last_task += 1;
+        let mut state = self.state();
+        state.last_task += 1;
         tokio::spawn(Task {
             process: Arc::clone(self),
-            number: life.last_task,
+            number: state.last_task,
             sleep: None,
             task,
         })
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ProcessState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,12 +139,12 @@ impl Future for Task {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let stopped_until = {
-            let mut life = this.process.life();
-            if life.has_ended {
+            let mut state = this.process.state();
+            if state.has_ended {
                 return Poll::Ready(());
             }
-            life.tasks.insert(this.number, context.waker().clone());
-            life.stopped_until
+            state.tasks.insert(this.number, context.waker().clone());
+            state.stopped_until
         };
         if let Some(until) = stopped_until.filter(|until| *until > Instant::now()) {
             let sleep = this.sleep.insert(Box::pin(sleep_until(until)));
@@ -167,11 +169,11 @@ impl ledger::Process for Process {
     }
 
     fn elapsed(&self) -> Duration {
-        self.offset + self.world.elapsed()
+        self.offset + self.simulation.elapsed()
     }
 
     fn unix_ms(&self) -> i64 {
-        let elapsed = i64::try_from(self.world.elapsed().as_millis());
+        let elapsed = i64::try_from(self.simulation.elapsed().as_millis());
         EPOCH + self.skew + elapsed.unwrap_or_default()
     }
 
@@ -180,12 +182,12 @@ impl ledger::Process for Process {
     }
 
     fn wait(&self) -> BoxFuture<'static, ()> {
-        let wait = match self.world.byte() {
+        let wait = match self.simulation.byte() {
             0 => return Box::pin(async {}),
-            1..128 => self.world.time() / 10,
-            128..200 => self.world.time(),
+            1..128 => self.simulation.time() / 10,
+            128..200 => self.simulation.time(),
             200..220 => {
-                self.stop_for(self.world.time());
+                self.stop_for(self.simulation.time());
                 Duration::ZERO
             }
             220..235 => {
@@ -197,45 +199,50 @@ impl ledger::Process for Process {
         Box::pin(sleep(wait))
     }
 
-    fn fate(&self, access: Access) -> Fate {
-        let cut_off_until = self.life().cut_off_until;
+    fn transaction_end(&self, access: Access) -> TransactionEnd {
+        let cut_off_until = self.state().cut_off_until;
         if cut_off_until.is_some_and(|until| until > Instant::now()) {
-            return self.meets(access, Fate::Unreachable);
+            return self.log_transaction_end(access, TransactionEnd::Unreachable);
         }
-        let fate = match self.world.byte() {
-            1..16 => Fate::Unreachable,
-            16..40 => Fate::Unanswered { commits: true },
-            40..64 => Fate::Unanswered { commits: false },
-            64..76 => Fate::Full,
+        let transaction_end = match self.simulation.byte() {
+            1..16 => TransactionEnd::Unreachable,
+            16..40 => TransactionEnd::Unanswered { commits: true },
+            40..64 => TransactionEnd::Unanswered { commits: false },
+            64..76 => TransactionEnd::DiskFull,
             76..90 => {
-                let time = self.world.time();
-                self.life().cut_off_until = Some(Instant::now() + time);
-                Fate::Unreachable
+                let time = self.simulation.time();
+                self.state().cut_off_until = Some(Instant::now() + time);
+                TransactionEnd::Unreachable
             }
             90..96 => {
-                self.world.note(self, || {
+                self.simulation.log(self, || {
                     "finds a database that has failed over to a clock ahead".to_owned()
                 });
-                self.world.end_leases();
-                Fate::Committed
+                self.simulation.end_leases();
+                TransactionEnd::Committed
             }
             96..98 => {
-                self.world
-                    .note(self, || "finds its ledger moved".to_owned());
-                self.world.move_away();
-                Fate::Committed
+                self.simulation
+                    .log(self, || "finds its ledger moved".to_owned());
+                self.simulation.move_away();
+                TransactionEnd::Committed
             }
-            _ => Fate::Committed,
+            _ => TransactionEnd::Committed,
         };
-        self.meets(access, fate)
+        self.log_transaction_end(access, transaction_end)
     }
 }
 
 impl Process {
-    fn meets(&self, access: Access, fate: Fate) -> Fate {
-        self.world
-            .note(self, || format!("ledger: {access:?} is {fate:?}"));
-        self.life().has_met_fault |= fate != Fate::Committed;
-        fate
+    fn log_transaction_end(
+        &self,
+        access: Access,
+        transaction_end: TransactionEnd,
+    ) -> TransactionEnd {
+        self.simulation.log(self, || {
+            format!("ledger: {access:?} is {transaction_end:?}")
+        });
+        self.state().has_met_fault |= transaction_end != TransactionEnd::Committed;
+        transaction_end
     }
 }

@@ -17,13 +17,13 @@ use crate::{process::Process, tape::Tape};
 
 mod checks;
 
-/// The time for which people wait before they say that a row whose job was cut off has no agent.
+/// The time for which operators wait before they say that a row whose job was cut off has no agent.
 const SENT_LONG_AGO: Duration = Duration::from_secs(120);
 
 /// The beginning of the keys of rows that are in no ledger.
 pub(crate) const UNRECORDED: &str = "unrecorded-";
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     began: Instant,
     tape: Mutex<Tape>,
     pub(crate) database: Database,
@@ -38,10 +38,10 @@ struct State {
     history: Vec<String>,
     violation: Option<String>,
     requests: Vec<Request>,
-    handed_over: Vec<HandedOver>,
-    /// Keys whose rows people had sent again, although their outcome was unknown.
+    delivered: Vec<DeliveredResult>,
+    /// Keys whose rows operators had sent again, although their outcome was unknown.
     sent_again: BTreeSet<String>,
-    /// Keys whose rows people have resolved, or corrected.
+    /// Keys whose rows operators have resolved, or corrected.
     resolved: BTreeSet<String>,
     /// The version of the key that the service accepts.
     key_version: u32,
@@ -61,12 +61,12 @@ struct State {
 struct Request {
     key: String,
     process: u32,
-    /// The end of its way, once it is known.
-    end: Option<End>,
+    /// Its effect, once it is known.
+    end: Option<RequestEnd>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RequestEnd {
     /// The service has created this agent.
     Created(String),
     /// The service has not acted, and will not.
@@ -74,16 +74,16 @@ pub(crate) enum End {
 }
 
 /// A result that says that there is no agent.
-struct HandedOver {
+struct DeliveredResult {
     key: String,
     /// The process that has sent the row for this result only, if at all.
     process: Option<u32>,
     outcome: Outcome,
-    /// The requests of processes that had begun earlier: their number. A ledger that was read knows all of them.
+    /// The number of requests that were sent before the process began. The ledger has a claim for each of them.
     earlier: usize,
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(tape: Tape, keeps_history: bool) -> Arc<Self> {
         #[expect(clippy::expect_used, reason = "nothing is configured")]
         let service = Sandbox::builder().service().expect("a sandbox");
@@ -142,24 +142,24 @@ impl World {
     }
 
     /// Adds a line to the history, if it is kept.
-    pub(crate) fn note(&self, process: &Process, what: impl FnOnce() -> String) {
-        self.note_of(|| format!("process {} {}", process.number, what()));
+    pub(crate) fn log(&self, process: &Process, what: impl FnOnce() -> String) {
+        self.log_event(|| format!("process {} {}", process.number, what()));
     }
 
-    pub(crate) fn note_of(&self, what: impl FnOnce() -> String) {
+    pub(crate) fn log_event(&self, what: impl FnOnce() -> String) {
         if self.keeps_history {
             let line = format!("{:>10.3} s  {}", self.elapsed().as_secs_f64(), what());
             self.state().history.push(line);
         }
     }
 
-    /// Records that something has happened that must never happen.
-    pub(crate) fn violate(&self, what: String) {
-        self.note_of(|| format!("VIOLATION: {what}"));
+    /// Records a violation, if it is the first.
+    pub(crate) fn report_violation(&self, what: String) {
+        self.log_event(|| format!("VIOLATION: {what}"));
         self.state().violation.get_or_insert(what);
     }
 
-    /// Takes the history, and what was violated first.
+    /// Takes the history and the first violation.
     pub(crate) fn result(&self) -> (Vec<String>, Option<String>) {
         let mut state = self.state();
         (std::mem::take(&mut state.history), state.violation.take())
@@ -176,7 +176,7 @@ impl World {
 
     pub(crate) fn rotate_key(&self) {
         self.state().key_version += 1;
-        self.note_of(|| "the service accepts another key".to_owned());
+        self.log_event(|| "the service accepts another key".to_owned());
     }
 
     /// The base URL of the service now.
@@ -189,7 +189,7 @@ impl World {
         let url = base_url(self.state().moves + 1);
         if person.ledger().move_to(&url).is_ok() {
             self.state().moves += 1;
-            self.note_of(|| format!("a person records that the service is now {url}"));
+            self.log_event(|| format!("an operator records that the service is now {url}"));
         }
     }
 
@@ -209,7 +209,7 @@ impl World {
         });
     }
 
-    /// Returns the agent of a row as a careful person finds it: `Ok(None)` if there is none and none is on its way, `Err` if that
+    /// Returns the agent of a row as a careful operator finds it: `Ok(None)` if there is none and none is on its way, `Err` if that
     /// is not certain yet.
     pub(crate) fn look_for_agent(&self, key: &str) -> Result<Option<String>, ()> {
         let state = self.state();
@@ -226,12 +226,12 @@ impl World {
         }
     }
 
-    /// Records that a person has a row sent again that may have an agent.
+    /// Records that an operator has a row sent again although it may have an agent.
     pub(crate) fn allow_again(&self, key: &str) {
         self.state().sent_again.insert(key.to_owned());
     }
 
-    /// Records that a person has resolved a row.
+    /// Records that an operator has resolved a row.
     pub(crate) fn resolve(&self, key: &str) {
         self.state().resolved.insert(key.to_owned());
     }
@@ -265,7 +265,7 @@ impl World {
     }
 
     /// Records the end of a request.
-    pub(crate) fn end(&self, number: usize, end: End) {
+    pub(crate) fn end(&self, number: usize, end: RequestEnd) {
         let mut state = self.state();
         if let Some(request) = state.requests.get_mut(number) {
             request.end = Some(end);
@@ -276,7 +276,7 @@ impl World {
             let may_be_more = state.sent_again.contains(&key);
             drop(state);
             if count > 1 && !may_be_more {
-                self.violate(format!("{key} has {count} agents"));
+                self.report_violation(format!("{key} has {count} agents"));
             }
         }
     }
@@ -294,7 +294,7 @@ impl Request {
     /// The agent that it has created.
     fn agent(&self) -> Option<&str> {
         match &self.end {
-            Some(End::Created(agent)) => Some(agent),
+            Some(RequestEnd::Created(agent)) => Some(agent),
             _ => None,
         }
     }

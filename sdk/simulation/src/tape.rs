@@ -51,7 +51,7 @@ pub(crate) fn of_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
     }
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    // From schedules with few faults to those with little else.
+    // Some tapes are nearly all zeros, and others have hardly any.
     let tapes = (0..16_u32)
         .prop_flat_map(|zeros| vec(prop_oneof![zeros => Just(0), 4 => any::<u8>()], 0..LONGEST));
     #[expect(clippy::expect_used, reason = "this strategy rejects nothing")]

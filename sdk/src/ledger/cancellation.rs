@@ -1,21 +1,20 @@
-//! A flag that says that the result of a transaction is no longer needed, so that neither a lock nor a large ledger holds up the
-//! end of a job.
+//! Cancellation flag of a job: a lock or a large ledger must not delay its end.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-/// Set once the job has ended. Outcomes are still recorded; everything else may fail with [`Cause::InUse`](super::error::Cause).
+/// Cancels waits once the job has ended. Outcomes are still recorded; other transactions may fail with [`Cause::InUse`](super::error::Cause).
 #[derive(Clone, Debug, Default)]
-pub(super) struct GivenUp(Arc<AtomicBool>);
+pub(super) struct CancellationFlag(Arc<AtomicBool>);
 
-impl GivenUp {
-    pub(super) fn set(&self) {
+impl CancellationFlag {
+    pub(super) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

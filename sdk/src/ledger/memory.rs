@@ -17,13 +17,13 @@ use super::{
     error::{Cause, Place},
     key_hash::{Digest, KeyHash, Salt},
     lease::{LEASE, Liveness},
-    process::{Access, Fate, Process},
+    process::{Access, Process, TransactionEnd},
     state::{AgentOwners, Job, Record, Row},
     store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed},
-    work::{Next, Work},
+    worker::{Next, Worker},
 };
 
-/// A simulated database. Clones are the same one.
+/// A simulated database. Clones share their tables.
 #[derive(Clone)]
 pub struct Database(Arc<Mutex<Tables>>);
 
@@ -39,7 +39,7 @@ struct Tables {
     rejected: BTreeSet<i64>,
     misplaced_claims: usize,
     is_moved: bool,
-    /// Entries of a transaction that has not been answered, and will be committed.
+    /// Entries of a transaction without a response, which will be committed.
     pending: Vec<(KeyHash, i64, Option<Record>)>,
 }
 
@@ -171,7 +171,7 @@ impl Tables {
         self.rows.retain(|_, row| !row.0.is_empty());
     }
 
-    /// Ends the transaction that is not answered yet: until then, it has locked its rows.
+    /// Ends the transaction without a response: until then, it has locked its rows.
     fn end_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.put(pending);
@@ -187,27 +187,27 @@ impl Tables {
 
 /// The ledger in a simulated database, as one process uses it.
 #[derive(Clone, Debug)]
-pub(super) struct InMemory {
+pub(super) struct SimulatedLedger {
     pub(super) database: Database,
     pub(super) process: Arc<dyn Process>,
 }
 
-impl PartialEq for InMemory {
+impl PartialEq for SimulatedLedger {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.database.0, &other.database.0)
             && self.process.number() == other.process.number()
     }
 }
 
-impl Eq for InMemory {}
+impl Eq for SimulatedLedger {}
 
-impl Hash for InMemory {
+impl Hash for SimulatedLedger {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.process.number().hash(state);
     }
 }
 
-impl InMemory {
+impl SimulatedLedger {
     pub(super) fn clock(&self) -> Clock {
         Clock {
             process: Some(Arc::clone(&self.process)),
@@ -218,40 +218,44 @@ impl InMemory {
         Place::Database("memory".into())
     }
 
-    /// Does the work of a job as a task of the process.
-    pub(super) fn drive(&self, mut work: Work) {
+    /// Runs the worker of a job as a task of the process.
+    pub(super) fn drive(&self, mut worker: Worker) {
         let process = Arc::clone(&self.process);
         Arc::clone(&process).spawn(Box::pin(async move {
             loop {
-                match work.next() {
+                match worker.next() {
                     Next::Step(command) => {
                         process.wait().await;
-                        let answers = work.step(command);
+                        let replies = worker.step(command);
                         process.wait().await;
-                        answers.send();
+                        replies.send();
                     }
                     Next::End => return,
                     Next::Wait(limit) => {
-                        let asked = future::poll_fn(|context| work.poll_asked(context));
-                        let _ = timeout(limit.unwrap_or(Duration::MAX), asked).await;
+                        let requests = future::poll_fn(|context| worker.poll_requests(context));
+                        let _ = timeout(limit.unwrap_or(Duration::MAX), requests).await;
                     }
                 }
             }
         }));
     }
 
-    pub(super) fn open(&self) -> Result<Option<Memory>, Cause> {
-        self.meet(Access::Read)?;
+    pub(super) fn open(&self) -> Result<Option<MemoryStore>, Cause> {
+        self.begin(Access::Read)?;
         let header = self.database.lock().header.clone();
-        Ok(header.map(|header| Memory {
+        Ok(header.map(|header| MemoryStore {
             ledger: self.clone(),
             header,
             job: 0,
         }))
     }
 
-    pub(super) fn open_to_send(&self, service: &str, keys: Option<&str>) -> Result<Memory, Cause> {
-        self.meet(Access::Open)?;
+    pub(super) fn open_to_send(
+        &self,
+        service: &str,
+        keys: Option<&str>,
+    ) -> Result<MemoryStore, Cause> {
+        self.begin(Access::Open)?;
         let mut tables = self.database.lock();
         if tables.is_moved {
             return Err(Cause::Unreachable("it is being put back".to_owned()));
@@ -266,7 +270,7 @@ impl InMemory {
         let job = (i64::from(self.process.number()) << 32) | i64::from(tables.last_job);
         let until = tables.began.elapsed() + LEASE;
         tables.jobs.insert(job, until);
-        Ok(Memory {
+        Ok(MemoryStore {
             ledger: self.clone(),
             header,
             job,
@@ -274,32 +278,32 @@ impl InMemory {
     }
 
     /// Returns the end of the transaction, unless the database cannot be used.
-    fn meet(&self, access: Access) -> Result<Fate, Cause> {
+    fn begin(&self, access: Access) -> Result<TransactionEnd, Cause> {
         let unreachable = || Cause::Unreachable("the connection is broken".to_owned());
-        match self.process.fate(access) {
+        match self.process.transaction_end(access) {
             _ if self.process.has_ended() => Err(unreachable()),
-            Fate::Unreachable => Err(unreachable()),
-            Fate::Full => Err(io::Error::from(io::ErrorKind::StorageFull).into()),
-            fate => Ok(fate),
+            TransactionEnd::Unreachable => Err(unreachable()),
+            TransactionEnd::DiskFull => Err(io::Error::from(io::ErrorKind::StorageFull).into()),
+            transaction_end => Ok(transaction_end),
         }
     }
 }
 
 /// An open ledger in memory.
-pub(super) struct Memory {
-    ledger: InMemory,
+pub(super) struct MemoryStore {
+    ledger: SimulatedLedger,
     header: Header,
     job: i64,
 }
 
-impl Memory {
+impl MemoryStore {
     fn reading<T>(&self, work: impl FnOnce(&Tables) -> T) -> Result<T, Cause> {
-        self.ledger.meet(Access::Read)?;
+        self.ledger.begin(Access::Read)?;
         Ok(work(&self.ledger.database.lock()))
     }
 }
 
-impl Drop for Memory {
+impl Drop for MemoryStore {
     fn drop(&mut self) {
         if !self.ledger.process.has_ended() {
             self.ledger.database.lock().jobs.remove(&self.job);
@@ -307,7 +311,7 @@ impl Drop for Memory {
     }
 }
 
-impl Store for Memory {
+impl Store for MemoryStore {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -351,7 +355,7 @@ impl Store for Memory {
 
     fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
         let has_claims = !touched.claims.is_empty();
-        let fate = self.ledger.meet(match has_claims {
+        let transaction_end = self.ledger.begin(match has_claims {
             true => Access::Claim,
             false => Access::Record,
         })?;
@@ -383,7 +387,7 @@ impl Store for Memory {
         let entries: Vec<_> = entries.collect();
         let is_misplaced = has_claims && header != self.header;
         tables.misplaced_claims += usize::from(is_misplaced);
-        if let Fate::Unanswered { commits } = fate {
+        if let TransactionEnd::Unanswered { commits } = transaction_end {
             if commits {
                 tables.pending = entries;
             }
@@ -394,15 +398,17 @@ impl Store for Memory {
     }
 
     fn renew(&mut self) -> Result<bool, Cause> {
-        let fate = self.ledger.meet(Access::Renew)?;
+        let transaction_end = self.ledger.begin(Access::Renew)?;
         let mut tables = self.ledger.database.lock();
         let is_alive = tables.is_alive(self.job);
-        if is_alive && fate != (Fate::Unanswered { commits: false }) {
+        if is_alive && transaction_end != (TransactionEnd::Unanswered { commits: false }) {
             let until = tables.began.elapsed() + LEASE;
             tables.jobs.insert(self.job, until);
         }
-        match fate {
-            Fate::Unanswered { .. } => Err(Cause::Unreachable("the connection broke".to_owned())),
+        match transaction_end {
+            TransactionEnd::Unanswered { .. } => {
+                Err(Cause::Unreachable("the connection broke".to_owned()))
+            }
             _ => {
                 if !is_alive {
                     tables.rejected.insert(self.job);

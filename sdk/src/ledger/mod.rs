@@ -7,12 +7,14 @@
 //! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, and
 //! record that the service has another base URL. Nothing there sends anything.
 
-// `state` has the rules, without any database; `key_hash` the hashes that replace keys, requests and addresses; `store` says what a
-// database has to do; `sqlite` is one, where `owner` says which jobs are alive, and `postgres` the other; a `lease` limits how long
-// a job may send; `work` uses the store, in steps that a thread of the `writer` takes, for a job or for a client, which has `kept` it
-// open; and `people` is what people record. `memory` is a store for the simulator, whose `process` has its own `clock`. Nothing here knows what is
-// sent, or how.
+// `state` has the rules of rows, without any database; `key_hash` the hashes that replace keys, requests and addresses. `store` is the
+// interface of a database, implemented by `sqlite` (where `owner` knows the jobs that are alive), `postgres`, and, for the simulator,
+// `memory`. A `lease` limits the time in which a job may send. The `worker` uses the store in steps, which a thread of the `writer`
+// executes, for a job or for the ledgers that a client has `kept` open. `people` has manual operations; `process` and `clock` are
+// replaced in the simulator. Nothing here knows requests or connections.
 
+#[cfg(feature = "ledger")]
+mod cancellation;
 #[cfg(feature = "ledger")]
 mod clock;
 #[cfg_attr(
@@ -23,8 +25,6 @@ mod clock;
     )
 )]
 mod error;
-#[cfg(feature = "ledger")]
-mod given_up;
 #[cfg(feature = "ledger")]
 mod kept;
 #[cfg(feature = "ledger")]
@@ -51,13 +51,13 @@ mod store;
 #[cfg(feature = "ledger")]
 mod value;
 #[cfg(feature = "ledger")]
-mod work;
+mod worker;
 #[cfg(feature = "ledger")]
 mod writer;
 
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
-pub use process::{Access, Fate, Process};
+pub use process::{Access, Process, TransactionEnd};
 
 pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
@@ -73,7 +73,7 @@ pub(crate) use {
     kept::KeptLedgers,
     key_hash::{KeyHash, Salt, normalized},
     state::{LONGEST_ID, Record, RequestInfo, State, WhenInDoubt},
-    work::Found,
+    worker::Found,
     writer::{Handle, Writer},
 };
 

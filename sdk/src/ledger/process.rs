@@ -4,7 +4,7 @@ use std::{fmt, future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
-/// A simulated process: it decides what its ledger meets. By default it meets nothing unusual, and its clocks stand still.
+/// A simulated process, which decides the faults of its ledger. By default there are none, and its clocks stand still.
 pub trait Process: fmt::Debug + Send + Sync {
     /// Its number, which is part of the numbers of its jobs.
     fn number(&self) -> u32 {
@@ -31,14 +31,14 @@ pub trait Process: fmt::Debug + Send + Sync {
         tokio::spawn(task);
     }
 
-    /// Waits for a moment, before a transaction and before its answer.
+    /// Waits before a transaction, and again before its replies.
     fn wait(&self) -> BoxFuture<'static, ()> {
         Box::pin(future::ready(()))
     }
 
     /// Decides how its next transaction ends.
-    fn fate(&self, _: Access) -> Fate {
-        Fate::Committed
+    fn transaction_end(&self, _: Access) -> TransactionEnd {
+        TransactionEnd::Committed
     }
 }
 
@@ -59,14 +59,14 @@ pub enum Access {
 
 /// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TransactionEnd {
     /// It is committed.
     Committed,
     /// The database cannot be reached: nothing is done.
     Unreachable,
     /// The disk is full: nothing is done.
-    Full,
-    /// The connection breaks before the answer. The transaction ends before the next one that writes: with a commit, or without.
+    DiskFull,
+    /// The connection breaks before the response. The transaction ends before the next one that writes: with a commit, or without.
     Unanswered {
         /// True if it is committed in the end.
         commits: bool,

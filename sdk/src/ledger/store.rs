@@ -100,7 +100,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Returns whether all of them are only claimed: if the job is given up meanwhile, the transaction may fail.
+    /// Returns whether all of them are only claimed: if the job is cancelled meanwhile, the transaction may fail.
     pub(super) fn are_claims(&self) -> bool {
         self.claims.len() == self.keys.len()
     }

@@ -13,9 +13,9 @@ use std::{panic::resume_unwind, thread};
 #[cfg(feature = "ledger-postgres")]
 use super::postgres::{self, Database, Postgres};
 use super::{
+    cancellation::CancellationFlag,
     clock::Clock,
     error::{Cause, HIDDEN_URL, LedgerError, Place},
-    given_up::GivenUp,
     owner::is_of_job,
     people::{self, Summary},
     sqlite::{self, Sqlite},
@@ -25,7 +25,7 @@ use super::{
 };
 #[cfg(feature = "simulation")]
 use super::{
-    memory::{Database as SimulatedDatabase, InMemory},
+    memory::{Database as SimulatedDatabase, SimulatedLedger},
     process::Process,
 };
 use crate::{
@@ -64,7 +64,7 @@ enum Kind {
     #[cfg(feature = "ledger-postgres")]
     Postgres(Arc<Database>),
     #[cfg(feature = "simulation")]
-    Memory(InMemory),
+    Memory(SimulatedLedger),
 }
 
 impl Ledger {
@@ -412,7 +412,7 @@ impl Ledger {
         &self,
         service: &str,
         keys: Option<&str>,
-        given_up: &GivenUp,
+        cancellation: &CancellationFlag,
     ) -> Result<Box<dyn Store>, Cause> {
         if keys.is_some_and(|name| name.contains('\0')) {
             return Err(Cause::Unsupported(
@@ -421,12 +421,15 @@ impl Ledger {
         }
         let mut store: Box<dyn Store> = match &self.0 {
             Kind::Sqlite { path, .. } => {
-                Box::new(Sqlite::open_to_send(path, service, keys, given_up)?)
+                Box::new(Sqlite::open_to_send(path, service, keys, cancellation)?)
             }
             #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => {
-                Box::new(Postgres::open_to_send(database, service, keys, given_up)?)
-            }
+            Kind::Postgres(database) => Box::new(Postgres::open_to_send(
+                database,
+                service,
+                keys,
+                cancellation,
+            )?),
             #[cfg(feature = "simulation")]
             Kind::Memory(ledger) => Box::new(ledger.open_to_send(service, keys)?),
         };
@@ -434,7 +437,7 @@ impl Ledger {
         Ok(store)
     }
 
-    /// Starts the work of a job, or of a client's single creates, on a thread of its own.
+    /// Starts the worker of a job, or of a client's single creates, on a thread of its own.
     pub(crate) fn start(
         &self,
         is_job: bool,
@@ -442,15 +445,17 @@ impl Ledger {
         keys: Option<String>,
     ) -> Result<Writer, LedgerError> {
         let this = self.clone();
-        let open = move |given_up: &GivenUp| this.open_to_send(&service, keys.as_deref(), given_up);
-        let (writer, work) = Writer::new(self.place(), is_job, self.clock(), Box::new(open));
+        let open = move |cancellation: &CancellationFlag| {
+            this.open_to_send(&service, keys.as_deref(), cancellation)
+        };
+        let (writer, worker) = Writer::new(self.place(), is_job, self.clock(), Box::new(open));
         match &self.0 {
             #[cfg(feature = "simulation")]
             Kind::Memory(ledger) => {
-                ledger.drive(work);
+                ledger.drive(worker);
                 Ok(writer)
             }
-            _ => writer.start_thread(work),
+            _ => writer.start_thread(worker),
         }
     }
 
@@ -467,7 +472,7 @@ impl Ledger {
     #[doc(hidden)]
     pub fn in_memory(database: &SimulatedDatabase, process: Arc<dyn Process>) -> Self {
         let database = database.clone();
-        Self(Kind::Memory(InMemory { database, process }))
+        Self(Kind::Memory(SimulatedLedger { database, process }))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The work on a ledger, in steps of one transaction each. Nothing here waits or knows a thread: a driver takes each step once it is
-//! due.
+//! The worker of an open ledger: executes requests in steps of one transaction each. It neither blocks nor uses a thread: a driver
+//! executes each step when it is due.
 
 #[cfg(unix)]
 use std::fs;
@@ -15,9 +15,9 @@ use std::{
 use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 
 use super::{
+    cancellation::CancellationFlag,
     clock::{Clock, Now},
     error::{Cause, LedgerError, LedgerErrorKind, Place},
-    given_up::GivenUp,
     key_hash::{KeyHash, Salt},
     lease::{Lease, Liveness, RENEWED_EVERY},
     state::Recorded,
@@ -26,11 +26,11 @@ use super::{
 use crate::http::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS};
 
 /// The time for which the outcomes of a job wait for a database that is out of reach, and the time between two attempts.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The most requests that are planned together.
-const MANY: usize = 4096;
+const MAX_BATCH: usize = 4096;
 
 /// The record of a key in a ledger.
 pub(crate) struct Found {
@@ -40,22 +40,22 @@ pub(crate) struct Found {
     pub(crate) recorded: Option<Recorded>,
 }
 
-pub(super) type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
-type Answered<T> = (Answer<T>, Result<T, LedgerError>);
-type LookUps = Vec<(String, Answer<Found>)>;
-type Writes = Vec<(Write, Answer<Option<Recorded>>)>;
+pub(super) type ReplySender<T> = oneshot::Sender<Result<T, LedgerError>>;
+type Reply<T> = (ReplySender<T>, Result<T, LedgerError>);
+type LookUps = Vec<(String, ReplySender<Found>)>;
+type Writes = Vec<(Write, ReplySender<Option<Recorded>>)>;
 
-/// A request to the ledger. It is done even if its answer is no longer waited for.
-pub(super) enum Ask {
-    LookUp(String, Answer<Found>),
-    Write(Write, Answer<Option<Recorded>>),
+/// A request to the ledger. It is handled even if the caller no longer waits for the reply.
+pub(super) enum Request {
+    LookUp(String, ReplySender<Found>),
+    Write(Write, ReplySender<Option<Recorded>>),
     /// Reports when everything before this is done.
     Idle(oneshot::Sender<()>),
-    /// Ends the work. The sender is dropped once the ledger is closed.
+    /// Stops the worker. The sender is dropped once the ledger is closed.
     Close(Option<oneshot::Sender<Infallible>>),
 }
 
-/// A step.
+/// A step: at most one transaction.
 pub(super) enum Command {
     Open,
     Renew,
@@ -73,26 +73,26 @@ pub(super) enum Next {
     End,
 }
 
-/// The answers of a step, which is done.
+/// The replies of a completed step.
 #[derive(Default)]
-pub(super) struct Answers {
-    found: Vec<Answered<Found>>,
-    written: Vec<Answered<Option<Recorded>>>,
+pub(super) struct Replies {
+    found: Vec<Reply<Found>>,
+    written: Vec<Reply<Option<Recorded>>>,
     idle: Option<oneshot::Sender<()>>,
 }
 
 /// Opens the ledger to send rows.
-pub(super) type Open = Box<dyn Fn(&GivenUp) -> Result<Box<dyn Store>, Cause> + Send>;
+pub(super) type Open = Box<dyn Fn(&CancellationFlag) -> Result<Box<dyn Store>, Cause> + Send>;
 
-pub(super) struct Work {
-    pub(super) asked: UnboundedReceiver<Ask>,
+pub(super) struct Worker {
+    pub(super) requests: UnboundedReceiver<Request>,
     pub(super) open: Open,
     pub(super) place: Place,
     /// A job ends with its first failure; a client continues.
     pub(super) is_job: bool,
     pub(super) clock: Clock,
     pub(super) lease: Lease,
-    pub(super) given_up: GivenUp,
+    pub(super) cancellation: CancellationFlag,
     /// The rows that are claimed here, as in [`Handle`](super::writer::Handle).
     pub(super) claimed: Arc<Mutex<HashSet<KeyHash>>>,
     pub(super) state: State,
@@ -125,27 +125,31 @@ pub(super) struct State {
     closing: Vec<oneshot::Sender<Infallible>>,
 }
 
-impl Work {
+impl Worker {
     /// Takes the requests that have arrived, and is ready if there are any, or if it has become certain that no more can arrive.
-    pub(super) fn poll_asked(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_requests(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.state.is_last {
             return Poll::Pending;
         }
-        let mut asked = Vec::new();
-        self.state.is_last = ready!(self.asked.poll_recv_many(context, &mut asked, MANY)) == 0;
-        self.plan(asked);
+        let mut received = Vec::new();
+        self.state.is_last = ready!(self.requests.poll_recv_many(
+            context,
+            &mut received,
+            MAX_BATCH
+        )) == 0;
+        self.plan_steps(received);
         Poll::Ready(())
     }
 
     /// Plans the steps for requests: look-ups do not wait for the disk, and outcomes that could not be recorded yet come first.
-    fn plan(&mut self, asked: Vec<Ask>) {
+    fn plan_steps(&mut self, requests: Vec<Request>) {
         let (mut look_ups, mut writes, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        for ask in asked {
-            match ask {
-                Ask::LookUp(key, answer) => look_ups.push((key, answer)),
-                Ask::Write(write, answer) => writes.push((write, answer)),
-                Ask::Idle(answer) => last.push(Command::Idle(answer)),
-                Ask::Close(closing) => last.push(Command::Close(closing)),
+        for request in requests {
+            match request {
+                Request::LookUp(key, sender) => look_ups.push((key, sender)),
+                Request::Write(write, sender) => writes.push((write, sender)),
+                Request::Idle(sender) => last.push(Command::Idle(sender)),
+                Request::Close(closing) => last.push(Command::Close(closing)),
             }
         }
         let unwritten = mem::take(&mut self.state.unwritten).into_iter();
@@ -187,25 +191,25 @@ impl Work {
         Next::Wait(wait)
     }
 
-    /// Takes a step. Its answers are sent by the driver.
-    pub(super) fn step(&mut self, command: Command) -> Answers {
+    /// Takes a step. The driver sends the replies.
+    pub(super) fn step(&mut self, command: Command) -> Replies {
         let now = self.clock.now();
         match command {
             Command::Open => self.open(now),
             Command::Renew => {
                 self.renew(now);
-                Answers::default()
+                Replies::default()
             }
-            Command::LookUp(asked) => self.look_up(asked),
-            Command::Write(asked) => self.write(asked, now),
-            Command::Idle(answer) => Answers {
-                idle: Some(answer),
-                ..Answers::default()
+            Command::LookUp(batch) => self.look_up(batch),
+            Command::Write(batch) => self.write(batch, now),
+            Command::Idle(sender) => Replies {
+                idle: Some(sender),
+                ..Replies::default()
             },
             Command::Close(closing) => {
                 self.state.has_ended = true;
                 self.state.closing.extend(closing);
-                Answers::default()
+                Replies::default()
             }
         }
     }
@@ -213,14 +217,14 @@ impl Work {
     /// Returns whether the ledger must be opened first. A client whose lease has ended, or whose ledger has a new header, continues as
     /// another job, but records outcomes in the ledger that it has open.
     fn must_open_for(&self, command: &Command) -> bool {
-        let is_news = match command {
+        let needs_current_ledger = match command {
             Command::LookUp(_) => true,
-            Command::Write(asked) => asked.iter().any(|(write, _)| write.is_claim()),
+            Command::Write(batch) => batch.iter().any(|(write, _)| write.is_claim()),
             _ => return false,
         };
         let is_outdated =
             || self.lease.has_ended() || (self.state.is_outdated && self.has_no_claims());
-        self.state.store.is_none() || (!self.is_job && is_news && is_outdated())
+        self.state.store.is_none() || (!self.is_job && needs_current_ledger && is_outdated())
     }
 
     fn has_no_claims(&self) -> bool {
@@ -228,12 +232,12 @@ impl Work {
         claimed.unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn open(&mut self, now: Now) -> Answers {
+    fn open(&mut self, now: Now) -> Replies {
         if let Some(failure) = self.state.failure.clone() {
-            return self.refuse_next(&failure);
+            return self.reject_next(&failure);
         }
         let limit = DESCRIPTOR_WAIT * DESCRIPTOR_WAITS;
-        match (self.open)(&self.given_up) {
+        match (self.open)(&self.cancellation) {
             Ok(store) => {
                 let liveness = store.liveness();
                 let is_leased = matches!(liveness, Liveness::Lease);
@@ -243,17 +247,17 @@ impl Work {
                 let closed = closed.map(|store| store.job());
                 self.state.earlier_jobs.extend(closed);
                 (self.state.is_outdated, self.state.failed) = (false, None);
-                Answers::default()
+                Replies::default()
             }
             Err(Cause::Io(_)) if lacks_descriptor() && self.is_repeated(now, limit) => {
                 self.state.not_before = now.elapsed + DESCRIPTOR_WAIT;
-                Answers::default()
+                Replies::default()
             }
             Err(cause) => {
                 self.state.failed = None;
                 let error = self.error(cause);
                 self.fail(&error);
-                self.refuse_next(&error)
+                self.reject_next(&error)
             }
         }
     }
@@ -264,7 +268,7 @@ impl Work {
         now.elapsed.saturating_sub(first) < limit
     }
 
-    /// Renews the lease. A lease that the database rejects ends at once; without an answer, it ends when it would have ended.
+    /// Renews the lease. A lease that the database rejects ends at once; without a response, it ends when it would have ended.
     fn renew(&mut self, now: Now) {
         let Some(store) = &mut self.state.store else {
             return;
@@ -277,122 +281,122 @@ impl Work {
         }
     }
 
-    fn look_up(&mut self, asked: LookUps) -> Answers {
+    fn look_up(&mut self, batch: LookUps) -> Replies {
         let found = self.run(|store| {
             let hash = |(key, _): &(String, _)| store.header().hash(key);
-            let keys: Vec<_> = asked.iter().map(hash).collect();
+            let keys: Vec<_> = batch.iter().map(hash).collect();
             let found = store.look_up(&keys)?;
             Ok((store.header().salt, keys.into_iter().zip(found)))
         });
-        let mut answers = Answers::default();
+        let mut replies = Replies::default();
         match found {
             Ok((salt, found)) => {
-                for ((key, recorded), (_, answer)) in found.zip(asked) {
+                for ((key, recorded), (_, sender)) in found.zip(batch) {
                     let found = Found {
                         key,
                         salt,
                         recorded,
                     };
-                    answers.found.push((answer, Ok(found)));
+                    replies.found.push((sender, Ok(found)));
                 }
             }
             Err(error) => {
                 if error.is_final() {
                     self.fail(&error);
                 }
-                answers.refuse_look_ups(asked, &error);
+                replies.reject_look_ups(batch, &error);
             }
         }
-        answers
+        replies
     }
 
     /// Commits claims and outcomes together. After the first failure nothing is claimed any more, but the outcomes of rows that
     /// were sent may still fit.
-    fn write(&mut self, asked: Writes, now: Now) -> Answers {
-        let mut answers = Answers::default();
-        let asked = match &self.state.failure {
-            Some(error) => answers.refuse_claims(asked, error),
-            None => asked,
+    fn write(&mut self, batch: Writes, now: Now) -> Replies {
+        let mut replies = Replies::default();
+        let batch = match &self.state.failure {
+            Some(error) => replies.reject_claims(batch, error),
+            None => batch,
         };
-        if asked.is_empty() {
-            return answers;
+        if batch.is_empty() {
+            return replies;
         }
-        let writes: Vec<_> = asked.iter().map(|(write, _)| write).collect();
+        let writes: Vec<_> = batch.iter().map(|(write, _)| write).collect();
         let earlier = mem::take(&mut self.state.earlier_jobs);
         let written = self.run(|store| store.write(&writes, &earlier, now.unix_ms));
         self.state.earlier_jobs = earlier;
         let error = match written {
             Ok(written) => {
                 self.state.failed = None;
-                let written = written.into_iter().map(|written| self.answer(written));
+                let written = written.into_iter().map(|written| self.reply(written));
                 let written: Vec<_> = written.collect();
-                let senders = asked.into_iter().map(|(_, answer)| answer);
-                answers.written.extend(senders.zip(written));
-                return answers;
+                let senders = batch.into_iter().map(|(_, sender)| sender);
+                replies.written.extend(senders.zip(written));
+                return replies;
             }
             Err(error) => error,
         };
-        if !asked.iter().any(|(write, _)| write.is_claim()) {
+        if !batch.iter().any(|(write, _)| write.is_claim()) {
             // The connection may have broken since it was last used, so everything has a second attempt.
             let is_first = self.state.failed.is_none();
             let is_unreachable = error.kind() == LedgerErrorKind::Unreachable;
-            let is_repeated = self.is_repeated(now, PATIENCE);
+            let is_repeated = self.is_repeated(now, MAX_WAIT);
             if self.is_job && is_unreachable && is_repeated {
                 self.state.not_before = now.elapsed + RETRY_AFTER;
-                self.state.commands.push_front(Command::Write(asked));
-                return answers;
+                self.state.commands.push_front(Command::Write(batch));
+                return replies;
             }
             self.fail(&error);
             if is_first {
-                self.state.commands.push_front(Command::Write(asked));
+                self.state.commands.push_front(Command::Write(batch));
             } else {
                 self.state.failed = None;
-                self.abandon(asked, &error, &mut answers);
+                self.abandon(batch, &error, &mut replies);
             }
-            return answers;
+            return replies;
         }
         self.fail(&error);
         self.state.is_outdated |= matches!(
             error.kind(),
             LedgerErrorKind::OtherService | LedgerErrorKind::OtherKeys
         );
-        let notes = answers.refuse_claims(asked, &error);
+        let notes = replies.reject_claims(batch, &error);
         if !notes.is_empty() {
             self.state.failed = Some(now.elapsed);
             self.state.commands.push_front(Command::Write(notes));
         }
-        answers
+        replies
     }
 
-    fn answer(&self, written: Written) -> Result<Option<Recorded>, LedgerError> {
+    fn reply(&self, written: Written) -> Result<Option<Recorded>, LedgerError> {
         written.map_err(|(index, why)| self.error(Cause::Refused(index, why)))
     }
 
-    /// Answers outcomes that cannot be recorded now. A client tries again together with its next requests.
-    fn abandon(&mut self, notes: Writes, error: &LedgerError, answers: &mut Answers) {
-        for (note, answer) in notes {
-            answers.written.push((answer, Err(error.clone())));
+    /// Replies to outcomes that cannot be recorded now. A client tries again with its next requests.
+    fn abandon(&mut self, notes: Writes, error: &LedgerError, replies: &mut Replies) {
+        for (note, sender) in notes {
+            replies.written.push((sender, Err(error.clone())));
             if !self.is_job {
                 self.state.unwritten.push(note);
             }
         }
     }
 
-    /// Answers the next command, for which the ledger could not be opened. Outcomes are left, if the ledger was open before.
-    fn refuse_next(&mut self, error: &LedgerError) -> Answers {
-        let mut answers = Answers::default();
+    /// Rejects the next command, for which the ledger could not be opened. Its outcomes stay, if the ledger was open before.
+    fn reject_next(&mut self, error: &LedgerError) -> Replies {
+        let mut replies = Replies::default();
         match self.state.commands.pop_front() {
-            Some(Command::LookUp(asked)) => answers.refuse_look_ups(asked, error),
-            Some(Command::Write(asked)) => {
-                let notes = answers.refuse_claims(asked, error);
+            Some(Command::LookUp(batch)) => replies.reject_look_ups(batch, error),
+            Some(Command::Write(batch)) => {
+                let notes = replies.reject_claims(batch, error);
                 match &self.state.store {
                     Some(_) => self.state.commands.push_front(Command::Write(notes)),
-                    None => self.abandon(notes, error, &mut answers),
+                    None => self.abandon(notes, error, &mut replies),
                 }
             }
             other => self.state.commands.extend(other),
         }
-        answers
+        replies
     }
 
     fn run<T>(
@@ -403,7 +407,7 @@ impl Work {
         let closed = || Cause::Io(std::io::Error::other("it has been closed"));
         let done = store.ok_or_else(closed).and_then(|store| store.run(work));
         if let Err(Cause::LeaseLost) = &done {
-            // Nothing more is sent of what was claimed with it.
+            // Rows that were claimed under this lease are not sent any more.
             self.lease.end();
         }
         done.map_err(|cause| self.error(cause))
@@ -421,30 +425,30 @@ impl Work {
     }
 }
 
-impl Answers {
-    fn refuse_look_ups(&mut self, asked: LookUps, error: &LedgerError) {
-        let refused = asked.into_iter().map(|(_, answer)| answer);
+impl Replies {
+    fn reject_look_ups(&mut self, batch: LookUps, error: &LedgerError) {
+        let rejected = batch.into_iter().map(|(_, sender)| sender);
         self.found
-            .extend(refused.map(|answer| (answer, Err(error.clone()))));
+            .extend(rejected.map(|sender| (sender, Err(error.clone()))));
     }
 
-    /// Refuses claims, and returns the rest.
-    fn refuse_claims(&mut self, asked: Writes, error: &LedgerError) -> Writes {
+    /// Rejects claims, and returns the other writes.
+    fn reject_claims(&mut self, batch: Writes, error: &LedgerError) -> Writes {
         let (claims, notes): (Writes, Writes) =
-            asked.into_iter().partition(|(write, _)| write.is_claim());
-        let refused = claims.into_iter().map(|(_, answer)| answer);
+            batch.into_iter().partition(|(write, _)| write.is_claim());
+        let rejected = claims.into_iter().map(|(_, sender)| sender);
         self.written
-            .extend(refused.map(|answer| (answer, Err(error.clone()))));
+            .extend(rejected.map(|sender| (sender, Err(error.clone()))));
         notes
     }
 
-    /// Sends the answers. Those that are no longer waited for are dropped.
+    /// Sends the replies, and drops those whose callers no longer wait.
     pub(super) fn send(self) {
-        for (answer, found) in self.found {
-            let _ = answer.send(found);
+        for (sender, found) in self.found {
+            let _ = sender.send(found);
         }
-        for (answer, written) in self.written {
-            let _ = answer.send(written);
+        for (sender, written) in self.written {
+            let _ = sender.send(written);
         }
         if let Some(idle) = self.idle {
             let _ = idle.send(());

@@ -1,4 +1,4 @@
-//! The front of an open ledger: requests to it, and the thread that does the [`Work`] for a job, or for a client's single creates.
+//! Front end of an open ledger: sends requests to its [`Worker`], and the thread that runs that.
 
 use std::{
     collections::HashSet,
@@ -16,26 +16,26 @@ use tokio::{
 };
 
 use super::{
+    cancellation::CancellationFlag,
     clock::Clock,
     error::{Cause, LedgerError, Place},
-    given_up::GivenUp,
     key_hash::KeyHash,
     lease::Lease,
     state::{Record, Recorded, RequestInfo, WhenInDoubt},
     store::Write,
-    work::{Answer, Ask, Found, Next, Open, Work},
+    worker::{Found, Next, Open, ReplySender, Request, Worker},
 };
 use crate::value::AgentId;
 
 /// The time for which the end of a job waits for requests other than outcomes.
-const A_MOMENT: Duration = Duration::from_millis(100);
+const FINISH_GRACE: Duration = Duration::from_millis(100);
 
 /// An open ledger. Dropping this waits for nothing: what was recorded is written, and then the ledger is closed.
 pub(crate) struct Writer {
     handle: Handle,
-    /// Dropping this ends the work.
-    ends_work: bool,
-    given_up: GivenUp,
+    /// True if dropping this value stops the worker.
+    stops_worker: bool,
+    cancellation: CancellationFlag,
 }
 
 /// Sends requests to an open ledger.
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
 pub(crate) struct Handle {
     place: Place,
     process: u32,
-    asks: mpsc::UnboundedSender<Ask>,
+    requests: mpsc::UnboundedSender<Request>,
     /// The rows that were claimed here and whose outcome is not noted yet. To the database all of them are rows of this job, which
     /// may note anything of them: it cannot tell two calls with one key apart.
     claimed: Arc<Mutex<HashSet<KeyHash>>>,
@@ -51,39 +51,39 @@ pub(crate) struct Handle {
 }
 
 impl Writer {
-    /// Returns an open ledger, and the work on it, which a driver does. The ledger is opened once it is needed.
-    pub(super) fn new(place: Place, is_job: bool, clock: Clock, open: Open) -> (Self, Work) {
-        let (asks, asked) = mpsc::unbounded_channel();
+    /// Returns the front end of a ledger, and its worker, which a driver runs. The worker opens the ledger when it first needs it.
+    pub(super) fn new(place: Place, is_job: bool, clock: Clock, open: Open) -> (Self, Worker) {
+        let (requests, receiver) = mpsc::unbounded_channel();
         let handle = Handle {
             place: place.clone(),
             process: process::id(),
-            asks,
+            requests,
             claimed: Arc::default(),
             lease: Lease::new(clock.clone()),
         };
-        let work = Work {
-            asked,
+        let worker = Worker {
+            requests: receiver,
             open,
             place,
             is_job,
             clock,
             lease: handle.lease.clone(),
-            given_up: GivenUp::default(),
+            cancellation: CancellationFlag::default(),
             claimed: Arc::clone(&handle.claimed),
             state: Default::default(),
         };
         let writer = Self {
             handle,
-            ends_work: true,
-            given_up: work.given_up.clone(),
+            stops_worker: true,
+            cancellation: worker.cancellation.clone(),
         };
-        (writer, work)
+        (writer, worker)
     }
 
-    /// Starts a thread that does the work.
-    pub(super) fn start_thread(self, work: Work) -> Result<Self, LedgerError> {
+    /// Starts a thread that runs the worker.
+    pub(super) fn start_thread(self, worker: Worker) -> Result<Self, LedgerError> {
         let builder = thread::Builder::new().name("dealkit-ledger".to_owned());
-        match builder.spawn(move || work_on_this_thread(work)) {
+        match builder.spawn(move || run_worker(worker)) {
             Ok(_) => Ok(self),
             Err(error) => Err(self.handle.error(Cause::Io(error))),
         }
@@ -95,42 +95,42 @@ impl Writer {
 
     /// Waits until everything that was recorded is durable. For other requests it waits only a moment.
     pub(crate) async fn finish(&self) {
-        let (answer, mut answered) = oneshot::channel();
-        if self.handle.ask(Ask::Idle(answer)).is_err() {
+        let (sender, mut reply) = oneshot::channel();
+        if self.handle.send(Request::Idle(sender)).is_err() {
             return;
         }
-        if Runtime::try_current().is_ok() && timeout(A_MOMENT, &mut answered).await.is_ok() {
+        if Runtime::try_current().is_ok() && timeout(FINISH_GRACE, &mut reply).await.is_ok() {
             return;
         }
-        self.given_up.set();
-        let _ = answered.await;
+        self.cancellation.cancel();
+        let _ = reply.await;
     }
 
-    /// Ends the work, and completes once the ledger is closed.
+    /// Stops the worker, and completes once the ledger is closed.
     pub(crate) fn end(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let (closing, closed) = oneshot::channel();
-        let is_asked = self.handle.ask(Ask::Close(Some(closing))).is_ok();
-        self.ends_work = !is_asked;
+        let is_sent = self.handle.send(Request::Close(Some(closing))).is_ok();
+        self.stops_worker = !is_sent;
         async move {
-            if is_asked {
+            if is_sent {
                 let _ = closed.await;
             }
         }
     }
 
-    /// Lets the work end once the last handle is dropped.
+    /// Lets the worker stop once the last handle is dropped.
     pub(super) fn detach(mut self) {
-        self.ends_work = false;
+        self.stops_worker = false;
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !self.ends_work {
+        if !self.stops_worker {
             return;
         }
-        self.given_up.set();
-        let closed = self.handle.ask(Ask::Close(None));
+        self.cancellation.cancel();
+        let closed = self.handle.send(Request::Close(None));
         if closed.is_err() && self.handle.is_forked() {
             // The last sender wakes the thread, which does not exist in a forked child.
             mem::forget(self.handle.clone());
@@ -143,10 +143,10 @@ impl Handle {
         &self,
         key: String,
     ) -> impl Future<Output = Result<Found, LedgerError>> + Send + use<> {
-        self.answer_to(|answer| Ask::LookUp(key, answer))
+        self.request(|sender| Request::LookUp(key, sender))
     }
 
-    /// Claims a row, which may be sent or asked about once this has completed: the claim is then durable. If another job or
+    /// Claims a row, which may be sent or resolved once this has completed: the claim is then durable. If another job or
     /// call was faster, returns what that one has recorded. Otherwise, even if this fails or is not waited for, an outcome must be
     /// [noted](Self::note).
     pub(crate) async fn claim(
@@ -159,11 +159,11 @@ impl Handle {
             return Ok(Some(Recorded::in_flight()));
         }
         let claim = Write::Claim { key, when, request };
-        let refused = self.write(claim).await?;
-        if refused.is_some() {
+        let existing = self.write(claim).await?;
+        if existing.is_some() {
             self.claimed().remove(&key);
         }
-        Ok(refused)
+        Ok(existing)
     }
 
     /// Records the agent that was found for a claimed row, which has this index in the job, or that there is none. Once this has
@@ -192,17 +192,17 @@ impl Handle {
         key: KeyHash,
         noted: Option<Record>,
     ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
-        let answer = self.write(Write::Note { key, noted });
+        let sender = self.write(Write::Note { key, noted });
         // Later claims of the row follow this note.
         self.claimed().remove(&key);
-        answer
+        sender
     }
 
     fn write(
         &self,
         write: Write,
     ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
-        self.answer_to(|answer| Ask::Write(write, answer))
+        self.request(|sender| Request::Write(write, sender))
     }
 
     fn claimed(&self) -> MutexGuard<'_, HashSet<KeyHash>> {
@@ -214,7 +214,7 @@ impl Handle {
         self.lease.term()
     }
 
-    /// Refuses to send a row that was claimed with this lease, once others may take the lease for ended.
+    /// Fails once other jobs may take this lease for ended: its rows must not be sent any more.
     pub(crate) fn may_send(&self, term: u64) -> Result<(), LedgerError> {
         match self.lease.remaining(term) {
             Some(Duration::ZERO) => Err(self.error(match self.place {
@@ -237,25 +237,25 @@ impl Handle {
         std::future::pending().await
     }
 
-    fn answer_to<T: Send, A: FnOnce(Answer<T>) -> Ask>(
+    fn request<T: Send, A: FnOnce(ReplySender<T>) -> Request>(
         &self,
-        ask: A,
+        request: A,
     ) -> impl Future<Output = Result<T, LedgerError>> + Send + use<T, A> {
-        let (answer, wait) = oneshot::channel();
-        let asked = self.ask(ask(answer));
+        let (sender, wait) = oneshot::channel();
+        let receiver = self.send(request(sender));
         let this = self.clone();
         async move {
-            asked?;
+            receiver?;
             wait.await.unwrap_or_else(|_| Err(this.closed()))
         }
     }
 
-    fn ask(&self, ask: Ask) -> Result<(), LedgerError> {
+    fn send(&self, request: Request) -> Result<(), LedgerError> {
         // A forked child has neither the thread nor its locks.
         if self.is_forked() {
             return Err(self.error(Cause::Forked));
         }
-        self.asks.send(ask).map_err(|_| self.closed())
+        self.requests.send(request).map_err(|_| self.closed())
     }
 
     fn is_forked(&self) -> bool {
@@ -271,15 +271,15 @@ impl Handle {
     }
 }
 
-/// Does the work until nothing more can be asked for.
-fn work_on_this_thread(mut work: Work) {
+/// Runs the worker until no more requests can arrive.
+fn run_worker(mut worker: Worker) {
     let waker = Arc::new(Unpark(thread::current())).into();
     let context = &mut Context::from_waker(&waker);
     loop {
-        match work.next() {
-            Next::Step(command) => work.step(command).send(),
+        match worker.next() {
+            Next::Step(command) => worker.step(command).send(),
             Next::End => return,
-            Next::Wait(limit) => match (work.poll_asked(context), limit) {
+            Next::Wait(limit) => match (worker.poll_requests(context), limit) {
                 (Poll::Ready(()), _) => {}
                 (Poll::Pending, Some(limit)) => thread::park_timeout(limit),
                 (Poll::Pending, None) => thread::park(),

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::{
     Ledger, LedgerError, LedgerErrorKind, Recorded,
+    cancellation::CancellationFlag,
     error::Cause,
-    given_up::GivenUp,
     key_hash::KeyHash,
     state::{Record, RequestInfo, State, WhenInDoubt},
     store::{Store, Write},
@@ -99,5 +99,5 @@ fn for_each_database(test: impl Fn(&Ledger)) {
 }
 
 fn open_with_keys(ledger: &Ledger, keys: Option<&str>) -> Result<Box<dyn Store>, Cause> {
-    ledger.open_to_send(SERVICE, keys, &GivenUp::default())
+    ledger.open_to_send(SERVICE, keys, &CancellationFlag::default())
 }

@@ -7,12 +7,12 @@ use crate::{http::outcome::Outcome, value::AgentId};
 
 const DEPTH: usize = 8;
 
-/// Adds the world after a change.
-type Happens<'a> = dyn FnMut(&dyn Fn(&mut World)) + 'a;
+/// Adds the model after a change.
+type Happens<'a> = dyn FnMut(&dyn Fn(&mut Model)) + 'a;
 
 /// A row, and the events outside the ledger.
 #[derive(Clone, Debug)]
-struct World {
+struct Model {
     row: Row,
     jobs: [Running; 2],
     /// The number of agents that the service has created.
@@ -50,7 +50,7 @@ enum Stage {
     },
 }
 
-impl World {
+impl Model {
     fn new() -> Self {
         let job = |number| Running {
             number,
@@ -70,34 +70,34 @@ impl World {
     fn next(&self) -> Vec<Self> {
         let mut next = Vec::new();
         let mut happens = |change: &dyn Fn(&mut Self)| {
-            let mut world = self.clone();
-            change(&mut world);
-            world.see_who_is_alive();
-            let has_id = |world: &Self| {
-                world
+            let mut model = self.clone();
+            change(&mut model);
+            model.see_who_is_alive();
+            let has_id = |model: &Self| {
+                model
                     .row
                     .current()
                     .is_some_and(|row| row.agent_id.is_some())
             };
             assert!(
-                has_id(&world) || !has_id(self),
-                "the identifier of {self:#?} is lost: {world:#?}"
+                has_id(&model) || !has_id(self),
+                "the identifier of {self:#?} is lost: {model:#?}"
             );
-            next.push(world);
+            next.push(model);
         };
         for job in 0..2 {
             self.events_of_job(job, &mut happens);
         }
         if self.abandoned > 0 {
-            happens(&|world| {
-                world.abandoned -= 1;
-                world.agents += 1;
+            happens(&|model| {
+                model.abandoned -= 1;
+                model.agents += 1;
             });
-            happens(&|world| world.abandoned -= 1);
+            happens(&|model| model.abandoned -= 1);
         }
         if let Some(has_agent) = self.truth() {
-            happens(&|world| {
-                let _ = world.row.settle(0, agent(has_agent).as_ref());
+            happens(&|model| {
+                let _ = model.row.settle(0, agent(has_agent).as_ref());
             });
         }
         next
@@ -106,9 +106,9 @@ impl World {
     fn events_of_job(&self, index: usize, happens: &mut Happens<'_>) {
         let job = self.jobs[index];
         let mut notes = |noted: Option<Record>| {
-            happens(&|world| {
-                world.row.note(&[job.number], 0, noted.clone());
-                world.jobs[index].stage = Stage::Idle;
+            happens(&|model| {
+                model.row.note(&[job.number], 0, noted.clone());
+                model.jobs[index].stage = Stage::Idle;
             });
         };
         match job.stage {
@@ -149,7 +149,7 @@ impl World {
                 notes(Some(Record::new(State::Unknown)));
             }
         }
-        let mut becomes = |stage| happens(&|world| world.jobs[index].stage = stage);
+        let mut becomes = |stage| happens(&|model| model.jobs[index].stage = stage);
         match job.stage {
             Stage::Asking => {
                 if let Some(has_agent) = self.truth() {
@@ -159,26 +159,26 @@ impl World {
             Stage::Claimed if job.is_alive => becomes(Stage::Sent),
             Stage::Sent => {
                 becomes(Stage::Answered { has_created: false });
-                happens(&|world| {
-                    world.agents += 1;
-                    world.jobs[index].stage = Stage::Answered { has_created: true };
+                happens(&|model| {
+                    model.agents += 1;
+                    model.jobs[index].stage = Stage::Answered { has_created: true };
                 });
             }
             _ => {}
         }
         if job.stage == Stage::Idle && job.is_alive {
             for when in [WhenInDoubt::Report, WhenInDoubt::Resend, WhenInDoubt::Ask] {
-                happens(&|world| world.claim(index, when));
+                happens(&|model| model.claim(index, when));
             }
         }
         if job.is_alive && job.stage != Stage::Idle {
-            happens(&|world| world.jobs[index].is_alive = false);
+            happens(&|model| model.jobs[index].is_alive = false);
         }
         // The process is killed, and started again.
         if job.stage != Stage::Idle || !job.is_alive {
-            happens(&|world| {
-                world.abandoned += u32::from(job.stage == Stage::Sent);
-                world.jobs[index] = Running {
+            happens(&|model| {
+                model.abandoned += u32::from(job.stage == Stage::Sent);
+                model.jobs[index] = Running {
                     number: job.number + 2,
                     is_alive: true,
                     stage: Stage::Idle,
@@ -243,14 +243,14 @@ fn agent(has_agent: bool) -> Option<AgentId> {
 #[test]
 fn in_every_order_of_events_a_row_is_sent_only_if_it_has_no_agent() {
     let mut seen = HashSet::new();
-    let mut worlds = vec![World::new()];
+    let mut models = vec![Model::new()];
     for _ in 0..DEPTH {
-        let next = worlds.iter().flat_map(World::next);
+        let next = models.iter().flat_map(Model::next);
         let next: Vec<_> = next
-            .filter(|world| seen.insert(format!("{world:?}")))
+            .filter(|model| seen.insert(format!("{model:?}")))
             .collect();
-        next.iter().for_each(World::check);
-        worlds = next;
+        next.iter().for_each(Model::check);
+        models = next;
     }
-    assert!(seen.len() > 10_000, "{} worlds are too few", seen.len());
+    assert!(seen.len() > 10_000, "{} models are too few", seen.len());
 }

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use dealkit::{Created, Creation, ErrorKind, Outcome, ledger::memory::Entry};
 use tokio::time::Instant;
 
-use super::{HandedOver, UNRECORDED, World};
+use super::{DeliveredResult, Simulation, UNRECORDED};
 use crate::process::Process;
 
-impl World {
+impl Simulation {
     /// Checks that a process may send a row: it has a durable claim, and others may not take it for dead yet.
     pub(super) fn check_claim(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
@@ -17,13 +17,13 @@ impl World {
         let number = process.number;
         match entries.iter().rfind(is_claim) {
             _ if key.starts_with(UNRECORDED) => {}
-            None => self.violate(format!(
+            None => self.report_violation(format!(
                 "process {number} sends {key} without a durable claim: the ledger has {entries:?}"
             )),
             Some(claim) => {
                 let rejected = self.database.rejected_jobs();
                 if claim.job.is_some_and(|job| rejected.contains(&job)) {
-                    self.violate(format!(
+                    self.report_violation(format!(
                         "process {number} sends {key} although the database has rejected its lease"
                     ));
                 }
@@ -33,7 +33,7 @@ impl World {
                 let is_resent = self.state().sent_again.contains(key);
                 let is_over = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
                 if is_over && !may_be_over {
-                    self.violate(format!(
+                    self.report_violation(format!(
                         "process {number} sends {key} although others may take it for dead: the ledger has {entries:?}"
                     ));
                 }
@@ -62,7 +62,7 @@ impl World {
         drop(state);
         // The timer counts in milliseconds, and the first call does not wait.
         if rate.is_some_and(|rate| count > rate as usize + 2) {
-            self.violate(format!(
+            self.report_violation(format!(
                 "process {} sends {count} in a second",
                 process.number
             ));
@@ -72,7 +72,7 @@ impl World {
             && now < until
             && process.stopped_until().is_none_or(|end| now > end)
         {
-            self.violate(format!(
+            self.report_violation(format!(
                 "process {} sends during a pause that the service asked for",
                 process.number
             ));
@@ -86,11 +86,13 @@ impl World {
             if let Some(agent) = row.last().and_then(|entry| entry.agent_id.clone())
                 && !seen.insert(agent.clone())
             {
-                self.violate(format!("two rows have the agent {agent}"));
+                self.report_violation(format!("two rows have the agent {agent}"));
             }
         }
         if self.database.misplaced_claims() > 0 {
-            self.violate("a row was claimed in a ledger that has another header".to_owned());
+            self.report_violation(
+                "a row was claimed in a ledger that has another header".to_owned(),
+            );
         }
     }
 
@@ -104,9 +106,10 @@ impl World {
         creation: &Creation,
     ) {
         let Some(key) = creation.key.clone() else {
-            return self.violate(format!("row {} came back without its key", creation.index));
+            return self
+                .report_violation(format!("row {} came back without its key", creation.index));
         };
-        self.note(process, || {
+        self.log(process, || {
             let result = match &creation.result {
                 Ok(Created::Now(agent)) => format!("created {}", agent.id),
                 Ok(Created::Before { agent_id, .. }) => format!("had {agent_id:?}"),
@@ -151,7 +154,7 @@ impl World {
             },
         };
         if !is_recorded {
-            self.violate(format!(
+            self.report_violation(format!(
                 "{key} is handed over, and the ledger has {state}: {:?}",
                 creation.result
             ));
@@ -160,7 +163,7 @@ impl World {
             && matches!(error.outcome(), Outcome::NotSent | Outcome::Rejected)
         {
             let has_read = error.kind() != ErrorKind::Ledger;
-            self.state().handed_over.push(HandedOver {
+            self.state().delivered.push(DeliveredResult {
                 key,
                 process: (!has_another).then_some(process.number),
                 outcome: error.outcome(),
@@ -175,7 +178,7 @@ impl World {
         self.check_agents();
         let state = self.state();
         let mut wrong = None;
-        for result in &state.handed_over {
+        for result in &state.delivered {
             let requests = state.requests.iter().enumerate();
             let agent = requests
                 .filter(|(number, request)| {
@@ -192,7 +195,7 @@ impl World {
         }
         drop(state);
         if let Some(wrong) = wrong {
-            self.violate(wrong);
+            self.report_violation(wrong);
         }
     }
 
@@ -214,7 +217,7 @@ impl World {
             let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
             let process = processes.iter().find(by);
             if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
-                self.violate(format!(
+                self.report_violation(format!(
                     "process {:?} leaves {key} in flight",
                     entry.process
                 ));
@@ -225,7 +228,7 @@ impl World {
                 .iter()
                 .any(|request| request.key == *key);
             if entry.state == "unknown" && !was_sent {
-                self.violate(format!("{key} is in doubt, and was never sent"));
+                self.report_violation(format!("{key} is in doubt, and was never sent"));
             }
         }
     }
@@ -239,7 +242,7 @@ impl World {
         let last = entries.iter().rfind(|entry| entry.state != "succeeded");
         let is_asked = |claim: &Entry| !claim.is_alive || last == Some(claim);
         if !entries.iter().rfind(is_claim).is_some_and(is_asked) {
-            self.violate(format!(
+            self.report_violation(format!(
                 "process {} asks about {key} without a claim: the ledger has {entries:?}",
                 process.number
             ));
@@ -261,7 +264,7 @@ impl World {
             None => entry.state == "succeeded" && !agents.is_empty(),
         });
         if !is_known {
-            self.violate(format!(
+            self.report_violation(format!(
                 "after the last run, {key} has the agents {agents:?}, and the ledger has {entries:?}"
             ));
         }

@@ -26,8 +26,8 @@ use self::{
     tables::{find, make},
 };
 use super::{
+    cancellation::CancellationFlag,
     error::Cause,
-    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
     lease::{LEASE, Liveness, RENEWED_EVERY},
     state::{Record, Row},
@@ -44,7 +44,7 @@ pub(super) struct Postgres {
 /// Makes the tables, so that jobs need no permission to do so.
 pub(super) fn init(database: &Arc<Database>) -> Result<(), Cause> {
     let make = async |client: &Client, database: &Database| make(client, database, None).await;
-    Session::new(database, &GivenUp::default())?.run(LIMIT, make)
+    Session::new(database, &CancellationFlag::default())?.run(LIMIT, make)
 }
 
 impl Postgres {
@@ -53,9 +53,9 @@ impl Postgres {
         database: &Arc<Database>,
         service: &str,
         keys: Option<&str>,
-        given_up: &GivenUp,
+        cancellation: &CancellationFlag,
     ) -> Result<Self, Cause> {
-        let mut session = Session::new(database, given_up)?;
+        let mut session = Session::new(database, cancellation)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
         let header = find_in(&mut session)?;
         let new = Header::new(service, keys)?;
@@ -83,7 +83,7 @@ impl Postgres {
 
     /// Opens an existing ledger; `None` if there is none.
     pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
-        let mut session = Session::new(database, &GivenUp::default())?;
+        let mut session = Session::new(database, &CancellationFlag::default())?;
         let header = find_in(&mut session)?;
         Ok(header.map(|header| Self {
             session,
@@ -117,7 +117,7 @@ impl Drop for Postgres {
                 let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
                 execute(client, &sql).await
             };
-            let _ = self.session.insist(RENEWED_EVERY, end);
+            let _ = self.session.run_to_completion(RENEWED_EVERY, end);
         }
     }
 }
@@ -179,7 +179,7 @@ impl Store for Postgres {
         };
         match touched.are_claims() {
             true => self.session.run(LIMIT, change),
-            false => self.session.insist(LIMIT, change),
+            false => self.session.run_to_completion(LIMIT, change),
         }
     }
 

@@ -14,17 +14,17 @@ use tokio_postgres::{
 };
 
 use super::{
-    super::{error::Cause, given_up::GivenUp},
+    super::{cancellation::CancellationFlag, error::Cause},
     database::Database,
 };
 
 /// The longest wait for a connection, and for other transactions.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// How long anything but copying may take: longer than the database waits by itself, so that it says why.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The time that a transaction may still take once the job is given up.
+/// The time that a transaction may still take once the job is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -35,17 +35,20 @@ pub(super) struct Session {
     pub(super) database: Arc<Database>,
     /// `None` after a failure: what was not committed on it is undone.
     connection: Option<(Client, JoinHandle<()>)>,
-    given_up: GivenUp,
+    cancellation: CancellationFlag,
 }
 
 impl Session {
-    pub(super) fn new(database: &Arc<Database>, given_up: &GivenUp) -> Result<Self, Cause> {
+    pub(super) fn new(
+        database: &Arc<Database>,
+        cancellation: &CancellationFlag,
+    ) -> Result<Self, Cause> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(Self {
             runtime,
             database: Arc::clone(database),
             connection: None,
-            given_up: given_up.clone(),
+            cancellation: cancellation.clone(),
         })
     }
 
@@ -69,28 +72,28 @@ impl Session {
         })
     }
 
-    /// Does something within this time, once there is a connection. It may fail once the job is given up.
+    /// Does something within this time, once there is a connection. It may fail once the job is cancelled.
     pub(super) fn run<T>(
         &mut self,
         limit: Duration,
         work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        let given_up = self.given_up.clone();
-        self.run_until(&given_up, limit, work)
+        let cancellation = self.cancellation.clone();
+        self.run_cancellable(&cancellation, limit, work)
     }
 
-    /// The same, even if the job is given up.
-    pub(super) fn insist<T>(
+    /// The same, even if the job is cancelled.
+    pub(super) fn run_to_completion<T>(
         &mut self,
         limit: Duration,
         work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        self.run_until(&GivenUp::default(), limit, work)
+        self.run_cancellable(&CancellationFlag::default(), limit, work)
     }
 
-    fn run_until<T>(
+    fn run_cancellable<T>(
         &mut self,
-        given_up: &GivenUp,
+        cancellation: &CancellationFlag,
         limit: Duration,
         work: impl AsyncFnOnce(&Client, &Database) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
@@ -105,9 +108,9 @@ impl Session {
         let (value, connection) = runtime.block_on(async {
             let (client, task) = match connection {
                 Some(connection) => connection,
-                None => within(given_up, PATIENCE, database.connect()).await?,
+                None => within(cancellation, MAX_WAIT, database.connect()).await?,
             };
-            match within(given_up, limit, work(&client, database)).await {
+            match within(cancellation, limit, work(&client, database)).await {
                 Ok(value) => Ok((value, (client, task))),
                 Err(cause) => {
                     // At once, so that the server undoes what was begun and nobody waits for its locks.
@@ -122,20 +125,20 @@ impl Session {
     }
 }
 
-/// Does something that takes no longer than this, and that ends soon once the job is given up.
+/// Does something that takes no longer than this, and that ends soon once the job is cancelled.
 async fn within<T>(
-    given_up: &GivenUp,
+    cancellation: &CancellationFlag,
     limit: Duration,
     work: impl Future<Output = Result<T, Cause>>,
 ) -> Result<T, Cause> {
-    let given_up = async {
-        while !given_up.is_set() {
+    let cancellation = async {
+        while !cancellation.is_cancelled() {
             sleep(Duration::from_millis(20)).await;
         }
-        // An answer that is on its way says what became of rows.
+        // A response that is on its way has the outcomes of rows.
         sleep(GRACE).await;
     };
-    match select(pin!(timeout(limit, work)), pin!(given_up)).await {
+    match select(pin!(timeout(limit, work)), pin!(cancellation)).await {
         Either::Left((Ok(done), _)) => done,
         Either::Left((Err(_), _)) => Err(Cause::Unreachable(format!(
             "no answer within {} s",
@@ -147,7 +150,7 @@ async fn within<T>(
 
 /// What a transaction that writes begins with. Nothing depends on the session, which a pooler may share among clients.
 pub(super) fn begin(database: &Database) -> String {
-    let (schema, patience) = (&database.schema, PATIENCE.as_millis());
+    let (schema, patience) = (&database.schema, MAX_WAIT.as_millis());
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO {schema};
         SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {patience}; SET LOCAL lock_timeout TO 0;

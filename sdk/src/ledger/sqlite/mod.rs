@@ -29,8 +29,8 @@ use self::{
     rows::{ALL, Stored, Sums},
 };
 use super::{
+    cancellation::CancellationFlag,
     error::Cause,
-    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
     lease::Liveness,
     owner::{self, Identity, LockFile, Owner, identity},
@@ -52,27 +52,28 @@ const A_MOMENT: i32 = 1_000;
 
 thread_local! {
     /// The flag of the job that this thread is waiting for: SQLite calls a plain function when it finds a lock.
-    static WAITING: RefCell<Option<GivenUp>> = const { RefCell::new(None) };
+    static WAITING: RefCell<Option<CancellationFlag>> = const { RefCell::new(None) };
 }
 
-/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says, or until the job is given up.
+/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says, or until the job is cancelled.
 fn wait<const PATIENCE: i32>(times: i32) -> bool {
     thread::sleep(Duration::from_millis(1));
-    let is_given_up = WAITING.with_borrow(|flag| flag.as_ref().is_some_and(GivenUp::is_set));
-    times < PATIENCE && !is_given_up
+    let is_cancelled =
+        WAITING.with_borrow(|flag| flag.as_ref().is_some_and(CancellationFlag::is_cancelled));
+    times < PATIENCE && !is_cancelled
 }
 
-/// Waits no longer for locks once the job is given up, until this is dropped.
-struct UntilGivenUp;
+/// Waits no longer for locks once the job is cancelled, until this is dropped.
+struct CancellableWaits;
 
-impl UntilGivenUp {
-    fn new(flag: &GivenUp) -> Self {
+impl CancellableWaits {
+    fn new(flag: &CancellationFlag) -> Self {
         WAITING.set(Some(flag.clone()));
         Self
     }
 }
 
-impl Drop for UntilGivenUp {
+impl Drop for CancellableWaits {
     fn drop(&mut self) {
         WAITING.set(None);
     }
@@ -90,7 +91,7 @@ pub(super) struct Sqlite {
     /// Declared after the connection, which is closed first.
     _found: Found,
     _counted: Counted,
-    given_up: GivenUp,
+    cancellation: CancellationFlag,
     /// The job, if it is one. Declared last: its lock outlives the connection.
     owner: Option<Owner>,
 }
@@ -101,9 +102,9 @@ impl Sqlite {
         path: &Path,
         service: &str,
         keys: Option<&str>,
-        given_up: &GivenUp,
+        cancellation: &CancellationFlag,
     ) -> Result<Self, Cause> {
-        let _waits = UntilGivenUp::new(given_up);
+        let _waits = CancellableWaits::new(cancellation);
         let counted = Counted::new()?;
         let found = find(path)?;
         let file = match &found {
@@ -122,7 +123,7 @@ impl Sqlite {
         sync_folder(&file)?;
         let mut this = Self::open_file(found, true, PATIENCE, counted)?;
         this.owner = Some(owner);
-        this.given_up = given_up.clone();
+        this.cancellation = cancellation.clone();
         Ok(this)
     }
 
@@ -190,7 +191,7 @@ impl Sqlite {
             verified: HashSet::new(),
             _found: found,
             _counted: counted,
-            given_up: GivenUp::default(),
+            cancellation: CancellationFlag::default(),
             owner: None,
         })
     }
@@ -200,25 +201,25 @@ impl Sqlite {
         &mut self,
         work: impl FnOnce(&Stored<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        let _waits = UntilGivenUp::new(&self.given_up);
+        let _waits = CancellableWaits::new(&self.cancellation);
         let connection = self.connection.unchecked_transaction()?;
         let stored = Stored {
             connection: &connection,
             file: &self.file,
-            given_up: Some(&self.given_up),
+            cancellation: Some(&self.cancellation),
             sums: read_sums(&connection)?,
         };
         work(&stored, &mut self.verified)
     }
 
-    /// Does something in one transaction that writes; undoes it if that returns false. It may fail once the job is given up, if it
+    /// Does something in one transaction that writes; undoes it if that returns false. It may fail once the job is cancelled, if it
     /// `is_optional`.
     fn in_transaction(
         &mut self,
         is_optional: bool,
         work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
-        let _waits = is_optional.then(|| UntilGivenUp::new(&self.given_up));
+        let _waits = is_optional.then(|| CancellableWaits::new(&self.cancellation));
         // SQLite takes a file that counts as many changes for the one that it has in memory.
         self.connection.release_memory()?;
         // Unless it is committed, it is undone when it is dropped.
@@ -234,7 +235,7 @@ impl Sqlite {
         let mut stored = Stored {
             connection: &connection,
             file: &self.file,
-            given_up: is_optional.then_some(&self.given_up),
+            cancellation: is_optional.then_some(&self.cancellation),
             sums: read_sums(&connection)?,
         };
         if work(&mut stored, &mut self.verified, &header)? {

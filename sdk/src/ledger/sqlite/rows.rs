@@ -13,8 +13,8 @@ use rusqlite::{
 };
 
 use super::super::{
+    cancellation::CancellationFlag,
     error::Cause,
-    given_up::GivenUp,
     key_hash::{Digest, KeyHash},
     owner,
     state::{AgentOwners, Job, Record, RequestInfo, Row, State},
@@ -76,7 +76,7 @@ pub(super) struct Stored<'a> {
     pub(super) connection: &'a Connection,
     pub(super) file: &'a Path,
     /// The flag with which reading many rows ends.
-    pub(super) given_up: Option<&'a GivenUp>,
+    pub(super) cancellation: Option<&'a CancellationFlag>,
     pub(super) sums: Sums,
 }
 
@@ -140,9 +140,12 @@ impl Stored<'_> {
         let mut rows = self.connection.prepare_cached(&sql)?;
         let mut rows = rows.query([first, last])?;
         while let Some(row) = rows.next()? {
-            if self.given_up.is_some_and(GivenUp::is_set) {
-                let given_up = ffi::Error::new(ffi::SQLITE_BUSY);
-                return Err(rusqlite::Error::SqliteFailure(given_up, None).into());
+            if self
+                .cancellation
+                .is_some_and(CancellationFlag::is_cancelled)
+            {
+                let cancellation = ffi::Error::new(ffi::SQLITE_BUSY);
+                return Err(rusqlite::Error::SqliteFailure(cancellation, None).into());
             }
             let (key, record) = (KeyHash(row.get(12)?), self.record(row)?);
             sums.add(key, digest(key, row.get(13)?, &record));
