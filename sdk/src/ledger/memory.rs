@@ -101,12 +101,6 @@ impl Database {
         self.lock().is_moved = is_moved;
     }
 
-    /// The base URL of the service whose ledger it is.
-    pub fn service(&self) -> Option<String> {
-        let header = self.lock().header.clone();
-        header.map(|header| header.service)
-    }
-
     /// The numbers of the jobs that have learned from the database that they may send nothing more.
     pub fn rejected_jobs(&self) -> BTreeSet<i64> {
         self.lock().rejected.clone()
@@ -165,8 +159,12 @@ impl Tables {
     fn put(&mut self, entries: impl IntoIterator<Item = (KeyHash, i64, Option<Record>)>) {
         for (key, entry, record) in entries {
             let row = &mut self.rows.entry(key).or_default().0;
-            row.truncate(usize::try_from(entry).unwrap_or_default());
-            row.extend(record);
+            let entry = usize::try_from(entry).unwrap_or_default();
+            match (record, row.get_mut(entry)) {
+                (Some(record), Some(old)) => *old = record,
+                (Some(record), None) => row.push(record),
+                (None, _) => row.truncate(entry),
+            }
         }
         self.rows.retain(|_, row| !row.0.is_empty());
     }

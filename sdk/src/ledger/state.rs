@@ -272,8 +272,23 @@ impl Row {
             noted_at: now,
             ..noted
         });
-        let is_ours = |old: &mut Record| old.job.is_some_and(|job| jobs.contains(&job.number));
-        let is_late = if self.0.pop_if(is_ours).is_some() {
+        let is_ours = |old: &Record| old.job.is_some_and(|job| jobs.contains(&job.number));
+        let says_agent = |noted: &Record| matches!(noted.state, State::Succeeded | State::Resolved);
+        let claim = self.0.iter().rposition(is_ours);
+        if let Some(claim) = claim.filter(|claim| claim + 1 < self.0.len())
+            && !noted.as_ref().is_some_and(says_agent)
+        {
+            // Other jobs have claimed the row since: their claims follow this note.
+            let since = self.0.split_off(claim + 1);
+            self.0.pop();
+            let current = self.current();
+            let overrules = |noted: &Record| current.is_none_or(|old| old.is_overruled_by(noted));
+            let noted = noted.filter(overrules);
+            self.0.extend(noted);
+            self.0.extend(since);
+            return;
+        }
+        let is_late = if self.0.pop_if(|last| is_ours(last)).is_some() {
             // Unless the note counts, it is as if the row had not been claimed.
             false
         } else {

@@ -143,7 +143,9 @@ impl Simulation {
             Err(error) => match error.outcome() {
                 Outcome::Unknown => {
                     let by = entries.last().and_then(|entry| entry.process);
-                    let is_own = !has_another && by == Some(process.number);
+                    // Below the claim of a job that sends the row again, a claim stays as it is.
+                    let is_alone = !has_another && !was_resent;
+                    let is_own = is_alone && by == Some(process.number);
                     was_resolved
                         || agent.is_some()
                         || matches!(state, "unknown" | "succeeded" | "rejected")
@@ -210,10 +212,6 @@ impl Simulation {
             let Some(entry) = entries.last() else {
                 continue;
             };
-            if self.state().sent_again.contains(key) {
-                // The claim that was withdrawn may be below that of the job that sends the row again.
-                continue;
-            }
             let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
             let process = processes.iter().find(by);
             if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
