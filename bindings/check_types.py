@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "bindings" / "tests"
 SAMPLES = TESTS / "typing"
 PACKAGE = ROOT / "bindings" / "python"
-# What mypy knows from its last run, and the programs on the pages, where pyrightconfig.json has pyright look for them.
+# The cache of mypy, and the programs on the pages, where pyrightconfig.json has pyright look for them.
 CACHE = ROOT / "target" / "types"
 SNIPPETS = CACHE / "snippets"
 

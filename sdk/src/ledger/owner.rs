@@ -147,7 +147,7 @@ fn remove_traces(ledger: &Path) {
 /// What follows the ledger's name in the names of the files beside it, before the number of the job.
 const JOB: &str = "-job-";
 
-/// Whether this is the name of a file that a job has next to its ledger, or had when it was killed.
+/// Returns whether this is the name of a file that a job has next to its ledger, or had when it was killed.
 pub(super) fn is_of_job(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
     let number = name.as_deref().and_then(|name| name.rsplit_once(JOB));

@@ -266,28 +266,19 @@ impl Row {
 
     /// Notes what became of it, or that no part of it reached the service: by a job, or a client that has been these jobs.
     pub(super) fn note(&mut self, jobs: &[i64], now: i64, noted: Option<Record>) {
+        let is_ours = |old: &Record| old.job.is_some_and(|job| jobs.contains(&job.number));
+        let says_agent = |noted: &Record| matches!(noted.state, State::Succeeded | State::Resolved);
+        // Claims that other jobs have made since follow this note, unless it says whether there is an agent.
+        let since = match self.0.iter().rposition(is_ours) {
+            Some(claim) if !noted.as_ref().is_some_and(says_agent) => self.0.split_off(claim + 1),
+            _ => Vec::new(),
+        };
         let claimed_at = self.current().map_or(now, |old| old.claimed_at);
         let noted = noted.map(|noted| Record {
             claimed_at,
             noted_at: now,
             ..noted
         });
-        let is_ours = |old: &Record| old.job.is_some_and(|job| jobs.contains(&job.number));
-        let says_agent = |noted: &Record| matches!(noted.state, State::Succeeded | State::Resolved);
-        let claim = self.0.iter().rposition(is_ours);
-        if let Some(claim) = claim.filter(|claim| claim + 1 < self.0.len())
-            && !noted.as_ref().is_some_and(says_agent)
-        {
-            // Other jobs have claimed the row since: their claims follow this note.
-            let since = self.0.split_off(claim + 1);
-            self.0.pop();
-            let current = self.current();
-            let overrules = |noted: &Record| current.is_none_or(|old| old.is_overruled_by(noted));
-            let noted = noted.filter(overrules);
-            self.0.extend(noted);
-            self.0.extend(since);
-            return;
-        }
         let is_late = if self.0.pop_if(|last| is_ours(last)).is_some() {
             // Unless the note counts, it is as if the row had not been claimed.
             false
@@ -300,9 +291,9 @@ impl Row {
         };
         let current = self.current();
         let overrules = |noted: &Record| current.is_none_or(|old| old.is_overruled_by(noted));
-        if let Some(noted) = noted.filter(|noted| !is_late && overrules(noted)) {
-            self.0.push(noted);
-        }
+        let noted = noted.filter(|noted| !is_late && overrules(noted));
+        self.0.extend(noted);
+        self.0.extend(since);
     }
 
     /// Records that somebody has found its agent, or that there is none; returns whether that changes it.

@@ -476,7 +476,7 @@ impl Ledger {
     }
 }
 
-/// Whether this file is a ledger. A file that may not be read is one if it is named like one: it may be a colleague's.
+/// Returns whether this file is a ledger. A file that may not be read is one if it is named like one: it may be a colleague's.
 fn is_ledger(path: &Path) -> bool {
     let is_named = path
         .extension()

@@ -17,7 +17,7 @@ from dealkit._cli.tables import Table, harmless, listed, plain, protect, read_ta
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
 
 
-# Whether the agents of rows with an outcome exist.
+# The existence of agents, by the outcome of their rows.
 _EXISTENCE = {"created": 2, "unknown": 1}
 
 

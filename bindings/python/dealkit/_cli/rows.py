@@ -280,7 +280,7 @@ class Rows:
             )
 
     def lost(self, *, is_new: bool) -> int:
-        """How many of the rows to be sent the last report calls created; if the ledger is new, also those that it calls unknown. An
+        """Counts the rows to be sent that the last report calls created; if the ledger is new, also those that it calls unknown. An
         older ledger may say of these that they have no agent."""
         of = "rows JOIN reported USING (key) WHERE existence >= ? AND outcome = 'not sent'"
         number: int = self._database.execute(f"SELECT count(*) FROM {of}", (1 if is_new else 2,)).fetchone()[0]
