@@ -1,4 +1,4 @@
-"""`dealkit check --contract`: the reading that a service takes, and what breaks the contract."""
+"""`dealkit check --conformance`: the reading that a service takes, and what breaks the contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dealkit.testing import READINGS, Sandbox
 
 
 def check(url: str, *options: str, key: str = "sandbox-key") -> Any:
-    return dealkit("check", "--contract", "--rate-limit", "1000", "--json", *options, url=url, key=key)
+    return dealkit("check", "--conformance", "--rate-limit", "1000", "--json", *options, url=url, key=key)
 
 
 MIXED = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
@@ -38,7 +38,7 @@ def test_the_reading_is_found() -> None:
 def test_only_what_was_announced_is_sent(dealkit_sandbox: Sandbox) -> None:
     for options, most in (((), 6), (("--deal", "d_1"), 10)):
         dealkit_sandbox.clear_requests()
-        done = dealkit("check", "--contract", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
+        done = dealkit("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
         assert done.code == 0 and done.shown.startswith(f"Sending up to {most} requests, 1000 a second at most.")
         assert len(dealkit_sandbox.requests) <= most and ("Without --deal ID" in done.shown) == (not options)
         assert "sandbox-key" not in done.shown and "d_1" not in done.shown
@@ -94,7 +94,7 @@ def test_over_tls_with_a_key_in_a_file(dealkit_sandbox: Sandbox, peer: Any, tmp_
     (tmp_path / "key").write_text("sandbox-key\n")
     trusts = ["--ca-file", str(authority.file), "--client-cert", str(authority.issue("client"))]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key")}
-    command = ["check", "--contract", "--json", "--rate-limit", "1000"]
+    command = ["check", "--conformance", "--json", "--rate-limit", "1000"]
     done = dealkit(*command, *trusts, url=secure.url, key="", env=env)
     assert done.code == 0 and json.loads(done.shown)["counts"] == {"asked": 6, "breaches": 0}
 
@@ -109,7 +109,7 @@ def test_a_service_that_asks_for_fewer_requests_gets_none(status: int, dealkit_s
 
 def test_what_keeps_it_from_asking(dealkit_sandbox: Sandbox) -> None:
     done = dealkit("check", "--deal", "d_1", url=dealkit_sandbox.url)
-    assert done.code == 2 and "--deal belongs to --contract" in done.told
+    assert done.code == 2 and "--deal belongs to --conformance" in done.told
     assert dealkit_sandbox.requests == []
     done = check(dealkit_sandbox.url, key="hunter2")
     assert done.code == 3 and "rejects the key" in done.told and "hunter2" not in done.told

@@ -12,6 +12,7 @@ from conftest import BOTH, answer, made, of
 
 import dealkit
 from dealkit import (
+    AlreadyAttemptedError,
     APIConnectionError,
     APIStatusError,
     APITimeoutError,
@@ -22,7 +23,6 @@ from dealkit import (
     DuplicateKeyError,
     InternalServerError,
     LedgerError,
-    RecordedError,
     ServiceKeyError,
     StoppedError,
     ThrottledError,
@@ -62,7 +62,7 @@ def test_the_tree() -> None:
         DecodeError: (DealkitError, ValueError),
         APIStatusError: (DealkitError,),
         LedgerError: (DealkitError,),
-        RecordedError: (DealkitError,),
+        AlreadyAttemptedError: (DealkitError,),
         DuplicateKeyError: (DealkitError, ValueError),
         ServiceKeyError: (DealkitError,),
         StoppedError: (DealkitError,),
@@ -104,7 +104,7 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
     # Errors made by hand.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
-        *("cancelled", "ledger", "recorded", "duplicate_key", "service_key", "stopped"),
+        *("cancelled", "ledger", "already_attempted", "duplicate_key", "service_key", "stopped"),
     }
 
 
@@ -183,7 +183,7 @@ def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     if getattr(of_class(), "status_code", 0) in range(400, 500):
         expected = "rejected"
     else:
-        of_calls = issubclass(of_class, APIConnectionError | APIStatusError | RecordedError)
+        of_calls = issubclass(of_class, APIConnectionError | APIStatusError | AlreadyAttemptedError)
         expected = "unknown" if of_calls else "not_sent"
     assert of_class("text").outcome == expected
     assert of_class("text", outcome="rejected").outcome == "rejected"

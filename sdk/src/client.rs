@@ -17,7 +17,9 @@ use crate::{
     },
     contract::wire,
     error::call::Error,
-    http::{
+    json::unreadable::Unreadable,
+    model::{Agent, CreateAgent, Deal},
+    transport::{
         base_url,
         connect::{
             pools::{ConnectionSettings, Pools, Route, Versions},
@@ -33,8 +35,6 @@ use crate::{
         retry::attempts::RetryPolicy,
         traffic::turns::Traffic,
     },
-    json::unreadable::Unreadable,
-    model::{Agent, CreateAgent, Deal},
     value::{
         opaque,
         words::{Setting, words},
@@ -551,7 +551,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// | the transport | the outcome | is a create retried? |
     /// |---|---|---|
     /// | is not ready in time, or fails before it is ready | `NotSent` | yes |
-    /// | fails with [`NotSent`](crate::NotSent), or with an error that it caused | `NotSent` | yes |
+    /// | fails with [`TransportNotSent`](crate::TransportNotSent), or with an error that it caused | `NotSent` | yes |
     /// | fails in any other way once it was called, or does not respond in time | `Unknown` | no |
     ///
     /// What is set about connections (the time for making one, how many are kept, HTTP/2, the proxy, certificates) has no

@@ -92,7 +92,7 @@ __all__ = [
     "Problem",
     "Quote",
     "RateLimitError",
-    "RecordedError",
+    "AlreadyAttemptedError",
     "RawJson",
     "RawResponse",
     "Retry",

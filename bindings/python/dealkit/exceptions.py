@@ -31,7 +31,7 @@ __all__ = [
     "PermissionDeniedError",
     "Problem",
     "RateLimitError",
-    "RecordedError",
+    "AlreadyAttemptedError",
     "ServiceKeyError",
     "StoppedError",
     "ThrottledError",
@@ -128,7 +128,7 @@ class DealkitError(_Facts):
     # One that is made by hand is by default like those that `cancel` of `create_many` returns, and that no call raises.
     kind: str = "cancelled"
     """``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (it broke), ``too_large``,
-    ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``recorded``, ``duplicate_key``,
+    ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``duplicate_key``,
     ``service_key`` (there was none to send) or ``stopped``. More may be added."""
     outcome: Outcome = "not_sent"
     """``not_sent``: nothing reached the service. ``rejected``: it responded that it did not act (a 4xx except 408, or a
@@ -146,7 +146,7 @@ class DealkitError(_Facts):
     """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call's turn."""
     index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
-    ``dealkit.ledger.settle``: the position of the entry."""
+    ``dealkit.ledger.resolve``: the position of the entry."""
     details: str | None = None
     """What the libraries below said when no connection was made, or one broke: the end of the text."""
     id: str | None = None
@@ -154,7 +154,7 @@ class DealkitError(_Facts):
 
     def text(self, names: Mapping[Any, str]) -> str:
         """The text without its details, with other names for the settings in it, and for the entries given to
-        ``dealkit.ledger.settle``, by their index. In an error that you constructed, nothing is known to be a setting."""
+        ``dealkit.ledger.resolve``, by their index. In an error that you constructed, nothing is known to be a setting."""
         words = self._words or ((str(self), None),)
         return "".join(names.get(name, piece) for piece, name in words)
 
@@ -259,7 +259,7 @@ class LedgerError(DealkitError, kind="ledger"):
     database denied access) or ``unreachable``."""
 
 
-class RecordedError(DealkitError, kind="recorded", outcome="unknown"):
+class AlreadyAttemptedError(DealkitError, kind="already_attempted", outcome="unknown"):
     """The ledger has a result for the row from an earlier run, so it was not sent again: ``outcome`` is ``rejected`` or
     ``unknown``."""
 

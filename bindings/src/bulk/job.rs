@@ -44,7 +44,7 @@ pub(super) struct State {
 
 pub(super) enum Come {
     Item(Box<Item>),
-    /// A row in doubt about which the caller is asked.
+    /// An unresolved row about which the caller is asked.
     Question(Question),
 }
 

@@ -180,7 +180,7 @@ fn name(setting: Setting) -> &'static str {
         Setting::AttemptTimeout => "attempt",
         Setting::ConnectTimeout => "connect",
         Setting::Unreadable => "on_unreadable",
-        Setting::MoveLedger => "dealkit.ledger.move",
+        Setting::SetLedgerBaseUrl => "dealkit.ledger.set_base_url",
         Setting::InitLedger => "dealkit.ledger.init",
         other => other.as_str(),
     }
@@ -265,8 +265,8 @@ fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
 }
 
 /// `HTTP/1.1`, `HTTP/2`.
-pub(crate) fn version_text(version: dealkit::Version) -> String {
-    if version == dealkit::Version::HTTP_2 {
+pub(crate) fn version_text(version: dealkit::http::Version) -> String {
+    if version == dealkit::http::Version::HTTP_2 {
         return "HTTP/2".to_owned();
     }
     format!("{version:?}")

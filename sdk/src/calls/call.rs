@@ -17,7 +17,12 @@ use crate::{
         trace::{self, CallTrace},
     },
     error::call::Error,
-    http::{
+    json::{
+        decode::GoOn,
+        decode_error::DecodeError,
+        unreadable::{Unreadable, UnreadableField},
+    },
+    transport::{
         call_progress::CallProgress,
         headers::{add_trace, extra_header},
         operation::Operation,
@@ -25,11 +30,6 @@ use crate::{
         retry::attempts::RetryPolicy,
         send::HttpRequest,
         trace::Record,
-    },
-    json::{
-        decode::GoOn,
-        decode_error::DecodeError,
-        unreadable::{Unreadable, UnreadableField},
     },
     value::{
         Json,

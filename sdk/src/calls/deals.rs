@@ -11,8 +11,8 @@ use crate::{
     },
     contract::wire,
     error::call::Error,
-    http::{operation::Operation, path::segment},
     model::Deal,
+    transport::{operation::Operation, path::segment},
     value::opaque,
 };
 

@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 use crate::{
     calls::trace,
     error::call::Error,
-    http::{
-        error::{Sent, TransportCause, TransportError},
-        operation::Operation,
-        response::HttpResponse,
-    },
     json::{
         decode,
         decode_error::DecodeError,
         unreadable::{Unreadable, UnreadableField},
+    },
+    transport::{
+        error::{Sent, TransportCause, TransportError},
+        operation::Operation,
+        response::HttpResponse,
     },
 };
 

@@ -8,11 +8,13 @@ use tokio::runtime::Handle;
 use url::Url;
 
 #[cfg(feature = "ledger")]
-use crate::ledger::KeptLedgers;
+use crate::ledger::LedgerCache;
 use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Cause},
-    http::{
+    json::unreadable::Unreadable,
+    rules::validate::{ValidationError, Violation, ViolationCode},
+    transport::{
         connect::{
             pools::{ATTEMPT_TIMEOUT, Pools},
             progress::{MayLeave, Progress},
@@ -26,8 +28,6 @@ use crate::{
         trace::Record,
         traffic::turns::{NotAdmitted, Traffic},
     },
-    json::unreadable::Unreadable,
-    rules::validate::{ValidationError, Violation, ViolationCode},
     value::words::{Setting, words},
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct Service {
     pub(crate) propagate: Option<Propagate>,
     /// Those of single creates.
     #[cfg(feature = "ledger")]
-    pub(crate) ledgers: Arc<KeptLedgers>,
+    pub(crate) ledgers: Arc<LedgerCache>,
 }
 
 /// Writes the headers that propagate the current trace.

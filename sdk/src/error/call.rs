@@ -8,7 +8,10 @@ use http::{HeaderMap, StatusCode, Version, header};
 use crate::{
     contract::wire,
     error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summary},
-    http::{
+    json::decode_error::DecodeError,
+    ledger::LedgerError,
+    rules::validate::{ValidationError, Violation},
+    transport::{
         connect::cause::ForeignError,
         error::{Attempts, FailedRequest, TransportCause, TransportError},
         operation::Operation,
@@ -18,9 +21,6 @@ use crate::{
         retry::attempts::is_safe,
         traffic::queue::TooLate,
     },
-    json::decode_error::DecodeError,
-    ledger::LedgerError,
-    rules::validate::{ValidationError, Violation},
     value::words::{Setting, Words, words},
 };
 
@@ -96,10 +96,10 @@ impl Error {
     /// What the ledger has on a row, and, if a function was asked about it, why that has not answered.
     #[cfg(feature = "ledger")]
     pub(crate) fn recorded(
-        recorded: &crate::ledger::Recorded,
+        recorded: &crate::ledger::LedgerRow,
         unanswered: Option<crate::error::cause::Unanswered>,
     ) -> Self {
-        Self::new(Cause::Recorded {
+        Self::new(Cause::AlreadyAttempted {
             outcome: recorded.outcome,
             status: recorded.status,
             request_id: recorded.request_id.clone(),
@@ -122,8 +122,8 @@ impl Error {
     }
 
     /// Records whether an earlier run may have made the service act.
-    pub(crate) fn with_earlier_doubt(mut self, is_in_doubt: bool) -> Self {
-        self.0.attempts.earlier_may_have_acted |= is_in_doubt;
+    pub(crate) fn with_earlier_unknown_outcome(mut self, is_unresolved: bool) -> Self {
+        self.0.attempts.earlier_may_have_acted |= is_unresolved;
         self
     }
 
@@ -227,7 +227,7 @@ impl Error {
     /// sent, it is the status that prevented it.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
-            Cause::Recorded { status, .. } => *status,
+            Cause::AlreadyAttempted { status, .. } => *status,
             Cause::Stopped { status, .. } => *status,
             _ => self.response().map(|response| response.status),
         }
@@ -259,7 +259,7 @@ impl Error {
 
     /// The request's id in the service's logs: quote it to the service's support.
     pub fn request_id(&self) -> Option<&str> {
-        if let Cause::Recorded { request_id, .. } = &self.0.cause {
+        if let Cause::AlreadyAttempted { request_id, .. } = &self.0.cause {
             return request_id.as_deref();
         }
         self.response()?
@@ -337,7 +337,7 @@ impl Error {
     pub fn is_in_flight(&self) -> bool {
         matches!(
             self.0.cause,
-            Cause::Recorded {
+            Cause::AlreadyAttempted {
                 in_flight: true,
                 ..
             }
@@ -348,7 +348,7 @@ impl Error {
     pub fn request_differs(&self) -> bool {
         matches!(
             self.0.cause,
-            Cause::Recorded {
+            Cause::AlreadyAttempted {
                 request_differs: true,
                 ..
             }
@@ -395,7 +395,7 @@ impl Error {
     }
 
     /// 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
-    pub fn is_unprocessable(&self) -> bool {
+    pub fn is_unprocessable_entity(&self) -> bool {
         self.has_status(422)
     }
 
@@ -416,6 +416,11 @@ impl Error {
             self.kind(),
             ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Interrupted
         )
+    }
+
+    /// No connection was made: the request was not sent.
+    pub fn is_connect(&self) -> bool {
+        self.kind() == ErrorKind::Connect
     }
 
     /// The call or an attempt timed out.
@@ -498,7 +503,7 @@ impl Error {
     /// Returns what a failed create may have done. Rows of the ledger have messages of their own.
     fn effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
-            (Cause::Recorded { .. }, _) | (_, None) => None,
+            (Cause::AlreadyAttempted { .. }, _) | (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
         }
     }

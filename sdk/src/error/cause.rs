@@ -6,13 +6,13 @@ use http::StatusCode;
 
 use crate::{
     error::kind::ErrorKind,
-    http::{
-        connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
-        traffic::queue::TooLate,
-    },
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::ValidationError,
+    transport::{
+        connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
+        traffic::queue::TooLate,
+    },
     value::{
         duration::in_words,
         words::{Setting, Words, words},
@@ -32,7 +32,7 @@ pub(crate) enum Cause {
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
-    Recorded {
+    AlreadyAttempted {
         outcome: Outcome,
         status: Option<StatusCode>,
         request_id: Option<String>,
@@ -76,7 +76,7 @@ impl Cause {
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Cancelled(_) => ErrorKind::Cancelled,
             Cause::Ledger(_) => ErrorKind::Ledger,
-            Cause::Recorded { .. } => ErrorKind::Recorded,
+            Cause::AlreadyAttempted { .. } => ErrorKind::AlreadyAttempted,
             Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
             Cause::ServiceKey(_) => ErrorKind::ServiceKey,
             Cause::Stopped { .. } => ErrorKind::Stopped,
@@ -86,7 +86,7 @@ impl Cause {
     /// What the call may have done in its last attempt, to which there was a response with this status, or none.
     pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
         match (self, status) {
-            (Cause::Recorded { outcome, .. }, _) => *outcome,
+            (Cause::AlreadyAttempted { outcome, .. }, _) => *outcome,
             (Cause::Stopped { .. }, _) => Outcome::NotSent,
             (Cause::Transport(cause), status) => cause.outcome(status),
             // The head of the response determines the outcome, however much of the body followed.
@@ -108,7 +108,7 @@ impl Cause {
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
             Cause::Cancelled(outcome) => words!("cancelled {}", when_cancelled(*outcome)),
             Cause::Ledger(error) => words!("not sent: {}", error.words()),
-            Cause::Recorded {
+            Cause::AlreadyAttempted {
                 outcome,
                 status,
                 in_flight,
@@ -160,7 +160,7 @@ impl Cause {
         match self {
             // `Error`'s own text contains theirs, so programs that print an error with its sources would repeat it.
             Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
-            Cause::Recorded { unanswered, .. } => unanswered
+            Cause::AlreadyAttempted { unanswered, .. } => unanswered
                 .as_deref()
                 .filter(|error| !error.is::<LedgerError>())
                 .map(|error| error as _),
@@ -264,7 +264,7 @@ fn recorded(
         }
         Outcome::NotSent | Outcome::Unknown => words!(
             "it was sent earlier, and its outcome is unknown{}{}; nothing was sent. Find out whether the agent exists, \
-             and settle the row",
+             and resolve the row",
             status,
             why
         ),

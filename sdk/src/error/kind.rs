@@ -56,7 +56,7 @@ named! {
         Ledger = "ledger",
         /// According to the job's ledger, the service rejected the row or may have acted on it in an earlier run, or
         /// another job is sending it, so nothing was sent. [`Error::outcome`](crate::Error::outcome) says which.
-        Recorded = "recorded",
+        AlreadyAttempted = "already_attempted",
         /// Another row of the job has the same key, so this one was not sent.
         /// [`Error::first_index`](crate::Error::first_index) says which row.
         DuplicateKey = "duplicate_key",

@@ -2,7 +2,7 @@
 
 use crate::{
     error::problem::Problem,
-    http::redact::{Redactor, short},
+    transport::redact::{Redactor, short},
 };
 
 const VIOLATIONS_SHOWN: usize = 5;

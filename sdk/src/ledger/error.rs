@@ -111,7 +111,7 @@ pub(super) enum Refusal {
     AgentOfAnotherRow,
     #[error(
         "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
-         identifier that it has there; only if you are sure that there is none, settle the row as having no agent"
+         identifier that it has there; only if you are sure that there is none, resolve the row as having no agent"
     )]
     Nobody,
     #[error("its agent's identifier is longer than {0} bytes")]
@@ -168,7 +168,7 @@ impl LedgerError {
         }
     }
 
-    /// Which of the entries to be [settled](super::Ledger::settle) is refused, counted from 0.
+    /// Which of the entries to be [resolved](super::Ledger::resolve) is refused, counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::Refused(index, _) => Some(index),
@@ -210,7 +210,7 @@ impl Cause {
                      with agents of their own, name {} for {}",
                     theirs.clone(),
                     ours.clone(),
-                    Setting::MoveLedger,
+                    Setting::SetLedgerBaseUrl,
                     another,
                     ours.clone()
                 );

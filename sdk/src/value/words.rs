@@ -41,7 +41,7 @@ named! {
         /// What becomes of an optional field that cannot be read.
         Unreadable = "unreadable",
         /// The operation that records a new URL of a ledger's service.
-        MoveLedger = "Ledger::move_to",
+        SetLedgerBaseUrl = "Ledger::set_base_url",
         /// The operation that creates a ledger's tables in a database.
         InitLedger = "Ledger::init",
     }

@@ -17,7 +17,7 @@ use crate::peer::{
     builder,
     catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},
     clock::FrozenClock,
-    every_text, refused, settle,
+    every_text, refused, wait_until_idle,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,7 +502,7 @@ async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
     // Until the request has left.
     for _ in 0..100 {
         assert!((&mut call).now_or_never().is_none());
-        settle().await;
+        wait_until_idle().await;
     }
     let heard = peer.next().await;
     // The thread is blocked, as in a process that is stopped, so nothing reads the response.

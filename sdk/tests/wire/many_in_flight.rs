@@ -29,7 +29,7 @@ use tokio::{
 
 use crate::{
     limits::{SECOND, Service},
-    peer::{FINE, Http1, Http2, Peer, ada, builder, clock::FrozenClock, settle, until},
+    peer::{FINE, Http1, Http2, Peer, ada, builder, clock::FrozenClock, until, wait_until_idle},
 };
 
 /// A service that counts its connections, and lets a request wait for `before`.
@@ -90,7 +90,7 @@ async fn each_finds_a_connection_and_so_does_the_next() {
         let client = client.build().unwrap();
         for _ in 0..3 {
             join_all((0..count).map(|_| call(&client, creates))).await;
-            settle().await;
+            wait_until_idle().await;
         }
         let made = made.load(Ordering::Relaxed);
         assert_eq!(made, connections, "{protocol:?}, creates: {creates}");
@@ -118,7 +118,7 @@ async fn a_bound_of_idle_connections_is_kept() {
     let client = builder(&url).max_idle_connections(4).build().unwrap();
     for _ in 0..2 {
         join_all((0..150).map(|_| call(&client, false))).await;
-        settle().await;
+        wait_until_idle().await;
     }
     assert!(made.load(Ordering::Relaxed) > 290);
 }
@@ -281,35 +281,35 @@ async fn with_a_locked_ledger() {
     first.await.unwrap().unwrap();
 
     let creates: Vec<_> = (1..=6).map(create).collect();
-    settle().await;
+    wait_until_idle().await;
     // The ledger's thread answers in order: it has looked up the others before this one.
     assert!(create(0).await.unwrap().unwrap().now().is_none());
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(ledger.summary().unwrap().in_flight, 0);
     let lock = rusqlite::Connection::open(ledger.path().unwrap()).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     for _ in 0..6 {
         clock.advance(SECOND).await;
-        settle().await;
+        wait_until_idle().await;
     }
     assert!(peer.waiting().is_none());
     tokio::select! {
         deal = other.deals().retrieve("x_1") => drop(deal.unwrap()),
         () = async {
-            settle().await;
+            wait_until_idle().await;
             let heard = peer.waiting().expect("there is a permit");
             heard.answer_deal();
-            settle().await;
+            wait_until_idle().await;
         } => panic!("it was answered"),
     }
     drop(lock);
     until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 6)).await;
     for _ in 0..2 {
         peer.next().await.answer(201, FINE);
-        settle().await;
+        wait_until_idle().await;
         assert!(peer.waiting().is_none(), "more than the limit allows");
         clock.advance(SECOND).await;
-        settle().await;
+        wait_until_idle().await;
     }
     peer.next().await.answer(201, FINE);
     // Nothing was sent of the others: their claims are withdrawn.
@@ -318,7 +318,7 @@ async fn with_a_locked_ledger() {
         create.abort();
     }
     until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 0)).await;
-    assert!(ledger.summary().unwrap().in_doubt.is_empty());
+    assert!(ledger.summary().unwrap().unresolved.is_empty());
 }
 
 /// Idle connections leave descriptors for a ledger.

@@ -119,7 +119,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
     let made: Creation = Creation::from_ledger(0, recorded);
     let error = made.result.unwrap_err();
     let told = (error.kind(), error.outcome());
-    assert_eq!(told, (ErrorKind::Recorded, Outcome::Unknown));
+    assert_eq!(told, (ErrorKind::AlreadyAttempted, Outcome::Unknown));
 }
 
 #[tokio::test]
@@ -142,7 +142,8 @@ async fn a_response_made_by_hand_is_a_real_one() {
 
 #[tokio::test]
 async fn a_stub_returns_what_its_functions_make() {
-    let stub = Stub::new().on_create(|request| Err(ErrorBuilder::config(request.email()).build()));
+    let stub =
+        Stub::new().on_create_agent(|request| Err(ErrorBuilder::config(request.email()).build()));
     let program: Arc<dyn Operations> = Arc::new(stub);
     let error = tokio::spawn(program.create_agent(ada())).await.unwrap();
     assert_eq!(error.unwrap_err().to_string(), "ada@example.com");

@@ -31,8 +31,8 @@ _SETTINGS = {
     "base_url": "the base URL",
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
-    "on_unreadable": "--on-unreadable none",
-    "dealkit.ledger.move": "dealkit ledger move",
+    "on_unreadable": "--on-unreadable skip",
+    "dealkit.ledger.set_base_url": "dealkit ledger set-base-url",
     "dealkit.ledger.init": "dealkit ledger init",
     **{
         name: f"--{name.replace('_', '-')}"
@@ -55,7 +55,7 @@ _HINTS: dict[type[DealkitError], str] = {
 }
 _LEDGER_HINTS = {
     "other_keys": "--key selects the column with the keys. If it is still the same column, give it its old name.",
-    "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger move. If it is a "
+    "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger set-base-url. If it is a "
     "different service, leave out --ledger: each service has its own.",
 }
 

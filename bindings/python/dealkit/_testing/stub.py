@@ -30,7 +30,7 @@ class _Agents:
     def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
         # A key used before gets what the ledger would return.
         if key in self._made:
-            return Creation(index=0, key=key, agent_id=self._made[key], recorded=True)
+            return Creation(index=0, key=key, agent_id=self._made[key], from_ledger=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
         creation = Creation(index=0, key=key, agent=self.create(**agent))
         self._made[key] = creation.agent_id

@@ -18,7 +18,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
-use crate::http::{connect::tls::TlsSettings, environment::read_variable};
+use crate::transport::{connect::tls::TlsSettings, environment::read_variable};
 
 /// The schema that has the tables, unless the URL names another.
 const SCHEMA: &str = "dealkit";

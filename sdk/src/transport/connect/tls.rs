@@ -26,7 +26,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 
 use crate::{
-    http::connect::progress,
+    transport::connect::progress,
     value::{
         marked_text::remove_mark,
         opaque,

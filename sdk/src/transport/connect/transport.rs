@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::http::connect::progress::{MayLeave, Progress};
+use crate::transport::connect::progress::{MayLeave, Progress};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -39,9 +39,9 @@ impl Transport {
             Box::pin(async move {
                 let ready = poll_fn(|context| service.poll_ready(context));
                 let ready = progress.not_sent_during(ready).await;
-                ready.map_err(NotSent::new)?;
+                ready.map_err(TransportNotSent::new)?;
                 if may_leave.is_some_and(|may_leave| !may_leave()) {
-                    return Err(NotSent::new("the request was withheld").into());
+                    return Err(TransportNotSent::new("the request was withheld").into());
                 }
                 let response = service.call(request).await.map_err(Into::into)?;
                 Ok(response.map(reqwest::Body::wrap).into())
@@ -50,7 +50,7 @@ impl Transport {
     }
 
     /// Sends a request, and returns the head of its response. It may have arrived if that fails, unless the error or one
-    /// of its causes is [`NotSent`].
+    /// of its causes is [`TransportNotSent`].
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
@@ -74,16 +74,16 @@ impl PartialEq for Transport {
 /// ```
 /// use std::io;
 ///
-/// use dealkit::NotSent;
+/// use dealkit::TransportNotSent;
 ///
-/// let error = NotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+/// let error = TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
 /// assert_eq!(error.to_string(), "no part of the request was sent");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("no part of the request was sent")]
-pub struct NotSent(#[source] BoxError);
+pub struct TransportNotSent(#[source] BoxError);
 
-impl NotSent {
+impl TransportNotSent {
     /// The error for this reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(reason.into())

@@ -1,6 +1,6 @@
 //! What h2's errors mean.
 
-use crate::http::connect::find::find;
+use crate::transport::connect::find::find;
 
 /// The text of an error without the debug data of a GOAWAY, which a service chooses and h2 appends.
 pub(crate) fn without_debug_data(text: &str) -> &str {

@@ -27,7 +27,7 @@ use tokio::{
 
 use crate::{
     contract::wire,
-    http::redact::Redactor,
+    transport::redact::Redactor,
     value::{
         duration::in_words,
         marked_text::{is_quoted, remove_mark},

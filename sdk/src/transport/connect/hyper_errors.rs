@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use url::Url;
 
 use crate::{
-    http::connect::{cause::ConnectFailure, find::find},
+    transport::connect::{cause::ConnectFailure, find::find},
     value::words::{Setting::BaseUrl, words},
 };
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crate::{
-    http::{connect::h2_errors, redact::short},
+    transport::{connect::h2_errors, redact::short},
     value::words::Words,
 };
 

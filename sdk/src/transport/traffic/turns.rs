@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::http::{
+use crate::transport::{
     error::TransportError,
     response::HttpResponse,
     retry::quota::RetryQuota,

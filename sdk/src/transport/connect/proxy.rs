@@ -5,7 +5,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use crate::{
-    http::environment::read_variable,
+    transport::environment::read_variable,
     value::{
         marked_text::is_quoted,
         words::{Setting, Words, words},

@@ -6,7 +6,7 @@ use http::StatusCode;
 use url::Url;
 
 use crate::{
-    http::{
+    transport::{
         connect::cause::{ConnectFailure, ForeignError},
         outcome::Outcome,
         redact,

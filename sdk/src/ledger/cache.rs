@@ -16,9 +16,9 @@ type Opened = (Ledger, String, Option<String>);
 
 /// The open ledgers of a client, and of those that share its connections; the latest used is the last.
 #[derive(Default)]
-pub(crate) struct KeptLedgers(Mutex<Vec<(Opened, Writer)>>);
+pub(crate) struct LedgerCache(Mutex<Vec<(Opened, Writer)>>);
 
-impl KeptLedgers {
+impl LedgerCache {
     /// A ledger for this service and this name of its keys, which is opened unless it is open. Nothing is waited for: that is
     /// left to what is asked of it.
     pub(crate) fn handle(

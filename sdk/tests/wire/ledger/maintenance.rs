@@ -12,18 +12,18 @@ use dealkit::{
     Outcome::{NotSent, Rejected, Succeeded, Unknown},
     blocking,
     chrono::{DateTime, Utc},
-    ledger::{Resolution, RowInDoubt},
+    ledger::{Resolution, UnresolvedRow},
 };
 
 use super::*;
 
 in_both! {
-    what_was_looked_up_is_settled_and_the_next_run_goes_by_that
+    what_was_looked_up_is_resolved_and_the_next_run_goes_by_that
     two_rows_cannot_have_one_agent_and_nobody_is_none
     ;
 }
 
-async fn what_was_looked_up_is_settled_and_the_next_run_goes_by_that(ledger: Ledger) {
+async fn what_was_looked_up_is_resolved_and_the_next_run_goes_by_that(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     let reply = |number| match number {
         0 | 1 => Reply::Status(503),
@@ -33,44 +33,49 @@ async fn what_was_looked_up_is_settled_and_the_next_run_goes_by_that(ledger: Led
     run(&mut peer, &ledger, false, rows(4), reply).await;
     // The first was created, the second was not, and the third was corrected.
     let found = [(key(0), Some("a_0".into())), (key(1), None), (key(2), None)];
-    assert_eq!(ledger.check_settle(found.clone()).unwrap(), 3);
-    assert_eq!(ledger.settle(found).unwrap(), 3);
+    assert_eq!(ledger.resolve_dry_run(found.clone()).unwrap(), 3);
+    assert_eq!(ledger.resolve(found).unwrap(), 3);
     let (came, sent) = run(&mut peer, &ledger, false, rows(4), |_| Reply::Create).await;
     assert_eq!(sent, [1, 2]);
     let recorded = [true, false, false, true].map(|is_recorded| (Succeeded, is_recorded));
     assert_eq!(outcomes(&came), recorded);
     assert_eq!(came[0].agent_id().unwrap(), "a_0");
     // It has been created in the meantime.
-    let error = ledger.settle([(key(1), None)]).unwrap_err();
+    let error = ledger.resolve([(key(1), None)]).unwrap_err();
     assert_eq!(
         (error.kind(), error.index()),
         (LedgerErrorKind::Refused, Some(0))
     );
 
     // It can be corrected.
-    ledger.settle([(key(0), Some("a_9".into()))]).unwrap();
+    ledger.resolve([(key(0), Some("a_9".into()))]).unwrap();
     let (came, _) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
     assert_eq!(came[0].agent_id().unwrap(), "a_9");
-    let unknown = ledger.settle([("nobody", None)]).unwrap_err();
+    let unknown = ledger.resolve([("nobody", None)]).unwrap_err();
     assert_eq!(unknown.index(), Some(0));
 }
 
 async fn two_rows_cannot_have_one_agent_and_nobody_is_none(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, rows(2), |_| Reply::Lose).await;
-    ledger.settle([(key(0), Some("a_2".into()))]).unwrap();
+    ledger.resolve([(key(0), Some("a_2".into()))]).unwrap();
     let nobody = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|does not exist|\
         (none)|'none|\u{200b}none|undefined|unknown| ";
     for refused in nobody.split('|').chain(["a_2"]) {
-        let error = ledger.settle([(key(1), Some(refused.into()))]).unwrap_err();
+        let error = ledger
+            .resolve([(key(1), Some(refused.into()))])
+            .unwrap_err();
         let told = (error.kind(), error.index());
         assert_eq!(told, (LedgerErrorKind::Refused, Some(0)), "{refused}");
     }
     for id in ["a_1", "00", "1", "north", "no-1", "нет", "a"] {
-        assert_eq!(ledger.check_settle([(key(1), Some(id.into()))]).unwrap(), 1);
+        assert_eq!(
+            ledger.resolve_dry_run([(key(1), Some(id.into()))]).unwrap(),
+            1
+        );
     }
     let twice = [(key(0), Some("a_3".into())), (key(1), Some("a_3".into()))];
-    assert_eq!(ledger.settle(twice).unwrap_err().index(), Some(1));
+    assert_eq!(ledger.resolve(twice).unwrap_err().index(), Some(1));
     // An entry that is rejected leaves the others unchanged too.
     let found = ledger.look_up(None, [key(0)]).unwrap().remove(0);
     assert_eq!(found.unwrap().agent_id.unwrap(), "a_2");
@@ -90,7 +95,7 @@ fn resolution(number: usize) -> Result<Resolution, String> {
 }
 
 /// The number of the row that is asked about.
-fn asked_number(row: &RowInDoubt) -> usize {
+fn asked_number(row: &UnresolvedRow) -> usize {
     let agent: CreateAgent = row.request.deserialize().unwrap();
     assert_eq!(agent.email(), row.key);
     assert!(
@@ -101,9 +106,9 @@ fn asked_number(row: &RowInDoubt) -> usize {
 }
 
 #[tokio::test]
-async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_no_agent() {
+async fn an_unresolved_row_is_sent_again_only_if_somebody_has_looked_and_there_is_no_agent() {
     let (_folder, ledger, mut peer) = filled(7, |_| Reply::Lose).await;
-    let sent_at = ledger.summary().unwrap().in_doubt[0].sent_at;
+    let sent_at = ledger.summary().unwrap().unresolved[0].sent_at;
     let client = peer.client();
     let rows_again: Vec<_> = (0..8).map(row).chain([broken_row(8)]).collect();
     let job = client.agents().create_many(rows_again);
@@ -152,14 +157,17 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
         let said = source.unwrap_or_else(|| error.to_string());
         assert!(said.contains(why.unwrap_or_default()), "{said}");
     }
-    // Who looked is believed from now on, and can be corrected; what is still in doubt is as it was.
+    // Who looked is believed from now on, and can be corrected; what is still unresolved is as it was.
     let (came, sent) = run(&mut peer, &ledger, false, rows(7), |_| Reply::Create).await;
     assert!(sent.is_empty());
     assert_eq!(came[0].agent_id().unwrap(), "found_0");
     let summary = ledger.summary().unwrap();
-    assert_eq!((summary.in_doubt.len(), summary.settled_with_agent), (5, 1));
+    assert_eq!(
+        (summary.unresolved.len(), summary.resolved_with_agent),
+        (5, 1)
+    );
     assert_eq!(summary.rejected, 2);
-    assert!(summary.in_doubt.iter().all(|row| row.sent_at >= sent_at));
+    assert!(summary.unresolved.iter().all(|row| row.sent_at >= sent_at));
 }
 
 #[test]

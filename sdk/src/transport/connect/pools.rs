@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    http::{
+    transport::{
         connect::{progress::ConnectorLayer, proxy::Proxy, tls::TlsSettings, transport::Transport},
         retry::attempts::is_safe,
     },

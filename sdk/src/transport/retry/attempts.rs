@@ -4,7 +4,7 @@ use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::http::{error::TransportError, response::HttpResponse, trace::Record};
+use crate::transport::{error::TransportError, response::HttpResponse, trace::Record};
 
 /// Which failures are retried, how many times, and after what delay.
 ///

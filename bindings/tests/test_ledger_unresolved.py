@@ -19,7 +19,7 @@ from dealkit import (
     AsyncClient,
     LedgerError,
 )
-from dealkit.ledger import RowInDoubt, settle, show
+from dealkit.ledger import UnresolvedRow, resolve, summary
 from dealkit.testing import Sandbox
 
 
@@ -27,7 +27,7 @@ class Text(str):
     """A str of another class."""
 
 
-def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
+def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
     sandbox.fail_next(act_then_reset=True)
     in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
     before = ledger.read_bytes()
@@ -39,7 +39,7 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
     ]
     for entry, of_class, text in cases:
         with pytest.raises(of_class, match=text) as raised:
-            settle(ledger, {"row0@example.com": None, **entry})
+            resolve(ledger, {"row0@example.com": None, **entry})
         if isinstance(raised.value, LedgerError):
             assert (raised.value.reason, raised.value.index) == ("refused", 1)
             assert str(raised.value).startswith(f"ledger {ledger}: the entry at index 1 is refused: ")
@@ -51,22 +51,24 @@ def test_what_cannot_be_settled_is_named_by_its_place_and_never_by_its_key(sandb
         assert ledger.read_bytes() == before
     wrong: Any = [("row0@example.com", None)]
     with pytest.raises(TypeError, match="found must be a mapping of keys to agents' identifiers, not list"):
-        settle(ledger, wrong)
+        resolve(ledger, wrong)
     wrong = 5
     with pytest.raises(TypeError, match="path must be the path of a file, not int"):
-        settle(wrong, {})
+        resolve(wrong, {})
     found: dict[str, str | None] = {Text("row0@example.com"): Text("a_1")}
-    assert settle(str(ledger), found, dry_run=True) == settle(str(ledger), found) == 1
-    assert show(ledger).settled_with_agent == 1 and b"@example" not in ledger.read_bytes()
+    assert resolve(str(ledger), found, dry_run=True) == resolve(str(ledger), found) == 1
+    assert summary(ledger).resolved_with_agent == 1 and b"@example" not in ledger.read_bytes()
 
 
-def in_doubt(sandbox: Sandbox, ledger: Path, count: int) -> None:
-    """Leaves that many rows in doubt."""
+def unresolved(sandbox: Sandbox, ledger: Path, count: int) -> None:
+    """Leaves that many unresolved rows."""
     sandbox.fail_next(status=503, times=count)
     creations = in_order(client_of(sandbox), rows=rows(count), ledger=ledger, key="email")
     assert told(creations) == [("unknown", False)] * count
-    doubts = show(ledger).in_doubt
-    assert {(503, request.request_id) for request in sandbox.requests} == {one[1:] for one in doubts}
+    doubts = summary(ledger).unresolved
+    assert {(503, request.request_id) for request in sandbox.requests} == {
+        (row.status_code, row.request_id) for row in doubts
+    }
     sandbox.clear_requests()
 
 
@@ -80,7 +82,7 @@ SAID: dict[str, Any] = {
 }
 
 
-def look(doubt: RowInDoubt) -> Any:
+def look(doubt: UnresolvedRow) -> Any:
     assert doubt.row == row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
     assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < HANGS and "@" not in repr(doubt)
     said = SAID[doubt.key]
@@ -89,16 +91,16 @@ def look(doubt: RowInDoubt) -> Any:
     return said
 
 
-async def look_meanwhile(doubt: RowInDoubt) -> Any:
+async def look_meanwhile(doubt: UnresolvedRow) -> Any:
     await asyncio.sleep(0)
     return look(doubt)
 
 
 @pytest.mark.parametrize(("run", "resolve"), [(in_order, look), (in_a_loop, look), (in_a_loop, look_meanwhile)])
-def test_rows_in_doubt_are_sent_again_if_there_is_no_agent(
+def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
     run: Callable[..., list[Any]], resolve: Any, sandbox: Sandbox, ledger: Path
 ) -> None:
-    in_doubt(sandbox, ledger, 6)
+    unresolved(sandbox, ledger, 6)
     creations = run(client_of(sandbox), rows=rows(7), ledger=ledger, key="email", resolve=resolve, concurrency=3)
     assert told(creations) == [
         ("succeeded", True),
@@ -110,11 +112,11 @@ def test_rows_in_doubt_are_sent_again_if_there_is_no_agent(
     causes = [creation.error.__cause__ for creation in creations[2:6]]
     assert [type(cause).__name__ for cause in causes] == ["NoneType", "OSError", "TypeError", "UnicodeEncodeError"]
     assert "was asked to resolve it failed" in str(creations[3].error)
-    assert len(sandbox.requests) == 2 and len(show(ledger).in_doubt) == 4
+    assert len(sandbox.requests) == 2 and len(summary(ledger).unresolved) == 4
 
 
 def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger: Path) -> None:
-    in_doubt(sandbox, ledger, 1)
+    unresolved(sandbox, ledger, 1)
     (creation,) = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look_meanwhile)
     assert "not coroutine" in str(creation.error.__cause__)
 
@@ -122,12 +124,12 @@ def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger
 def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_none(
     sandbox: Sandbox, ledger: Path
 ) -> None:
-    in_doubt(sandbox, ledger, 3)
+    unresolved(sandbox, ledger, 3)
 
     async def job() -> None:
         asked: list[str] = []
 
-        async def resolve(doubt: RowInDoubt) -> None:
+        async def resolve(doubt: UnresolvedRow) -> None:
             asked.append(doubt.key)
             await asyncio.sleep(3600)
 
@@ -140,14 +142,14 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
         assert told(await many.cancel()) == [("unknown", False)] * 3
 
     asyncio.run(job())
-    assert len(show(ledger).in_doubt) == 3 and not sandbox.requests
+    assert len(summary(ledger).unresolved) == 3 and not sandbox.requests
 
 
 def test_a_function_that_hangs_keeps_no_other_thread_waiting(sandbox: Sandbox, ledger: Path) -> None:
-    in_doubt(sandbox, ledger, 2)
+    unresolved(sandbox, ledger, 2)
     asked, goes_on = threading.Event(), threading.Event()
 
-    def resolve(doubt: RowInDoubt) -> None:
+    def resolve(doubt: UnresolvedRow) -> None:
         asked.set()
         assert goes_on.wait(HANGS)
 
@@ -167,10 +169,10 @@ def test_a_function_that_hangs_keeps_no_other_thread_waiting(sandbox: Sandbox, l
 
 
 def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbox, ledger: Path) -> None:
-    in_doubt(sandbox, ledger, 1)
+    unresolved(sandbox, ledger, 1)
     answers: list[Any] = [KeyboardInterrupt(), "found_0"]
 
-    def resolve(doubt: RowInDoubt) -> Any:
+    def resolve(doubt: UnresolvedRow) -> Any:
         answer = answers.pop(0)
         if isinstance(answer, str):
             return answer

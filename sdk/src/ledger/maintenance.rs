@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::{
     error::{Cause, Refusal},
-    state::{AgentOwners, Recorded, Row, State, check_agent},
+    state::{AgentOwners, LedgerRow, Row, State, check_agent},
     store::{Header, Rows, Store, Touched},
 };
 use crate::value::{AgentId, Json};
@@ -15,32 +15,32 @@ use crate::value::{AgentId, Json};
 /// What a ledger has, as numbers of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct LedgerSummary {
     /// The base URL of the service.
     pub service: String,
-    /// What the keys of the rows are called, if a job has said so.
-    pub keys: Option<String>,
+    /// The name of the rows' keys, such as `email`, if a job has set it.
+    pub key_name: Option<String>,
     /// Rows whose agent was created.
     pub succeeded: usize,
     /// Rows that the service rejected.
     pub rejected: usize,
     /// Rows for which somebody has found an agent.
-    pub settled_with_agent: usize,
+    pub resolved_with_agent: usize,
     /// Rows for which somebody has found that there is no agent: the next run sends them.
-    pub settled_without_agent: usize,
+    pub resolved_without_agent: usize,
     /// Rows that a job is sending now.
     pub in_flight: usize,
     /// Rows of which nobody knows whether they have an agent, in the order in which they were sent. With the time, the status
     /// and the request's id, whoever runs the service can look for the requests.
-    pub in_doubt: Vec<Recorded>,
+    pub unresolved: Vec<LedgerRow>,
 }
 
-/// A row in doubt about which [`CreateMany::resolve`](crate::CreateMany::resolve) asks.
+/// An unresolved row about which [`CreateMany::resolve`](crate::CreateMany::resolve) asks.
 ///
 /// `Debug` shows no personal data.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RowInDoubt {
+pub struct UnresolvedRow {
     /// The row's key in the ledger.
     pub key: String,
     /// The request that would create the agent.
@@ -53,7 +53,7 @@ pub struct RowInDoubt {
     pub request_id: Option<String>,
 }
 
-impl RowInDoubt {
+impl UnresolvedRow {
     /// A row that was sent at this time, and has had no response: for tests of your own function.
     pub fn new(key: impl Into<String>, request: Json, sent_at: DateTime<Utc>) -> Self {
         Self {
@@ -66,9 +66,9 @@ impl RowInDoubt {
     }
 }
 
-impl fmt::Debug for RowInDoubt {
+impl fmt::Debug for UnresolvedRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowInDoubt")
+        f.debug_struct("UnresolvedRow")
             .field("sent_at", &self.sent_at)
             .field("status", &self.status)
             .field("request_id", &self.request_id)
@@ -76,11 +76,11 @@ impl fmt::Debug for RowInDoubt {
     }
 }
 
-/// The answer to the question whether a row in doubt has an agent; see
+/// The answer to the question whether an unresolved row has an agent; see
 /// [`CreateMany::resolve`](crate::CreateMany::resolve).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// It has this one. The ledger records that, and the row is reported as created before.
+    /// It has this one. The ledger records that, and the row is reported as already created.
     Agent(AgentId),
     /// It has certainly none, and none is on its way: the row is sent again. What has not been found *yet* is
     /// [`Unknown`](Self::Unknown).
@@ -90,7 +90,7 @@ pub enum Resolution {
 }
 
 /// Records the agents that were found, at this time, unless they are only to be checked. Returns how many rows that changes.
-pub(super) fn settle(
+pub(super) fn resolve(
     store: &mut dyn Store,
     found: Vec<(String, Option<AgentId>)>,
     is_to_last: bool,
@@ -131,7 +131,7 @@ pub(super) fn settle(
                     rejection => rejection,
                 });
             let row = rows.entry(*key).or_default();
-            let resolved = checked.and_then(|()| row.settle(now, agent_id));
+            let resolved = checked.and_then(|()| row.resolve(now, agent_id));
             changed += usize::from(resolved.map_err(|rejection| Cause::Refused(index, rejection))?);
         }
         Ok(is_to_last)
@@ -140,21 +140,21 @@ pub(super) fn settle(
     Ok(changed)
 }
 
-pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<Summary, Cause> {
+pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<LedgerSummary, Cause> {
     let header = store.header();
-    let mut summary = Summary {
+    let mut summary = LedgerSummary {
         service: header.service.clone(),
-        keys: header.keys.clone(),
-        ..Summary::default()
+        key_name: header.keys.clone(),
+        ..LedgerSummary::default()
     };
     store.for_each(&mut |record| match record.state {
         State::Succeeded => summary.succeeded += 1,
-        State::Resolved if record.agent_id.is_some() => summary.settled_with_agent += 1,
-        State::Resolved => summary.settled_without_agent += 1,
+        State::Resolved if record.agent_id.is_some() => summary.resolved_with_agent += 1,
+        State::Resolved => summary.resolved_without_agent += 1,
         State::Rejected => summary.rejected += 1,
         State::Sending if record.is_in_flight() => summary.in_flight += 1,
-        State::Sending | State::Unknown => summary.in_doubt.extend(record.recorded()),
+        State::Sending | State::Unknown => summary.unresolved.extend(record.recorded()),
     })?;
-    summary.in_doubt.sort_by_key(|row| row.sent_at);
+    summary.unresolved.sort_by_key(|row| row.sent_at);
     Ok(summary)
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
     contract::wire,
-    http::{
+    transport::{
         redact::{Redactor, short},
         retry::retry_after::retry_after,
     },

@@ -7,7 +7,7 @@ use dealkit::{Outcome::Unknown, blocking};
 use rusqlite::Connection;
 
 use super::*;
-use crate::peer::{AGENT, settle, until};
+use crate::peer::{AGENT, until, wait_until_idle};
 
 /// The states of the rows, as they are in the file.
 fn states(ledger: &Ledger) -> Vec<String> {
@@ -36,7 +36,7 @@ async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_lo
             tokio::select! {
                 biased;
                 _ = &mut cancelling => panic!("the ledger is locked"),
-                () = settle() => other.execute_batch("COMMIT").unwrap(),
+                () = wait_until_idle() => other.execute_batch("COMMIT").unwrap(),
             }
             assert_eq!(cancelling.await[0].outcome(), Unknown);
             assert_eq!(states(&ledger), ["unknown"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::http::traffic::allowance::Allowance;
+use crate::transport::traffic::allowance::Allowance;
 
 /// The longest time for which a `Retry-After` delays the calls that did not receive it themselves: one wrong
 /// header must not silence a client for a day.

@@ -16,7 +16,7 @@ const SUCCESS: f64 = 1.0;
 ///
 /// The numbers are those of AWS' SDKs. In addition, a token is returned every second, so that a client with few
 /// calls is not left without retries long after an outage. The retry of a call that the service refused because
-/// there were too many is free: [`Pace`](crate::http::traffic::pace::Pace) delays such retries, and a bulk job that hits a
+/// there were too many is free: [`Pace`](crate::transport::traffic::pace::Pace) delays such retries, and a bulk job that hits a
 /// limit with hundreds of calls in flight loses none of them.
 #[derive(Debug)]
 pub(crate) struct RetryQuota {

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::http::{connect::progress::Progress, error::TransportError, outcome::Outcome};
+use crate::transport::{connect::progress::Progress, error::TransportError, outcome::Outcome};
 
 /// Knows at any moment what a call may have done at the service.
 #[derive(Default)]

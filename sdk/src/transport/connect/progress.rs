@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::http::outcome::Outcome;
+use crate::transport::outcome::Outcome;
 
 tokio::task_local! {
     /// What the connector tells the request on whose behalf it is polled.

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::http::traffic::pace::Pace;
+use crate::transport::traffic::pace::Pace;
 
 /// A call may go out this much later than it could have without delaying those behind it: the runtime's timer
 /// counts in milliseconds.

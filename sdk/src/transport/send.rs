@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::{
     contract::wire,
-    http::{
+    transport::{
         connect::{
             cause::{ConnectFailure, ForeignError},
             find::find,
@@ -30,7 +30,7 @@ use crate::{
             pools::{Lane, Pools, Route},
             progress::{MayLeave, Progress},
             rustls_errors,
-            transport::{NotSent, Transport},
+            transport::{Transport, TransportNotSent},
         },
         error::{Sent, TransportCause, TransportError},
         key::{self, Key},
@@ -339,7 +339,7 @@ async fn send_through(
         .await;
     sent.map_err(|error| {
         let cause = ForeignError::of(&*error, &|text| request.mask(text, &key.redactor));
-        TransportError::new(match find::<NotSent>(&*error) {
+        TransportError::new(match find::<TransportNotSent>(&*error) {
             Some(_) => TransportCause::Connect(None, Some(cause)),
             None => TransportCause::Interrupted(cause),
         })

@@ -4,7 +4,7 @@
 use rustls::{AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError};
 
 use crate::{
-    http::{
+    transport::{
         connect::{find::find, hyper_errors::was_not_begun, tls::NoSystem},
         redact::{Redactor, short},
     },

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::http::{
+use crate::transport::{
     call_progress::CallProgress, error::TransportError, operation::Operation,
     response::HttpResponse, traffic::turns::Traffic,
 };

@@ -16,10 +16,10 @@ use super::{
     cancellation::CancellationFlag,
     clock::Clock,
     error::{Cause, HIDDEN_URL, LedgerError, Place},
+    maintenance::{self, LedgerSummary},
     owner::is_of_job,
-    people::{self, Summary},
     sqlite::{self, Sqlite},
-    state::{Record, Recorded, RequestInfo},
+    state::{LedgerRow, Record, RequestInfo},
     store::{Header, Store},
     writer::Writer,
 };
@@ -29,7 +29,7 @@ use super::{
     process::Process,
 };
 use crate::{
-    http::base_url,
+    transport::base_url,
     value::{AgentId, Json},
 };
 
@@ -43,10 +43,10 @@ use crate::{
 /// use dealkit::{AgentId, ledger::Ledger};
 ///
 /// let ledger = Ledger::sqlite("agents.ledger");
-/// for row in ledger.summary()?.in_doubt {
+/// for row in ledger.summary()?.unresolved {
 ///     println!("sent {:?}, request {:?}: nobody knows what became of it", row.sent_at, row.request_id);
 /// }
-/// ledger.settle([
+/// ledger.resolve([
 ///     ("ada@example.com", Some(AgentId::from("a_1"))), // looked up: there she is
 ///     ("grace@example.com", None),                     // nobody there: the next run creates her
 /// ])?;
@@ -168,41 +168,40 @@ impl Ledger {
     /// Returns what the ledger knows about each of these keys, in their order: `None` for a row that the next run
     /// sends.
     ///
-    /// `keys` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
+    /// `key_name` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
     /// jobs may have the ledger open. If the file does not exist yet, every item is `None`.
     ///
     /// # Errors
     /// If the file cannot be read, is not a ledger, or its keys have another name.
     pub fn look_up<'a, K: AsRef<str>>(
         &self,
-        keys: impl Into<Option<&'a str>>,
-        rows: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
-        let keys = keys.into();
-        let rows: Vec<_> = rows.into_iter().map(|key| (key, None)).collect();
-        self.look_up_all(keys, rows)
+        key_name: impl Into<Option<&'a str>>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<LedgerRow>>, LedgerError> {
+        let rows = keys.into_iter().map(|key| (key, None)).collect();
+        self.look_up_all(key_name.into(), rows)
     }
 
     /// Does the same as [`look_up`](Self::look_up), and compares the requests: each row is a pair of its key and the request that
-    /// it has now. [`Recorded::request_differs`] then says whether another request was sent.
+    /// it has now. [`LedgerRow::request_differs`] then says whether another request was sent.
     ///
     /// # Errors
     /// The same as for `look_up`.
     pub fn look_up_requests<'a, K: AsRef<str>>(
         &self,
-        keys: impl Into<Option<&'a str>>,
+        key_name: impl Into<Option<&'a str>>,
         rows: impl IntoIterator<Item = (K, Json)>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    ) -> Result<Vec<Option<LedgerRow>>, LedgerError> {
         let rows = rows.into_iter();
         let rows = rows.map(|(key, request)| (key, Some(request))).collect();
-        self.look_up_all(keys.into(), rows)
+        self.look_up_all(key_name.into(), rows)
     }
 
     fn look_up_all<K: AsRef<str>>(
         &self,
-        keys: Option<&str>,
+        key_name: Option<&str>,
         rows: Vec<(K, Option<Json>)>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    ) -> Result<Vec<Option<LedgerRow>>, LedgerError> {
         let rows: Vec<_> = rows
             .into_iter()
             .map(|(key, request)| (key.as_ref().to_owned(), request))
@@ -211,7 +210,7 @@ impl Ledger {
             let Some(mut store) = self.open(false)? else {
                 return Ok(rows.iter().map(|_| None).collect());
             };
-            store.run(|store| store.refuse_other_keys(keys))?;
+            store.run(|store| store.refuse_other_keys(key_name))?;
             let header = store.header().clone();
             let hashes: Vec<_> = rows.iter().map(|(key, _)| header.hash(key)).collect();
             let found = store.run(|store| store.look_up(&hashes))?.into_iter();
@@ -235,7 +234,7 @@ impl Ledger {
     pub fn look_up_emails<E: AsRef<str>>(
         &self,
         emails: impl IntoIterator<Item = E>,
-    ) -> Result<Vec<Option<Recorded>>, LedgerError> {
+    ) -> Result<Vec<Option<LedgerRow>>, LedgerError> {
         let emails = emails.into_iter();
         let emails: Vec<_> = emails.map(|email| email.as_ref().to_owned()).collect();
         self.apart(|| {
@@ -265,12 +264,12 @@ impl Ledger {
         })
     }
 
-    /// Counts the ledger's rows, and lists those in doubt.
+    /// Counts the ledger's rows, and lists the unresolved ones.
     ///
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
-    pub fn summary(&self) -> Result<Summary, LedgerError> {
-        self.with(false, people::summary)
+    pub fn summary(&self) -> Result<LedgerSummary, LedgerError> {
+        self.with(false, maintenance::summary)
     }
 
     /// Records what became of rows, each identified by its key in the job: the agent that was found, or `None` if there
@@ -280,34 +279,34 @@ impl Ledger {
     /// without one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run
     /// sends them.
     ///
-    /// A row can be settled again. Entries that the ledger already has are skipped. When this returns, everything is on disk.
+    /// A row can be resolved again. Entries that the ledger already has are skipped. When this returns, everything is on disk.
     ///
     /// # Errors
     /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending
     /// the row; if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a
     /// placeholder such as `n/a`. Then nothing is recorded, and [`LedgerError::index`] says which entry it is. No error
     /// shows a key. Also if the file cannot be read or written, or is not a ledger.
-    pub fn settle<K: AsRef<str>>(
+    pub fn resolve<K: AsRef<str>>(
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
         self.with(true, |store| {
-            people::settle(store, found, true, self.clock().unix_ms())
+            maintenance::resolve(store, found, true, self.clock().unix_ms())
         })
     }
 
-    /// What [`settle`](Self::settle) would return for the same, without recording anything.
+    /// What [`resolve`](Self::resolve) would return for the same, without recording anything.
     ///
     /// # Errors
-    /// Those of `settle`.
-    pub fn check_settle<K: AsRef<str>>(
+    /// Those of `resolve`.
+    pub fn resolve_dry_run<K: AsRef<str>>(
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
         let found = owned(found);
         self.with(true, |store| {
-            people::settle(store, found, false, self.clock().unix_ms())
+            maintenance::resolve(store, found, false, self.clock().unix_ms())
         })
     }
 
@@ -319,7 +318,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
-    pub fn move_to(&self, base_url: &str) -> Result<(), LedgerError> {
+    pub fn set_base_url(&self, base_url: &str) -> Result<(), LedgerError> {
         self.with(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
             let service = base_url::normal(&url);
@@ -351,7 +350,7 @@ impl Ledger {
         let mut store =
             store.ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound).into()))?;
         // A copy of a damaged ledger would be of no use.
-        people::summary(&mut store).map_err(failed)?;
+        maintenance::summary(&mut store).map_err(failed)?;
         store
             .backup(to)
             .map_err(|cause| LedgerError::of_file(to, cause))
