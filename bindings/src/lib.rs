@@ -88,7 +88,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let effects = dealkit::EFFECTS.map(|(method, template, outcome, effect)| {
+        let effects = dealkit::internal::EFFECTS.map(|(method, template, outcome, effect)| {
             ((method, template, outcome.as_str()), effect)
         });
         module.add("EFFECTS", effects.into_py_dict(module.py())?)?;

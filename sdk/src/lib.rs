@@ -139,14 +139,19 @@ pub mod test_util;
 mod transport;
 mod value;
 
-// For the sandbox server and the bindings, which are always of the same version.
+/// Items that the sandbox server and the Python bindings use, which are always of the same version as this crate. They are not
+/// part of the public interface.
 #[doc(hidden)]
-pub use {
-    contract::{schema, wire},
-    json::{document, explain, lexer},
-    rules::validate,
-    value::{marked_text, scalar},
-};
+pub mod internal {
+    #[cfg(feature = "client")]
+    pub use crate::{bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};
+    pub use crate::{
+        contract::{schema, wire},
+        json::{document, explain, lexer},
+        rules::validate,
+        value::{marked_text, scalar},
+    };
+}
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
@@ -197,6 +202,3 @@ pub use {
     },
     value::words::{Piece, Setting, Words},
 };
-#[cfg(feature = "client")]
-#[doc(hidden)]
-pub use {bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use dealkit::lexer::{Lexer, Refused};
+use dealkit::internal::lexer::{Lexer, Refused};
 use serde_json::value::RawValue;
 
 /// How deeply arrays and objects may be nested.

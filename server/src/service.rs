@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use dealkit::{UnknownFields, wire};
+use dealkit::{UnknownFields, internal::wire};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 use crate::{
@@ -551,7 +551,7 @@ fn check_key(caller: &Caller, head: &Parts) -> Result<(), Refusal> {
 fn finish(
     mut response: Response<Bytes>,
     form: &Form,
-    success: Option<&dealkit::schema::Model>,
+    success: Option<&dealkit::internal::schema::Model>,
 ) -> Response<Bytes> {
     for reading in &form.readings {
         response = rewrite::response(*reading, response, success);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{TransportNotSent, wire};
+use dealkit::{TransportNotSent, internal::wire};
 use futures_util::{future::BoxFuture, stream};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;

@@ -1,6 +1,6 @@
 //! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
 
-use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, document};
+use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
 

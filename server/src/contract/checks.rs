@@ -1,6 +1,6 @@
 //! The checks of a request's head that need nothing but the head.
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderValue, Version, header, request::Parts, uri::Authority};
 
 use crate::contract::problem::{ProblemType, Refusal};

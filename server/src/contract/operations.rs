@@ -1,7 +1,7 @@
 //! What each operation does with a request that has passed the checks of its head.
 
 use bytes::Bytes;
-use dealkit::{CreateAgent, UnknownFields, wire};
+use dealkit::{CreateAgent, UnknownFields, internal::wire};
 use http::{Response, StatusCode};
 
 use crate::{

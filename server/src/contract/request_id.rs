@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header name, parsed once: looking up a string would parse it each time.
