@@ -1,4 +1,4 @@
-//! The client against services of every kind: what it sends, what each response turns into, what it retries.
+//! Tests of the client over connections: requests, responses, errors and retries.
 #![cfg(feature = "client")]
 
 mod as_mocked;
