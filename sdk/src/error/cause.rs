@@ -8,7 +8,7 @@ use crate::{
     error::kind::ErrorKind,
     http::{
         connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
-        traffic::queue::TooLate,
+        rate::queue::LateAdmission,
     },
     json::decode_error::DecodeError,
     ledger::LedgerError,
@@ -28,7 +28,7 @@ pub(crate) enum Cause {
     Config(Words),
     Validation(ValidationError),
     Transport(TransportCause),
-    Throttled(TooLate),
+    Throttled(LateAdmission),
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
@@ -200,9 +200,9 @@ fn transport(cause: &TransportCause) -> Words {
     }
 }
 
-fn throttled(late: TooLate) -> Words {
+fn throttled(late: LateAdmission) -> Words {
     let wait = in_words(late.wait);
-    let why = if late.is_asked {
+    let why = if late.is_for_service {
         words!(
             "the service has asked for fewer requests; this one would have to wait {}",
             wait

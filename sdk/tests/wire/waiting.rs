@@ -86,7 +86,8 @@ async fn what_the_service_asks_for_is_the_least_delay() {
             (3 * SECOND..=3 * SECOND + GRAIN).contains(&waits[0]),
             "{waits:?}"
         );
-        assert!(waits[1] <= Duration::from_millis(400) + GRAIN, "{waits:?}");
+        // The service has accepted nothing yet, so the rate limiter sends one call per second.
+        assert!((SECOND..=SECOND + GRAIN).contains(&waits[1]), "{waits:?}");
     }
     // It is not carried over to another failure.
     let service = service(&[(503, Some(2)), (500, None)]).await;
@@ -94,7 +95,10 @@ async fn what_the_service_asks_for_is_the_least_delay() {
     let error = retrieve(&client, RetryPolicy::new()).await;
     assert_eq!((error.attempts(), error.retry_after()), (3, None));
     let waits = service.waits(0);
-    assert!(waits[0] >= 2 * SECOND && waits[1] < SECOND, "{waits:?}");
+    assert!(
+        waits[0] >= 2 * SECOND && waits[1] <= SECOND + GRAIN,
+        "{waits:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
