@@ -32,8 +32,8 @@ use crate::{
         key::{self, KeyProvider, KeySource, Keys},
         operation::Operation,
         path::segment,
+        rate::admission::SharedLimits,
         retry::attempts::RetryPolicy,
-        traffic::turns::Traffic,
     },
     value::{
         opaque,
@@ -161,7 +161,7 @@ impl Client {
 
     /// How often a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
-        self.service.retry.retries()
+        self.service.retry.retry_limit()
     }
 
     /// The origin of the base URL, such as `https://deals.example.com`: for bindings, which give each service its own runtime.
@@ -178,7 +178,7 @@ impl Client {
     /// Whether this client and the other one act as one towards the service: they share the rate limit, the pauses that
     /// the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
-        Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
+        Arc::ptr_eq(&self.service.limits, &with.service.limits)
     }
 }
 
@@ -625,24 +625,24 @@ impl<C: Clone> ClientBuilder<C> {
         ] {
             timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
         }
-        let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
+        let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
         let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
                 && Arc::ptr_eq(&other.keys, &keys)
-                && other.traffic.is_limited_like(&traffic)
+                && other.limits.has_same_rate_limit(&limits)
         };
-        let traffic = match other.filter(is_same_caller) {
-            Some(other) => Arc::clone(&other.traffic),
-            None => Arc::new(traffic),
+        let limits = match other.filter(is_same_caller) {
+            Some(other) => Arc::clone(&other.limits),
+            None => Arc::new(limits),
         };
         #[cfg(feature = "ledger")]
         let ledgers = other.map_or_else(Arc::default, |other| Arc::clone(&other.ledgers));
         Ok(Client {
             service: Arc::new(Service {
                 pools,
-                traffic,
+                limits,
                 base_url: base,
                 headers: Arc::new(headers),
                 keys,

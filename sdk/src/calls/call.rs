@@ -379,7 +379,7 @@ impl<T> Call<T> {
             operation: &operation,
             base: &service.base_url,
             progress: &progress,
-            traffic: &service.traffic,
+            limits: &service.limits,
         };
         let mut trace = CallTrace::begin(record);
         let span = trace.span.clone();

@@ -16,10 +16,10 @@ use crate::{
         error::{Attempts, FailedRequest, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
+        rate::queue::LateAdmission,
         redact::short,
         response::HttpResponse,
         retry::attempts::is_safe,
-        traffic::queue::TooLate,
     },
     value::words::{Setting, Words, words},
 };
@@ -81,7 +81,7 @@ impl Error {
     }
 
     /// The call's turn comes when its time is over.
-    pub(crate) fn throttled(late: TooLate) -> Self {
+    pub(crate) fn throttled(late: LateAdmission) -> Self {
         let mut error = Self::new(Cause::Throttled(late));
         error.0.attempts.retry_after = Some(late.wait);
         error

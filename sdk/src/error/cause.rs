@@ -11,7 +11,7 @@ use crate::{
     rules::validate::ValidationError,
     transport::{
         connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
-        traffic::queue::TooLate,
+        rate::queue::LateAdmission,
     },
     value::{
         duration::in_words,
@@ -28,7 +28,7 @@ pub(crate) enum Cause {
     Config(Words),
     Validation(ValidationError),
     Transport(TransportCause),
-    Throttled(TooLate),
+    Throttled(LateAdmission),
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
@@ -200,9 +200,9 @@ fn transport(cause: &TransportCause) -> Words {
     }
 }
 
-fn throttled(late: TooLate) -> Words {
+fn throttled(late: LateAdmission) -> Words {
     let wait = in_words(late.wait);
-    let why = if late.is_asked {
+    let why = if late.is_for_service {
         words!(
             "the service has asked for fewer requests; this one would have to wait {}",
             wait

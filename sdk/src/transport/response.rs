@@ -9,7 +9,7 @@ use crate::{
     contract::wire,
     transport::{
         redact::{Redactor, short},
-        retry::retry_after::retry_after,
+        retry::retry_after::parse_retry_after,
     },
 };
 
@@ -53,7 +53,7 @@ impl HttpResponse {
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers)
+        parse_retry_after(&self.headers)
     }
 
     /// Says during decoding whether to go on: it counts from now, so time that the response has waited for its turn

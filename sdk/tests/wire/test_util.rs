@@ -67,7 +67,7 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_made_by_hand_is_a_real_one() {
-    let silent = limits::Service::start(Duration::ZERO, [(0, None)]).await;
+    let silent = limits::ScriptedService::start(Duration::ZERO, [(0, None)]).await;
     let short = Duration::from_millis(50);
     let impatient = silent.builder().timeout(short).build().unwrap();
     let real = impatient.agents().create(ada()).await.unwrap_err();
