@@ -193,7 +193,6 @@ pub use {
         outcome::Outcome,
         retry::attempts::RetryPolicy,
     },
-    value::words::{Piece, Setting, Words},
 };
 #[cfg(feature = "client")]
 #[doc(hidden)]

@@ -63,7 +63,7 @@ pub(crate) fn key_source(py: Python<'_>, ask: Py<PyAny>) -> Returned<'_> {
     let askings = PerProcess::new();
     let provider = Arc::new(Provider { ask, askings });
     entry(py, || {
-        Ok(KeySource(dealkit::KeySource::asking(move || {
+        Ok(KeySource(dealkit::KeySource::from_function(move || {
             asked(Arc::clone(&provider))
         })))
     })

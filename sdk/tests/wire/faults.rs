@@ -56,7 +56,8 @@ fn check(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     assert_eq!(error.is_connection(), is_connection || is_timeout, "{text}");
     assert_eq!(error.attempts(), attempts, "{text}");
     if error.kind() == ErrorKind::TooLarge {
-        let told = format!("limit of {LIMIT} bytes; raise max_response_bytes to read it");
+        let told =
+            format!("limit of {LIMIT} bytes; raise the limit to read it");
         assert!(error.to_string().contains(&told), "{error}");
     }
     match (&expected.body, error.body()) {
@@ -164,8 +165,8 @@ async fn a_refused_connection_is_tried_again_whatever_the_method() {
             .unwrap();
         let error = call(&client, verb).await.unwrap_err();
         check("refused", &error, &unconnected(ErrorKind::Connect), 3);
-        let told = "no connection could be made: nothing is listening at the host and port in base_url; are they right, and \
-            is the service up? (after 3 attempts)";
+        let told = "no connection could be made: nothing is listening at the host and port in the base URL; are they right, \
+            and is the service up? (after 3 attempts) [see base_url]";
         assert!(error.to_string().ends_with(told), "{error}");
         assert!(error.source().is_some());
         every_text(&error);

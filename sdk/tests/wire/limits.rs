@@ -117,7 +117,9 @@ async fn all_calls_wait_as_long_as_one_was_told() {
                 "{text}"
             );
             assert!(
-                text.ends_with("would have to wait 9 s, longer than its timeout allows"),
+                text.ends_with(
+                    "would have to wait 9 s, longer than its timeout allows [see timeout]"
+                ),
                 "{text}"
             );
             assert!(error.is_throttled() && !error.is_timeout() && !error.is_connection());
@@ -287,8 +289,8 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
         );
         assert_eq!(
             error.to_string(),
-            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, longer than its \
-             timeout allows"
+            "POST /v1/agents: not sent: the client's rate limit would delay this call by 6 s, longer than its \
+             timeout allows [see rate_limit]"
         );
     }
     assert_eq!(service.log().len(), 3);

@@ -105,12 +105,12 @@ impl RetryPolicy {
 
     /// Returns true if a request with this method is retried after a timeout.
     pub(crate) fn retries_timeouts(self, method: &Method) -> bool {
-        self.max_retries > 0 && (is_safe(method) || self.retry_non_idempotent)
+        self.max_retries > 0 && (is_read(method) || self.retry_non_idempotent)
     }
 
     /// Whether a request with this method that failed with `error` is worth another attempt.
     fn covers(&self, method: &Method, error: &TransportError) -> bool {
-        let harmless = is_safe(method) || !error.outcome().may_have_acted();
+        let harmless = is_read(method) || !error.outcome().may_have_acted();
         error.is_transient() && (harmless || self.retry_non_idempotent)
     }
 }
@@ -121,8 +121,8 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Whether a request with this method changes nothing, so that sending it twice does no harm.
-pub(crate) fn is_safe(method: &Method) -> bool {
+/// Returns true for the methods of reads: such a request may be sent again after any failure, because it changes nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
@@ -175,7 +175,7 @@ where
         let mut error = progress.attempt_failed(error, before.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let reconnects = !has_reconnected && error.0.was_stale && is_safe(&operation.method);
+        let reconnects = !has_reconnected && error.0.was_stale && is_read(&operation.method);
         let rekeys = !has_rekeyed && error.0.has_new_key;
         let is_free = (reconnects || rekeys) && policy.max_retries > 0;
         has_reconnected |= reconnects;

@@ -22,7 +22,7 @@ use crate::http::{
         queue::{Queue, Ticket, TooLate, Turn},
     },
 };
-use crate::value::words::{Setting, Words, words};
+use crate::value::message::{Message, Setting};
 
 /// The state that all calls of a client share, whatever runtime they are on.
 #[derive(Debug)]
@@ -34,15 +34,15 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// The traffic of a client with this rate limit, in calls per second.
-    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Words> {
+    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Message> {
         let interval = rate_limit.map_or(Some(Duration::ZERO), |rate| {
             let interval = Duration::try_from_secs_f64(rate.recip()).ok();
             interval.filter(|_| rate > 0.0 && rate.is_finite())
         });
         let interval = interval.ok_or_else(|| {
-            words!(
-                "{} must be a number of calls a second, more than zero and finite",
-                Setting::RateLimit
+            Message::about(
+                Setting::RateLimit,
+                "must be a number of calls a second, more than zero and finite",
             )
         })?;
         Ok(Self {

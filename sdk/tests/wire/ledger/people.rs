@@ -143,7 +143,7 @@ async fn a_row_in_doubt_is_sent_again_only_if_somebody_has_looked_and_there_is_n
     ] {
         let error = came[row].result.as_ref().unwrap_err();
         assert_eq!(
-            error.to_string().contains("was asked to resolve it"),
+            error.to_string().contains("was called to resolve it"),
             why.is_some()
         );
         // Only the error of the program's own function is not in the text.
