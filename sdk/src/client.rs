@@ -28,16 +28,16 @@ use crate::{
             transport::Transport,
         },
         environment,
-        headers::extra_header,
+        headers::parse_extra_header,
         key::{self, KeyProvider, KeySource, Keys},
         operation::Operation,
-        path::segment,
+        path::escape_segment,
         rate::admission::SharedLimits,
         retry::attempts::RetryPolicy,
     },
     value::{
+        message::{Message, Setting},
         opaque,
-        words::{Setting, words},
     },
 };
 
@@ -145,7 +145,7 @@ impl Client {
                      as \"deals\" and then the id",
                 ));
             }
-            path = path.and_then(|path| Ok(format!("{path}/{}", segment(part)?)));
+            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(part)?)));
         }
         let operation = Operation {
             method,
@@ -299,7 +299,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// answer within the call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
     /// outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
-        self.key_source(KeySource::provider(provider))
+        self.key_source(KeySource::from_provider(provider))
     }
 
     /// Where the key comes from: for bindings, whose clients share a provider.
@@ -626,7 +626,7 @@ impl<C: Clone> ClientBuilder<C> {
             timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
         }
         let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
-        let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
+        let pools = Pools::share_or_create(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
@@ -661,14 +661,16 @@ impl<C: Clone> ClientBuilder<C> {
         let Some(text) = &self.base_url else {
             return Err(missing(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
-        let url = base_url::parse(text).map_err(Error::config)?;
+        let url = base_url::parse(text)
+            .map_err(|problem| Error::invalid_setting(Setting::BaseUrl, problem))?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
-            return Err(Error::config(words!(
-                "{} is plain http to another machine, so anybody along the way can read the service key: use \
-                 https, or set {} if the network is yours",
-                Setting::BaseUrl,
-                Setting::AllowHttp
-            )));
+            return Err(Error::config(
+                Message::from(
+                    "the base URL is plain http to another machine, so anyone along the way can read the service key: use \
+                     https, or allow plain http if the network is yours",
+                )
+                .see(Setting::AllowHttp),
+            ));
         }
         Ok(url)
     }
@@ -692,14 +694,14 @@ impl<C: Clone> ClientBuilder<C> {
             .as_deref()
             .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
         let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
-            Error::config(words!(
-                "{} contains characters that are not allowed in a header",
-                Setting::UserAgent
-            ))
+            Error::invalid_setting(
+                Setting::UserAgent,
+                "contains characters that are not allowed in a header",
+            )
         })?;
         headers.insert(header::USER_AGENT, user_agent);
         for (name, value) in &self.headers {
-            let (name, value) = extra_header(name, value).map_err(Error::config)?;
+            let (name, value) = parse_extra_header(name, value).map_err(Error::config)?;
             headers.insert(name, value);
         }
         // Each attempt puts its key in this place.
@@ -714,7 +716,7 @@ impl<C: Clone> ClientBuilder<C> {
         let set = self
             .proxy
             .as_deref()
-            .map(Proxy::new)
+            .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
         // A proxy would receive the key of a service on this very machine.
@@ -744,11 +746,10 @@ impl ClientBuilder {
 opaque!(ClientBuilder<C>);
 
 fn missing(setting: Setting, variable: &'static str) -> Error {
-    Error::config(words!(
-        "{} is missing: set it, or {} with Client::from_env()",
+    Error::invalid_setting(
         setting,
-        variable
-    ))
+        format!("is missing: set it, or {variable} with Client::from_env()"),
+    )
 }
 
 fn is_loopback(url: &Url) -> bool {

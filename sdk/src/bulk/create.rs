@@ -248,7 +248,7 @@ impl<I, T, M> CreateMany<I, T, M> {
         ledger: &crate::ledger::Ledger,
         keys: impl Into<Option<&'a str>>,
     ) -> Self {
-        let service = base_url::normal(&self.work.agents.service.base_url);
+        let service = base_url::normalize(&self.work.agents.service.base_url);
         self.work.recorder = Some(Recorder::new(ledger, service, keys.into()));
         self
     }

@@ -17,18 +17,18 @@ use crate::{
     transport::{
         connect::{
             pools::{ATTEMPT_TIMEOUT, Pools},
-            progress::{MayLeave, Progress},
+            progress::{MaySend, Progress},
         },
         error::{Sent, TransportCause, TransportError},
         key::Keys,
         outcome::Outcome,
         rate::admission::{NotAdmitted, SharedLimits},
         response::HttpResponse,
-        retry::attempts::{AttemptError, RetryPolicy, is_safe, run_attempts},
+        retry::attempts::{AttemptError, RetryPolicy, is_read, run_attempts},
         send::{self, Deadline, HttpRequest},
         trace::Record,
     },
-    value::words::{Setting, words},
+    value::message::Setting,
 };
 
 /// A service, and how to talk to it: a client's checked configuration.
@@ -105,7 +105,7 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
         let policy = options.policy(self.retry);
-        if !is_safe(&request.method) {
+        if !is_read(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
@@ -157,13 +157,13 @@ impl Service {
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let may_leave = guard.map(|guard| {
+            let may_send = guard.map(|guard| {
                 let guard = Arc::clone(guard);
-                Arc::new(move || guard.check().is_ok()) as MayLeave
+                Arc::new(move || guard.check().is_ok()) as MaySend
             });
             let sent = send::attempt(
                 connections,
-                (request, may_leave),
+                (request, may_send),
                 &key,
                 deadline,
                 self.max_response_bytes,
@@ -198,13 +198,17 @@ impl Service {
                 record.pausing(pause, &error);
             }
             if error.status() == Some(StatusCode::UNAUTHORIZED) {
-                error.0.has_new_key = match keys.refused(&key) {
+                error.0.has_new_key = match keys.record_rejection(&key) {
                     Some(is_new) => is_new,
                     // It is asked before the next call, which this one need not wait for.
                     None if policy.retry_limit() == 0 => false,
                     None => match keys.current(left(), total).await {
                         Ok(new) => new.header != key.header,
-                        Err(why) => return Err(AttemptError::Failed(error.not_retried(why))),
+                        Err(message) => {
+                            return Err(AttemptError::Failed(
+                                error.not_retried(message.text(|name| name)),
+                            ));
+                        }
                     },
                 };
             }
@@ -236,7 +240,7 @@ async fn until_expired<T>(
 /// A time limit of zero would refuse every call.
 pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
-        return Err(Error::config(words!("{} must be more than zero", setting)));
+        return Err(Error::invalid_setting(setting, "must be more than zero"));
     }
     Ok(())
 }

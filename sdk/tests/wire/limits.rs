@@ -122,7 +122,9 @@ async fn all_calls_wait_as_long_as_retry_after_says() {
                 "{message}"
             );
             assert!(
-                message.ends_with("would have to wait 9 s, longer than its timeout allows"),
+                message.ends_with(
+                    "would have to wait 9 s, longer than its timeout allows [see timeout]"
+                ),
                 "{message}"
             );
             assert!(error.is_throttled() && !error.is_timeout() && !error.is_connection());
@@ -292,8 +294,8 @@ async fn a_call_that_the_rate_limit_delays_beyond_its_timeout_fails_immediately(
         );
         assert_eq!(
             error.to_string(),
-            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, longer than its \
-             timeout allows"
+            "POST /v1/agents: not sent: the client's rate limit would delay this call by 6 s, longer than its \
+             timeout allows [see rate_limit]"
         );
     }
     assert_eq!(service.log().len(), 3);

@@ -86,8 +86,8 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let made = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
         .build();
-    // Only a real error says why the connection was refused.
-    let why = ": nothing is listening at the host and port in base_url; are they right, and is the service up?";
+    // Only a real error has the reason why no connection was made.
+    let why = ": nothing is listening at the host and port in the base URL; are they right, and is the service up? [see base_url]";
     assert_eq!(facts(&made), facts(&real).replace(why, ""));
     assert_eq!(made.source().unwrap().to_string(), "refused");
 

@@ -21,7 +21,7 @@ use crate::transport::{
     response::HttpResponse,
     retry::quota::RetryQuota,
 };
-use crate::value::words::{Setting, Words, words};
+use crate::value::message::{Message, Setting};
 
 /// The limits that all calls of a client share, on any runtime: the queue with its rate limiter, and the retry quota.
 #[derive(Debug)]
@@ -33,15 +33,15 @@ pub(crate) struct SharedLimits {
 
 impl SharedLimits {
     /// Creates the limits of a client, with its rate limit in calls per second.
-    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Words> {
+    pub(crate) fn new(rate_limit: Option<f64>) -> Result<Self, Message> {
         let interval = rate_limit.map_or(Some(Duration::ZERO), |rate| {
             let interval = Duration::try_from_secs_f64(rate.recip()).ok();
             interval.filter(|_| rate > 0.0 && rate.is_finite())
         });
         let interval = interval.ok_or_else(|| {
-            words!(
-                "{} must be a number of calls a second, more than zero and finite",
-                Setting::RateLimit
+            Message::about(
+                Setting::RateLimit,
+                "must be a number of calls a second, more than zero and finite",
             )
         })?;
         Ok(Self {

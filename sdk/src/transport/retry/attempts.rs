@@ -104,12 +104,12 @@ impl RetryPolicy {
 
     /// Returns true if a request with this method is retried after a timeout.
     pub(crate) fn retries_timeouts(self, method: &Method) -> bool {
-        self.max_retries > 0 && (is_safe(method) || self.retry_non_idempotent)
+        self.max_retries > 0 && (is_read(method) || self.retry_non_idempotent)
     }
 
     /// Returns true if the policy allows a retry of a request with this method that failed with `error`.
     fn allows_retry(&self, method: &Method, error: &TransportError) -> bool {
-        let is_harmless = is_safe(method) || !error.outcome().may_have_acted();
+        let is_harmless = is_read(method) || !error.outcome().may_have_acted();
         error.is_transient() && (is_harmless || self.retry_non_idempotent)
     }
 }
@@ -120,8 +120,8 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Returns true if a request with this method changes nothing, so that sending it twice does no harm.
-pub(crate) fn is_safe(method: &Method) -> bool {
+/// Returns true for the methods of reads: such a request may be sent again after any failure, because it changes nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
@@ -172,8 +172,8 @@ where
         };
         let mut error = progress.attempt_failed(error, earlier_error.take());
         let attempts = progress.attempts();
-        // A stale connection says nothing about the service, and the next attempt gets another connection.
-        let reconnects = !has_reconnected && error.0.was_stale && is_safe(&operation.method);
+        // A closed idle connection says nothing about the service, and the next attempt gets another one.
+        let reconnects = !has_reconnected && error.0.was_stale && is_read(&operation.method);
         let rekeys = !has_rekeyed && error.0.has_new_key;
         let is_uncounted = (reconnects || rekeys) && policy.max_retries > 0;
         has_reconnected |= reconnects;
