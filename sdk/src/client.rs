@@ -36,7 +36,7 @@ use crate::{
         traffic::turns::Traffic,
     },
     value::{
-        opaque,
+        opaque_debug,
         words::{Setting, words},
     },
 };
@@ -741,7 +741,7 @@ impl ClientBuilder {
     }
 }
 
-opaque!(ClientBuilder<C>);
+opaque_debug!(ClientBuilder<C>);
 
 fn missing(setting: Setting, variable: &'static str) -> Error {
     Error::config(words!(

@@ -170,7 +170,7 @@ impl<'py> Reader<'_, 'py> {
         let decimal = match number.digits {
             Some(digits) => self.reused.decimals.get(self.py, digits, number.text),
             None => {
-                let decimal = scalar::decimal(number.text).ok_or(Stopped)?;
+                let decimal = scalar::parse_decimal(number.text).ok_or(Stopped)?;
                 self.reused.decimals.make(self.py, &decimal.to_string())
             }
         };
@@ -191,7 +191,7 @@ impl<'py> Reader<'_, 'py> {
         let made = builtin::timestamp(self.py, moment);
         let value = self.made(made)?;
         if !builtin::is_exact(moment) {
-            let exact = scalar::timestamp_text(&moment);
+            let exact = scalar::format_timestamp(&moment);
             let extra = extra.get_or_insert_default();
             extra.exact.push((position, Json::string(exact)));
         }

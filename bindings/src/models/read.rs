@@ -35,7 +35,7 @@ pub(crate) fn value(
     let start = reader.lexer.position();
     let value = match kind {
         kind if is_role(kind) => reader.role(),
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
+        FieldKind::Text | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             if recurs {
                 reader.word()
             } else {

@@ -82,7 +82,7 @@ pub(crate) fn field(
 
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
+        FieldKind::Text | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             text(value.cast::<PyString>()?.to_str()?, out);
         }
         FieldKind::Boolean => {
@@ -93,16 +93,16 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         FieldKind::Decimal => {
             let digits = builtin::decimal_text(value)?;
             // Python writes some numbers with an exponent that the core writes without one.
-            let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
+            let decimal = scalar::parse_decimal(&digits).ok_or_else(internal)?;
             out.push_str(&decimal.to_string());
         }
         FieldKind::Date => {
             let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
-            text(&scalar::date_text(day), out);
+            text(&scalar::format_date(day), out);
         }
         FieldKind::Timestamp => {
             let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
-            text(&scalar::timestamp_text(&moment), out);
+            text(&scalar::format_timestamp(&moment), out);
         }
         FieldKind::Object => out.push_str(json::raw_text(value)?),
         FieldKind::Strings => {

@@ -18,7 +18,7 @@ use crate::{
         unreadable::{Unreadable, UnreadableField},
     },
     model::Deal,
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// The schema of a table of deals: a column for each field of a [`Deal`], in the order of the specification.
@@ -219,4 +219,4 @@ impl DealBatchBuilder {
     }
 }
 
-opaque!(DealBatchBuilder);
+opaque_debug!(DealBatchBuilder);

@@ -30,9 +30,10 @@ pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
 
 fn data_type(kind: FieldKind, decimals: Decimals) -> DataType {
     match kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) | FieldKind::Object => {
-            DataType::Utf8
-        }
+        FieldKind::Text
+        | FieldKind::Identifier
+        | FieldKind::ExtensibleEnum(_)
+        | FieldKind::Object => DataType::Utf8,
         FieldKind::Boolean => DataType::Boolean,
         FieldKind::Integer => DataType::Int64,
         FieldKind::Decimal => decimals.data_type(),
@@ -195,7 +196,7 @@ macro_rules! structs {
                     if let [$( $field, )+ extra] = column.field_builders_mut() {
                         $( <$type>::add(value.map(|value| &value.$field), &mut **$field, decimals); )+
                         let undocumented = value.map(Self::extra).filter(|extra| !extra.is_empty());
-                        let undocumented = undocumented.map(|extra| Json::written(extra).into_text());
+                        let undocumented = undocumented.map(|extra| Json::from_infallible(extra).into_text());
                         String::add(undocumented.as_ref(), &mut **extra, decimals);
                     }
                     column.append(value.is_some());

@@ -21,7 +21,7 @@ use crate::{
     ledger::LedgerError,
     model::{Agent, CreateAgent},
     transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
-    value::{AgentId, Json, opaque},
+    value::{AgentId, Json, opaque_debug},
 };
 
 /// One agent of many: its row, and the result.
@@ -273,4 +273,4 @@ impl<R: Into<CreateRow>, E: Into<Error>> From<Result<R, E>> for CreateRow {
     }
 }
 
-opaque!(CreateRow);
+opaque_debug!(CreateRow);

@@ -13,7 +13,7 @@ use crate::{
     contract::wire,
     model::{Agent, CreateAgent},
     transport::operation::Operation,
-    value::{Json, opaque},
+    value::{Json, opaque_debug},
 };
 
 /// Calls on agents; see [`Client::agents`](crate::Client::agents).
@@ -80,4 +80,4 @@ impl<M: Clone> Agents<M> {
     }
 }
 
-opaque!(Agents<M>);
+opaque_debug!(Agents<M>);

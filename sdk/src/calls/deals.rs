@@ -13,7 +13,7 @@ use crate::{
     error::call::Error,
     model::Deal,
     transport::{operation::Operation, path::segment},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// Calls on deals; see [`Client::deals`](crate::Client::deals).
@@ -56,4 +56,4 @@ impl<M: Clone> Deals<M> {
     }
 }
 
-opaque!(Deals<M>);
+opaque_debug!(Deals<M>);

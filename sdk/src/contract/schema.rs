@@ -7,8 +7,8 @@
 pub enum FieldKind {
     Text,
     Identifier,
-    /// A string of an open set, which has this name.
-    OpenSet(&'static str),
+    /// A string of an extensible enum, which has this name.
+    ExtensibleEnum(&'static str),
     Boolean,
     /// A 64-bit integer.
     Integer,

@@ -27,9 +27,9 @@ macro_rules! __response_models {
             Deal {
                 /// The deal's identifier.
                 required shown id: Word<DealId> = "id",
-                /// Status, an open set; CLOSED is the one documented value.
+                /// Status, an extensible enum; CLOSED is the one documented value.
                 optional shown status: Option<Word<DealStatus>> = "status",
-                /// Phase, an open set; APPLICATION is the one documented value.
+                /// Phase, an extensible enum; APPLICATION is the one documented value.
                 optional shown phase: Option<Word<DealPhase>> = "phase",
                 /// The day on which the deal expires.
                 optional shown expiry_date: Option<NaiveDate> = "expiry_date",
@@ -55,7 +55,7 @@ macro_rules! __response_models {
             ListingContract {
                 /// The contract's identifier.
                 optional shown id: Option<Word<ListingContractId>> = "id",
-                /// The side that the agent is on, an open set.
+                /// The side that the agent is on, an extensible enum.
                 optional shown side: Option<Word<ListingSide>> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
@@ -107,7 +107,7 @@ macro_rules! __response_models {
             Application {
                 /// The application's identifier.
                 optional shown id: Option<Word<ApplicationId>> = "id",
-                /// Status, an open set; PENDING is the one documented value.
+                /// Status, an extensible enum; PENDING is the one documented value.
                 optional shown status: Option<Word<ApplicationStatus>> = "status",
                 /// When the application was decided. The specification states no format, so it is kept as a string.
                 optional shown decisioned_on: Option<Word<String>> = "decisioned_on",
@@ -157,7 +157,7 @@ macro_rules! __response_models {
                 optional shown id: Option<Word<ContactId>> = "id",
                 /// The schema that the contact follows.
                 optional shown contact_schema_id: Option<Word<ContactSchemaId>> = "contactSchemaId",
-                /// Type, an open set.
+                /// Type, an extensible enum.
                 optional shown r#type: Option<Word<ContactType>> = "type",
                 /// The contact's data, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
@@ -171,7 +171,7 @@ macro_rules! __response_models {
                 optional shown field_schema_id: Option<Word<FieldSchemaId>> = "fieldSchemaId",
                 /// The field's name as shown to people.
                 optional hidden label: Option<Word<String>> = "label",
-                /// Type, an open set.
+                /// Type, an extensible enum.
                 optional shown r#type: Option<Word<ContactFieldType>> = "type",
                 /// The field's value.
                 optional hidden value: Option<Word<String>> = "value",

@@ -14,7 +14,7 @@ use crate::{
         traffic::queue::TooLate,
     },
     value::{
-        duration::in_words,
+        format_duration::format_seconds,
         words::{Setting, Words, words},
     },
 };
@@ -175,7 +175,7 @@ fn transport(cause: &TransportCause) -> Words {
         TransportCause::Connect(Some(why), _) => {
             words!("no connection could be made: {}", why.words.clone())
         }
-        TransportCause::Timeout(after, _) => words!("timed out after {}", in_words(*after)),
+        TransportCause::Timeout(after, _) => words!("timed out after {}", format_seconds(*after)),
         TransportCause::Interrupted(_) => {
             words!("the connection broke before the whole response had arrived")
         }
@@ -201,7 +201,7 @@ fn transport(cause: &TransportCause) -> Words {
 }
 
 fn throttled(late: TooLate) -> Words {
-    let wait = in_words(late.wait);
+    let wait = format_seconds(late.wait);
     let why = if late.is_asked {
         words!(
             "the service has asked for fewer requests; this one would have to wait {}",

@@ -1,8 +1,8 @@
 //! The kinds of errors.
 
-use crate::value::named;
+use crate::value::named_enum;
 
-named! {
+named_enum! {
     /// What kind of failure an [`Error`](crate::Error) is. Python's exceptions and tables of errors
     /// call it by its [name](Self::as_str).
     ///

@@ -115,7 +115,7 @@ impl Expected {
     #[doc(hidden)]
     pub fn of(kind: FieldKind) -> Self {
         match kind {
-            FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => Self::String,
+            FieldKind::Text | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => Self::String,
             FieldKind::Boolean => Self::Boolean,
             FieldKind::Integer => Self::Integer,
             FieldKind::Decimal => Self::Decimal,

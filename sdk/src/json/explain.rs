@@ -81,7 +81,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// What is wrong with the value that comes next, or with one in it.
     fn value(&mut self, kind: FieldKind) -> Lexed<Reason> {
-        let found = JsonKind::beginning_with(self.lexer.peek());
+        let found = JsonKind::from_first_byte(self.lexer.peek());
         match (kind, found, Expected::of(kind)) {
             (FieldKind::One(model), JsonKind::Object, _) => self.object(Some(model)),
             (FieldKind::Strings, JsonKind::Object, _) => self.object(None),

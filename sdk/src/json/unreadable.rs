@@ -17,7 +17,7 @@ use crate::{json::decode_error::Expected, value::Json};
 /// ```
 ///
 /// In either case, a document that is not JSON, or lacks a readable required field, is an error; and undocumented
-/// values of open sets are readable.
+/// values of extensible enums are readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreadable {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::value::{
-    named,
+    named_enum,
     words::{Piece, Setting, Words, words},
 };
 
@@ -33,7 +33,7 @@ pub(super) enum Place {
     Database(Arc<str>),
 }
 
-named! {
+named_enum! {
     /// What kind of failure a [`LedgerError`] is.
     #[non_exhaustive]
     LedgerErrorKind {

@@ -212,7 +212,7 @@ impl CreateAgent {
     /// The JSON body to be sent.
     pub fn to_json(&self) -> Json {
         // There are only strings and JSON values, which always serialize.
-        Json::written(self)
+        Json::from_infallible(self)
     }
 
     /// E-mail address.
@@ -331,7 +331,7 @@ macro_rules! setters {
             #[must_use]
             pub fn $setter(self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.with(Cow::Borrowed($wire), Json::written(value))
+                self.with(Cow::Borrowed($wire), Json::from_infallible(value))
             }
 
             #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]

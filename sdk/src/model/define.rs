@@ -319,7 +319,7 @@ fn unreadable_names(model: &'static Model, extra: &BTreeMap<String, Json>) -> Ve
 /// The JSON of a model with one more field; of two with the same name, the last one counts.
 fn with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Models and names always serialize, and a model without any field is `{}`.
-    let mut json = Json::written(model).into_text();
+    let mut json = Json::from_infallible(model).into_text();
     json.pop();
     let separator = if json.len() > 1 { "," } else { "" };
     format!("{json}{separator}{}:{value}}}", Json::string(name))

@@ -181,8 +181,8 @@ impl FieldValue for Decimal {
 }
 
 impl<T: WireText> FieldValue for T {
-    const KIND: FieldKind = match (T::OPEN_SET, T::IS_IDENTIFIER) {
-        (Some(name), _) => FieldKind::OpenSet(name),
+    const KIND: FieldKind = match (T::EXTENSIBLE_ENUM, T::IS_IDENTIFIER) {
+        (Some(name), _) => FieldKind::ExtensibleEnum(name),
         (None, true) => FieldKind::Identifier,
         (None, false) => FieldKind::Text,
     };

@@ -39,7 +39,7 @@ pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violati
             format!("must be JSON, which it is not at line {line} column {column}")
         }
         (_, text) => {
-            let found = JsonKind::of(text.unwrap_or_default());
+            let found = JsonKind::from_json(text.unwrap_or_default());
             format!("must be an object, got {}", found.name())
         }
     };
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
         let checked = match self.object.iter().rposition(|(of, _)| of == name) {
             Some(at) => {
                 let (_, value) = self.object.remove(at);
-                of_kind(JsonKind::of(value), kind, null).map(|()| value)
+                of_kind(JsonKind::from_json(value), kind, null).map(|()| value)
             }
             None if null == Null::Required => Err((
                 ViolationCode::Required,

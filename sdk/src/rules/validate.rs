@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::{
     contract::names::{self, pointer_token},
-    value::{JsonKind, Role, open_set, parse_date},
+    value::{JsonKind, Role, extensible_enum, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -87,7 +87,7 @@ impl fmt::Debug for Violation {
     }
 }
 
-open_set! {
+extensible_enum! {
     /// The rule that a request breaks. The SDK and the sandbox share a closed list; a code that another service invents
     /// is kept in `Other`.
     ViolationCode {

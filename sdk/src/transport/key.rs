@@ -29,9 +29,9 @@ use crate::{
     contract::wire,
     transport::redact::Redactor,
     value::{
-        duration::in_words,
+        format_duration::format_seconds,
         marked_text::{is_quoted, remove_mark},
-        opaque,
+        opaque_debug,
         words::{Setting, Words, words},
     },
 };
@@ -88,7 +88,7 @@ impl<T: Into<String>> From<T> for ServiceKey {
     }
 }
 
-opaque!(ServiceKey);
+opaque_debug!(ServiceKey);
 
 /// Provides the service key, say from a vault; see
 /// [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
@@ -158,7 +158,7 @@ pub enum KeySource {
     Provider(Arc<Ask>),
 }
 
-opaque!(KeySource);
+opaque_debug!(KeySource);
 
 type Ask = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, Words>> + Send + Sync;
 
@@ -341,7 +341,7 @@ impl Keys {
             Err(words!(
                 "{} has not answered within {}",
                 what,
-                in_words(total)
+                format_seconds(total)
             ))
         })
     }

@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-use crate::value::named;
+use crate::value::named_enum;
 
-named! {
+named_enum! {
     /// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
     ///
     /// | outcome | when | sending it again |

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, fmt};
 
-use super::named;
+use super::named_enum;
 
-named! {
+named_enum! {
     /// A setting of a client, a call or a job, or an operation on a ledger, as far as error texts name it; see [`Words`].
     #[non_exhaustive]
     Setting {

@@ -106,10 +106,10 @@ fn same_numbers(document: &str) {
         is_json.then(|| document.trim()),
     );
     let text = document.trim();
-    let expected = scalar::integer(text).filter(|_| is_json);
+    let expected = scalar::parse_integer(text).filter(|_| is_json);
     same(document, whole(document, |lexer| lexer.integer()), expected);
     // Compares the texts: `10.10` and `10.1` are equal, and so are the two zeros.
-    let expected = scalar::decimal(text).filter(|_| is_json);
+    let expected = scalar::parse_decimal(text).filter(|_| is_json);
     let lexed = whole(document, |lexer| lexer.decimal());
     let exact = |it: Decimal| (it.to_string(), it.into_inner().is_sign_negative());
     same(document, lexed.map(exact), expected.map(exact));
@@ -119,9 +119,9 @@ fn same_numbers(document: &str) {
 fn same_days_and_moments(text: &str) {
     for document in [format!("\"{text}\""), format!(" \"{text}\" ")] {
         let lexed = whole(&document, |lexer| lexer.date());
-        same(&document, lexed, scalar::date(text));
+        same(&document, lexed, scalar::parse_date(text));
         let lexed = whole(&document, |lexer| lexer.timestamp());
-        same(&document, lexed, scalar::timestamp(text));
+        same(&document, lexed, scalar::parse_timestamp(text));
     }
 }
 

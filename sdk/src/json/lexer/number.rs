@@ -76,7 +76,7 @@ impl<'a> Lexer<'a> {
         let number = self.number()?;
         match number.digits {
             Some(Digits { mantissa, scale: 0 }) => Ok(mantissa),
-            _ => scalar::integer(number.text).ok_or(Refused),
+            _ => scalar::parse_integer(number.text).ok_or(Refused),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Lexer<'a> {
         let number = self.number()?;
         match number.digits {
             Some(Digits { mantissa, scale }) => Ok(Decimal::new(mantissa, scale)),
-            None => scalar::decimal(number.text).ok_or(Refused),
+            None => scalar::parse_decimal(number.text).ok_or(Refused),
         }
     }
 }

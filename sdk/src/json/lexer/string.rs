@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     json::lexer::cursor::{Lexed, Lexer, Refused},
-    value::Characters,
+    value::Wtf8,
 };
 
 impl<'a> Lexer<'a> {
@@ -55,7 +55,7 @@ impl<'a> Lexer<'a> {
     pub fn wtf8(&mut self) -> Lexed<Cow<'a, [u8]>> {
         match self.plain() {
             Some(text) => Ok(Cow::Borrowed(text.as_bytes())),
-            None => Characters::of(self.raw()?.get())
+            None => Wtf8::from_json(self.raw()?.get())
                 .map(|it| it.0)
                 .ok_or(Refused),
         }

@@ -3,14 +3,14 @@
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::json::lexer::cursor::{Lexed, Lexer, Refused};
-use crate::value::{date_of, scalar, two_digits};
+use crate::value::{parse_date_bytes, parse_two_digits, scalar};
 
 impl Lexer<'_> {
     #[inline]
     pub fn date(&mut self) -> Lexed<NaiveDate> {
         self.peek();
         if let Some(([b'"', digits @ .., b'"'], rest)) = self.rest().split_first_chunk::<12>()
-            && let Some(date) = date_of(digits)
+            && let Some(date) = parse_date_bytes(digits)
         {
             self.leave(rest);
             return Ok(date);
@@ -20,7 +20,7 @@ impl Lexer<'_> {
 
     #[cold]
     fn rare_date(&mut self) -> Lexed<NaiveDate> {
-        scalar::date(&self.string()?).ok_or(Refused)
+        scalar::parse_date(&self.string()?).ok_or(Refused)
     }
 
     #[inline]
@@ -37,7 +37,7 @@ impl Lexer<'_> {
 
     #[cold]
     fn rare_timestamp(&mut self) -> Lexed<DateTime<Utc>> {
-        scalar::timestamp(&self.string()?).ok_or(Refused)
+        scalar::parse_timestamp(&self.string()?).ok_or(Refused)
     }
 }
 
@@ -48,11 +48,11 @@ fn timestamp_in(text: &[u8]) -> Option<(DateTime<Utc>, &[u8])> {
     let [b'"', date @ .., b'T', h1, h2, b':', m1, m2, b':', s1, s2] = head else {
         return None;
     };
-    let date = date_of(date)?;
+    let date = parse_date_bytes(date)?;
     let (hour, minute, second) = (
-        two_digits(*h1, *h2)?,
-        two_digits(*m1, *m2)?,
-        two_digits(*s1, *s2)?,
+        parse_two_digits(*h1, *h2)?,
+        parse_two_digits(*m1, *m2)?,
+        parse_two_digits(*s1, *s2)?,
     );
     let mut nano = 0;
     if let [b'.', fraction @ ..] = rest {

@@ -29,7 +29,7 @@ use crate::{
     transport::connect::progress,
     value::{
         marked_text::remove_mark,
-        opaque,
+        opaque_debug,
         words::{Setting, Words, words},
     },
 };
@@ -201,7 +201,7 @@ impl Presented {
     }
 }
 
-opaque!(Presented);
+opaque_debug!(Presented);
 
 impl ResolvesClientCert for ClientCertificate {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
