@@ -147,7 +147,7 @@ pub mod internal {
     pub use crate::{bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};
     pub use crate::{
         contract::{schema, wire},
-        json::{document, explain, lexer},
+        json::{document_limits, explain_error, lexer},
         rules::validate,
         value::{marked_text, scalar},
     };

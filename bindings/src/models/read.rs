@@ -29,7 +29,7 @@ pub(crate) fn value(
         extra.forget_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
-        reader.lexer.null()?;
+        reader.lexer.read_null()?;
         return Ok(None);
     }
     let start = reader.lexer.position();

@@ -34,7 +34,7 @@ fn add(
         ) {
             (Some(json), kind) => found.push(UnreadableField::new(
                 place.pointer(),
-                Expected::of(kind),
+                Expected::from_kind(kind),
                 json.clone(),
             )),
             (None, FieldKind::One(inner)) if !value.is_none() => {

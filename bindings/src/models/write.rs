@@ -2,7 +2,7 @@
 
 use dealkit::{
     Json, Violation, ViolationCode,
-    internal::{document::MAX_VALUES, lexer::is_plain, scalar, validate::expected_kind},
+    internal::{document_limits::MAX_VALUES, lexer::is_plain, scalar, validate::expected_kind},
 };
 use pyo3::{
     exceptions::PyRuntimeError,

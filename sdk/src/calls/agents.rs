@@ -73,7 +73,7 @@ impl<M: Clone> Agents<M> {
             template: wire::AGENTS_PATH.into(),
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
-        let read = read_model(Agent::from_json_while, Agent::unreadable);
+        let read = read_model(Agent::from_json_cancellable, Agent::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read)
             .with_body(body)
             .in_mode(self.mode.clone())

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     contract::names,
-    json::document::without_bom,
+    json::document_limits::without_bom,
     rules::{
         fields::{Fields, check_names, object},
         validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},

@@ -15,7 +15,7 @@ use crate::{
     contract::schema::{Field, FieldKind, Model, Presence},
     json::{
         decode,
-        decode_error::{Expected, Step, pointer},
+        decode_error::{Expected, Step, format_pointer},
         unreadable::{Unreadable, UnreadableField},
     },
     model::any_format::document,
@@ -170,19 +170,19 @@ macro_rules! models {
                 body: impl AsRef<[u8]>,
                 unreadable: Unreadable,
             ) -> Result<Self, $crate::DecodeError> {
-                Self::from_json_while(body, unreadable, None)
+                Self::from_json_cancellable(body, unreadable, None)
             }
 
-            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `go_on` is asked every 64 KB, and
+            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `should_continue` is called every 64 KB, and
             /// stops it.
             #[doc(hidden)]
-            pub fn from_json_while(
+            pub fn from_json_cancellable(
                 body: impl AsRef<[u8]>,
                 unreadable: Unreadable,
-                go_on: Option<&dyn Fn() -> bool>,
+                should_continue: Option<&dyn Fn() -> bool>,
             ) -> Result<Self, $crate::DecodeError> {
                 let kind = FieldKind::One(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, unreadable, go_on, FieldValue::lex)
+                decode::decode(body.as_ref(), kind, unreadable, should_continue, FieldValue::lex)
             }
 
             /// Decodes a JSON array of them.
@@ -193,7 +193,7 @@ macro_rules! models {
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
                 let kind = FieldKind::Many(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
+                decode::decode(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
             }
         }
 
@@ -217,13 +217,13 @@ macro_rules! models {
             const KIND: FieldKind = FieldKind::One(Self::SCHEMA);
 
             #[inline(always)]
-            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::Lexed<Self> {
+            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
                 $crate::__read_fields!(lexer, {
                     $( $wire => $field = models!(@lex $need lexer $type = $wire, extra), $field = models!(@lex_apart $need lexer $type = $wire, extra); )+
                     name => {
-                        let value = Json::from_raw(lexer.raw()?);
+                        let value = Json::from_raw(lexer.read_raw()?);
                         extra.insert(name.into_owned(), value);
                     },
                 });
@@ -238,8 +238,8 @@ macro_rules! models {
                     path.push(Step::Field($wire.into(), None));
                     match self.extra.get($wire) {
                         Some(json) => found.push(UnreadableField {
-                            pointer: pointer(path),
-                            expected: Expected::of(<$type as FieldValue>::KIND),
+                            pointer: format_pointer(path),
+                            expected: Expected::from_kind(<$type as FieldValue>::KIND),
                             json: json.clone(),
                         }),
                         None => self.$field.add_unreadable(path, found),
@@ -282,7 +282,7 @@ macro_rules! models {
         lex_lenient_apart::<$type>($lexer, $wire, &mut $extra)?
     };
 
-    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::Refused)? };
+    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::LexError)? };
     (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {

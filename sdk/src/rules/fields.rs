@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     contract::names,
-    json::lexer::{Lexed, Lexer},
+    json::lexer::{LexResult, Lexer},
     rules::validate::{
         Null, UnknownFields, Violation, ViolationCode, check_text, of_kind, pointer,
     },
@@ -46,21 +46,21 @@ pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violati
     Err(Violation::new(at, ViolationCode::WrongType, detail))
 }
 
-fn read(text: &str) -> Lexed<Object<'_>> {
+fn read(text: &str) -> LexResult<Object<'_>> {
     let mut object = Object::with_capacity(names::CREATE_AGENT.len());
     let mut lexer = Lexer::new(text);
-    let mut more = lexer.object()?;
+    let mut more = lexer.begin_object()?;
     while more {
-        let name = lexer.name()?;
+        let name = lexer.read_name()?;
         lexer.peek();
         let start = lexer.position();
-        if lexer.plain().is_none() {
-            lexer.raw()?;
+        if lexer.read_plain_string().is_none() {
+            lexer.read_raw()?;
         }
         object.push((name, lexer.slice(start, lexer.position())));
-        more = lexer.field()?;
+        more = lexer.next_field()?;
     }
-    lexer.end()?;
+    lexer.expect_end()?;
     Ok(object)
 }
 

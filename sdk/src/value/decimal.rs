@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// An exact decimal number: the specification's `number`.
 ///
-/// Value and scale are those of the JSON text: `10.10` stays `10.10`. A number in a document never passes through a
+/// Value and scale are the same as in the JSON text: `10.10` stays `10.10`. A number in a document never passes through a
 /// binary float, regardless of the features of `serde_json` that other crates enable. A decimal has up to 28 digits; a
 /// number with more is an error, and is never rounded. Decimals with the same value are equal: `10.10 == 10.1`.
 ///
@@ -135,7 +135,7 @@ fn apply_exponent(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decima
         .ok();
     }
     // A shift by more than 28 digits cannot fit, so the loop is short.
-    for _ in 0..u32::try_from(-scale).ok().filter(|places| *places <= 28)? {
+    for _ in 0..u32::try_from(-scale).ok().filter(|digits| *digits <= 28)? {
         mantissa = mantissa.checked_mul(10)?;
     }
     rust_decimal::Decimal::try_from_i128_with_scale(mantissa, 0).ok()

@@ -1,4 +1,4 @@
-//! Extensible enums: string fields of which the specification shows at most a sample value and leaves the rest open.
+//! Extensible enums: string fields whose values the specification does not list, except for at most one sample.
 
 use std::marker::PhantomData;
 

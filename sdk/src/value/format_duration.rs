@@ -6,7 +6,7 @@ use std::time::Duration;
 /// 29.999658003 s, would not help the reader of an error message.
 pub(crate) fn format_seconds(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
-    let places = (2.0 - seconds.log10().floor()).clamp(0.0, 9.0);
-    let scale = 10_f64.powf(places);
+    let decimals = (2.0 - seconds.log10().floor()).clamp(0.0, 9.0);
+    let scale = 10_f64.powf(decimals);
     format!("{} s", (seconds * scale).round() / scale)
 }

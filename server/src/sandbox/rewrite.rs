@@ -119,10 +119,10 @@ fn rewritten(body: Bytes, model: &Model, reading: Reading) -> Bytes {
 fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut lexer = Lexer::new(text);
     let mut fields = Vec::new();
-    let mut has_more = lexer.object().ok()?;
+    let mut has_more = lexer.begin_object().ok()?;
     while has_more {
-        fields.push((lexer.name().ok()?, lexer.raw().ok()?.get()));
-        has_more = lexer.field().ok()?;
+        fields.push((lexer.read_name().ok()?, lexer.read_raw().ok()?.get()));
+        has_more = lexer.next_field().ok()?;
     }
     Some(fields)
 }
