@@ -15,10 +15,10 @@ use crate::{
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
-    contract::wire,
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         base_url,
         connect::{

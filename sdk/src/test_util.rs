@@ -73,9 +73,9 @@ use crate::{
         operations::{CallFuture, Operations},
         response::Response,
     },
-    contract::wire,
     error::call::Error,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         error::{Sent, TransportCause, TransportError},
         operation::Operation,

@@ -68,7 +68,7 @@ pub(crate) fn whole<'py>(
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let kind = FieldKind::One(model);
+    let kind = FieldKind::Model(model);
     if let Err(error) = check_value_count(document) {
         return Err(fail(error));
     }

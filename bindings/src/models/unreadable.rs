@@ -37,10 +37,10 @@ fn add(
                 Expected::from_kind(kind),
                 json.clone(),
             )),
-            (None, FieldKind::One(inner)) if !value.is_none() => {
+            (None, FieldKind::Model(inner)) if !value.is_none() => {
                 add(value, class(inner), place, found)?;
             }
-            (None, FieldKind::Many(inner)) => {
+            (None, FieldKind::ModelList(inner)) => {
                 for (index, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                     add(&item, class(inner), Place::Item(&place, index), found)?;
                 }

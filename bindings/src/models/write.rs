@@ -82,7 +82,7 @@ pub(crate) fn field(
 
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
+        FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             text(value.cast::<PyString>()?.to_str()?, out);
         }
         FieldKind::Boolean => {
@@ -104,8 +104,8 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
             let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
             text(&scalar::format_timestamp(&moment), out);
         }
-        FieldKind::Object => out.push_str(json::raw_text(value)?),
-        FieldKind::Strings => {
+        FieldKind::JsonObject => out.push_str(json::raw_text(value)?),
+        FieldKind::StringMap => {
             out.push('{');
             for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
                 if at > 0 {
@@ -117,8 +117,8 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
             }
             out.push('}');
         }
-        FieldKind::One(of) => model(value, class(of), out)?,
-        FieldKind::Many(of) => {
+        FieldKind::Model(of) => model(value, class(of), out)?,
+        FieldKind::ModelList(of) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {

@@ -16,10 +16,10 @@ use serde::Deserialize;
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
-    contract::wire,
     error::{call::Error, kind::ErrorKind},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     value::{AgentId, Json, opaque_debug},
 };

@@ -10,8 +10,8 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::operation::Operation,
     value::{Json, opaque_debug},
 };

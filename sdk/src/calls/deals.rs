@@ -9,9 +9,9 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     error::call::Error,
     model::Deal,
+    specification::wire,
     transport::{operation::Operation, path::segment},
     value::opaque_debug,
 };

@@ -1,7 +1,6 @@
 //! Decoding of a JSON document, with an error that names the value at fault.
 
 use crate::{
-    contract::schema::FieldKind,
     json::{
         decode_error::DecodeError,
         document_limits::{check_value_count, without_bom},
@@ -9,6 +8,7 @@ use crate::{
         lexer::{LexError, LexResult, Lexer},
         unreadable::Unreadable,
     },
+    specification::schema::FieldKind,
 };
 
 /// A cancellation check, called while a document is decoded: decoding stops when it returns false.

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    contract::{
-        names::{self, pointer_token},
+    specification::{
+        field_names::{self, escape_pointer_token},
         schema::FieldKind,
     },
     value::JsonKind,
@@ -115,15 +115,17 @@ impl Expected {
     #[doc(hidden)]
     pub fn from_kind(kind: FieldKind) -> Self {
         match kind {
-            FieldKind::Text | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => Self::String,
+            FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
+                Self::String
+            }
             FieldKind::Boolean => Self::Boolean,
             FieldKind::Integer => Self::Integer,
             FieldKind::Decimal => Self::Decimal,
             FieldKind::Date => Self::Date,
             FieldKind::Timestamp => Self::Timestamp,
-            FieldKind::Object | FieldKind::One(_) => Self::Object,
-            FieldKind::Strings => Self::Map,
-            FieldKind::Many(_) => Self::Array,
+            FieldKind::JsonObject | FieldKind::Model(_) => Self::Object,
+            FieldKind::StringMap => Self::Map,
+            FieldKind::ModelList(_) => Self::Array,
         }
     }
 }
@@ -329,7 +331,7 @@ fn format_path(steps: &[Step<'_>]) -> String {
     for step in steps {
         match step {
             Step::Item(index) => path.push_str(&format!("[{index}]")),
-            Step::Field(name, _) if names::is_known(name) => {
+            Step::Field(name, _) if field_names::is_documented(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
@@ -346,7 +348,7 @@ fn format_path(steps: &[Step<'_>]) -> String {
 pub(crate) fn format_pointer(steps: &[Step<'_>]) -> String {
     let tokens = steps.iter().map(|step| match step {
         Step::Item(index) => format!("/{index}"),
-        Step::Field(name, _) => format!("/{}", pointer_token(name)),
+        Step::Field(name, _) => format!("/{}", escape_pointer_token(name)),
     });
     tokens.collect()
 }

@@ -6,12 +6,12 @@
 use serde_json::{error::Category, value::RawValue};
 
 use crate::{
-    contract::schema::{FieldKind, Model, Presence},
     json::{
         decode_error::{DecodeError, Expected, Position, Reason, Step},
         document_limits::without_bom,
         lexer::{LexError, LexResult, Lexer},
     },
+    specification::schema::{FieldKind, Model, Presence},
     value::{JsonKind, serde_errors},
 };
 
@@ -84,9 +84,9 @@ impl ErrorSearch<'_> {
     fn explain_value(&mut self, kind: FieldKind) -> LexResult<Reason> {
         let found = JsonKind::from_first_byte(self.lexer.peek());
         match (kind, found, Expected::from_kind(kind)) {
-            (FieldKind::One(model), JsonKind::Object, _) => self.explain_object(Some(model)),
-            (FieldKind::Strings, JsonKind::Object, _) => self.explain_object(None),
-            (FieldKind::Many(model), JsonKind::Array, _) => self.explain_array(model),
+            (FieldKind::Model(model), JsonKind::Object, _) => self.explain_object(Some(model)),
+            (FieldKind::StringMap, JsonKind::Object, _) => self.explain_object(None),
+            (FieldKind::ModelList(model), JsonKind::Array, _) => self.explain_array(model),
             (_, JsonKind::String, Expected::String) => Ok(self.lone_surrogate_reason()),
             (_, found, expected) => Ok(Reason::Unexpected {
                 expected,
@@ -120,7 +120,7 @@ impl ErrorSearch<'_> {
                 let field = fields.iter().find(|field| field.wire == name);
                 self.is_optional |= field.is_some_and(|it| it.presence != Presence::Required);
                 self.path.push(Step::Field(name, Some(position)));
-                return self.explain_value(field.map_or(FieldKind::Text, |field| field.kind));
+                return self.explain_value(field.map_or(FieldKind::String, |field| field.kind));
             }
             more = self.lexer.next_field()?;
         }
@@ -136,7 +136,7 @@ impl ErrorSearch<'_> {
         while more {
             if self.stopped_in_next_value()? {
                 self.path.push(Step::Item(index));
-                return self.explain_value(FieldKind::One(model));
+                return self.explain_value(FieldKind::Model(model));
             }
             index += 1;
             more = self.lexer.next_item()?;

@@ -5,12 +5,12 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    contract::names,
     json::document_limits::without_bom,
     rules::{
         fields::{Fields, check_names, object},
         validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
     },
+    specification::field_names,
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
 
@@ -352,7 +352,7 @@ impl AgentProfile {
         Self::default()
     }
 
-    names::profile_fields!(setters);
+    field_names::profile_fields!(setters);
 
     /// Sets a field by its wire name, even an undocumented one. Setting a known field this way
     /// replaces it, and the rules check its type.
@@ -368,7 +368,7 @@ impl AgentProfile {
 
     /// The wire names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
-        names::PROFILE_NAMES.iter().copied()
+        field_names::PROFILE_FIELD_NAMES.iter().copied()
     }
 
     /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
@@ -394,11 +394,17 @@ impl AgentProfile {
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         // In the order of the specification, but without a look-up for each of its names.
-        let place = |name: &str| names::PROFILE_NAMES.iter().position(|known| *known == name);
+        let place = |name: &str| {
+            field_names::PROFILE_FIELD_NAMES
+                .iter()
+                .position(|known| *known == name)
+        };
         let mut given: Vec<_> = self.fields.iter().collect();
         given.sort_by_key(|(name, _)| place(name));
         for (name, value) in given {
-            let documented = names::PROFILE.iter().find(|(known, _)| known == name);
+            let documented = field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| known == name);
             if let Some(&(_, kind)) = documented
                 && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
             {
@@ -406,7 +412,7 @@ impl AgentProfile {
             }
         }
         let given = self.fields.keys().map(|name| &**name);
-        check_names(given, names::PROFILE_NAMES, at, unknown, out);
+        check_names(given, field_names::PROFILE_FIELD_NAMES, at, unknown, out);
     }
 
     /// A field by its wire name, if it is set.

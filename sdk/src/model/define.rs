@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
-    contract::schema::{Field, FieldKind, Model, Presence},
     json::{
         decode,
         decode_error::{Expected, Step, format_pointer},
@@ -20,6 +19,7 @@ use crate::{
     },
     model::any_format::document,
     model::field::{FieldValue, lex_apart, lex_lenient, lex_lenient_apart},
+    specification::schema::{Field, FieldKind, Model, Presence},
     value::*,
 };
 
@@ -67,7 +67,7 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let json = document(deserializer, FieldKind::One(Self::SCHEMA))?;
+                let json = document(deserializer, FieldKind::Model(Self::SCHEMA))?;
                 Self::from_json(json).map_err(serde::de::Error::custom)
             }
         }
@@ -181,7 +181,7 @@ macro_rules! models {
                 unreadable: Unreadable,
                 should_continue: Option<&dyn Fn() -> bool>,
             ) -> Result<Self, $crate::DecodeError> {
-                let kind = FieldKind::One(Self::SCHEMA);
+                let kind = FieldKind::Model(Self::SCHEMA);
                 decode::decode(body.as_ref(), kind, unreadable, should_continue, FieldValue::lex)
             }
 
@@ -192,7 +192,7 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                let kind = FieldKind::Many(Self::SCHEMA);
+                let kind = FieldKind::ModelList(Self::SCHEMA);
                 decode::decode(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
             }
         }
@@ -214,7 +214,7 @@ macro_rules! models {
         }
 
         impl FieldValue for $model {
-            const KIND: FieldKind = FieldKind::One(Self::SCHEMA);
+            const KIND: FieldKind = FieldKind::Model(Self::SCHEMA);
 
             #[inline(always)]
             fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
-    contract::schema::FieldKind,
     json::{
         decode_error::Step,
         lexer::{LexError, LexResult, Lexer},
         unreadable::UnreadableField,
     },
+    specification::schema::FieldKind,
     value::{Decimal, Json, WireText},
 };
 
@@ -107,9 +107,9 @@ impl<T: FieldValue> FieldValue for Option<T> {
 
 impl<T: FieldValue> FieldValue for Vec<T> {
     const KIND: FieldKind = match T::KIND {
-        FieldKind::One(model) => FieldKind::Many(model),
+        FieldKind::Model(model) => FieldKind::ModelList(model),
         // The table has no other lists.
-        _ => FieldKind::Object,
+        _ => FieldKind::JsonObject,
     };
 
     fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
@@ -184,7 +184,7 @@ impl<T: WireText> FieldValue for T {
     const KIND: FieldKind = match (T::EXTENSIBLE_ENUM, T::IS_IDENTIFIER) {
         (Some(name), _) => FieldKind::ExtensibleEnum(name),
         (None, true) => FieldKind::Identifier,
-        (None, false) => FieldKind::Text,
+        (None, false) => FieldKind::String,
     };
 
     #[inline(always)]
@@ -197,7 +197,7 @@ impl<T: WireText> FieldValue for T {
 }
 
 impl FieldValue for BTreeMap<String, String> {
-    const KIND: FieldKind = FieldKind::Strings;
+    const KIND: FieldKind = FieldKind::StringMap;
 
     fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         let mut map = BTreeMap::new();
@@ -213,7 +213,7 @@ impl FieldValue for BTreeMap<String, String> {
 
 /// A free-form object, kept as its exact text.
 impl FieldValue for Json {
-    const KIND: FieldKind = FieldKind::Object;
+    const KIND: FieldKind = FieldKind::JsonObject;
 
     fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         match lexer.peek() {

@@ -8,11 +8,11 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    contract::names,
     json::lexer::{LexResult, Lexer},
     rules::validate::{
         Null, UnknownFields, Violation, ViolationCode, check_text, of_kind, pointer,
     },
+    specification::field_names,
     value::{JsonKind, Nullable},
 };
 
@@ -47,7 +47,7 @@ pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violati
 }
 
 fn read(text: &str) -> LexResult<Object<'_>> {
-    let mut object = Object::with_capacity(names::CREATE_AGENT.len());
+    let mut object = Object::with_capacity(field_names::CREATE_AGENT_FIELD_NAMES.len());
     let mut lexer = Lexer::new(text);
     let mut more = lexer.begin_object()?;
     while more {
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
         let given = self.object.iter().map(|(name, _)| &**name);
         check_names(
             given,
-            names::CREATE_AGENT,
+            field_names::CREATE_AGENT_FIELD_NAMES,
             "",
             unknown,
             &mut self.violations,

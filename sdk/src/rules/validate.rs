@@ -9,7 +9,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::{
-    contract::names::{self, pointer_token},
+    specification::field_names::{self, escape_pointer_token},
     value::{JsonKind, Role, extensible_enum, parse_date},
 };
 
@@ -58,7 +58,7 @@ impl Violation {
 
     /// The pointer as shown in texts: with `*` in place of each name that is not in the specification.
     pub fn masked_pointer(&self) -> String {
-        names::masked_pointer(&self.pointer)
+        field_names::mask_pointer(&self.pointer)
     }
 
     /// Where the violation is, for an error text: a pointer, or a name for the whole.
@@ -232,9 +232,16 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
 /// values have types that JSON lacks.
 pub fn expected_kind(pointer: &str) -> Option<&'static str> {
     let kind = match pointer.strip_prefix("/profile/") {
-        Some(name) => names::PROFILE.iter().find(|(known, _)| *known == name)?.1,
+        Some(name) => {
+            field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| *known == name)?
+                .1
+        }
         None if pointer == "/profile" => JsonKind::Object,
-        None if names::CREATE_AGENT.contains(&pointer.strip_prefix('/')?) => JsonKind::String,
+        None if field_names::CREATE_AGENT_FIELD_NAMES.contains(&pointer.strip_prefix('/')?) => {
+            JsonKind::String
+        }
         None => return None,
     };
     Some(kind.name())
@@ -242,7 +249,7 @@ pub fn expected_kind(pointer: &str) -> Option<&'static str> {
 
 /// The pointer of a field of the object at `at`.
 pub(crate) fn pointer(at: &str, name: &str) -> String {
-    format!("{at}/{}", pointer_token(name))
+    format!("{at}/{}", escape_pointer_token(name))
 }
 
 pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), Broken> {

@@ -3,7 +3,7 @@
 use url::Url;
 
 use crate::{
-    contract::wire,
+    specification::wire,
     value::{
         marked_text::is_quoted,
         words::{

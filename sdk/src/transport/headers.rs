@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{contract::wire, value::words::Words};
+use crate::{specification::wire, value::words::Words};
 
 /// Only the client sets the key; the others determine where the message goes and where it ends.
 const OURS: [&str; 7] = [

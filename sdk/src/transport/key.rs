@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::redact::Redactor,
     value::{
         format_duration::format_seconds,

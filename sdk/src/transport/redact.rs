@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::contract::names::pointer_token;
+use crate::specification::field_names::escape_pointer_token;
 
 /// The maximum number of characters of the service's own words in an error text.
 const SHOWN: usize = 200;
@@ -55,7 +55,7 @@ impl Redactor {
 fn forms(key: &HeaderValue) -> [String; 3] {
     // Visible ASCII, as was checked.
     let key = key.to_str().unwrap_or_default().to_ascii_lowercase();
-    let (escaped, token) = (key.escape_debug().to_string(), pointer_token(&key));
+    let (escaped, token) = (key.escape_debug().to_string(), escape_pointer_token(&key));
     [key, escaped, token]
 }
 

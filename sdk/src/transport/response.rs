@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::{
         redact::{Redactor, short},
         retry::retry_after::retry_after,

@@ -134,7 +134,7 @@ const PROBLEM: &Model = &Model {
     fields: &[Field {
         name: "errors",
         wire: "errors",
-        kind: FieldKind::Many(&Model {
+        kind: FieldKind::ModelList(&Model {
             name: "Violation",
             index: 0,
             fields: &[],
@@ -185,8 +185,8 @@ impl Rewriter {
         let turn = self.changed;
         let changed = match (&field.kind, self.reading) {
             _ if text == "null" => None,
-            (FieldKind::One(model), _) => return self.object(text, model),
-            (FieldKind::Many(model), _) => {
+            (FieldKind::Model(model), _) => return self.object(text, model),
+            (FieldKind::ModelList(model), _) => {
                 let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
                 let items = items.iter().map(|item| self.object(item.get(), model));
                 return Some(format!(
