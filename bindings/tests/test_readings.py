@@ -23,7 +23,7 @@ from dealkit import (
 )
 from dealkit.testing import READINGS, Sandbox
 
-# Replaces every third integer in the reading `numbers`, and the strings of open sets in the reading `extra`.
+# Replaces every third integer in the reading `numbers`, and the strings of extensible enums in the reading `extra`.
 PAST_FLOATS = 2**53 + 1
 NEW = "SOMETHING_NEW"
 

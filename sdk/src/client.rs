@@ -15,10 +15,10 @@ use crate::{
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
-    contract::wire,
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         base_url,
         connect::{
@@ -37,7 +37,7 @@ use crate::{
     },
     value::{
         message::{Message, Setting},
-        opaque,
+        opaque_debug,
     },
 };
 
@@ -743,7 +743,7 @@ impl ClientBuilder {
     }
 }
 
-opaque!(ClientBuilder<C>);
+opaque_debug!(ClientBuilder<C>);
 
 fn missing(setting: Setting, variable: &'static str) -> Error {
     Error::invalid_setting(

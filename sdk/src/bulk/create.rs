@@ -35,7 +35,7 @@ use crate::{
     },
     error::{call::Error, kind::ErrorKind},
     model::Agent,
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// How many agents are created at the same time by default. At 100 ms a create, each makes ten rows a second, so this many make a
@@ -324,7 +324,7 @@ impl<I, T> CreateMany<I, T> {
     }
 }
 
-opaque!(Creates<T>);
+opaque_debug!(Creates<T>);
 
 impl<T> sealed::Sealed for Creates<T> {}
 
@@ -483,7 +483,7 @@ impl<T> Creating<T> {
     }
 }
 
-opaque!(Creating<T>);
+opaque_debug!(Creating<T>);
 
 impl<T> Future for Creating<T> {
     type Output = Creation<T>;

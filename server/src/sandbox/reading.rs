@@ -34,7 +34,7 @@ pub enum Reading {
     /// Every optional field is null, at every depth: objects and lists stay, so that there is a depth. Missing fields
     /// are null, too.
     Nulls,
-    /// Every object has undocumented fields, in errors too, and every string of an open set (statuses, phases, sides,
+    /// Every object has undocumented fields, in errors too, and every string of an extensible enum (statuses, phases, sides,
     /// types, roles) has an undocumented value.
     Extra,
     /// Numbers in unusual forms, in turn: decimals with exponents or 28 digits, and integers as `450000.0`, as `45e4`,

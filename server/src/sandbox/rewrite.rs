@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::sandbox::reading::{InChunks, Reading};
 
-/// The replacement for a string of an open set.
+/// The replacement for a string of an extensible enum.
 const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
 
 /// The undocumented fields, one for each kind of value.
@@ -119,10 +119,10 @@ fn rewritten(body: Bytes, model: &Model, reading: Reading) -> Bytes {
 fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut lexer = Lexer::new(text);
     let mut fields = Vec::new();
-    let mut has_more = lexer.object().ok()?;
+    let mut has_more = lexer.begin_object().ok()?;
     while has_more {
-        fields.push((lexer.name().ok()?, lexer.raw().ok()?.get()));
-        has_more = lexer.field().ok()?;
+        fields.push((lexer.read_name().ok()?, lexer.read_raw().ok()?.get()));
+        has_more = lexer.next_field().ok()?;
     }
     Some(fields)
 }
@@ -134,7 +134,7 @@ const PROBLEM: &Model = &Model {
     fields: &[Field {
         name: "errors",
         wire: "errors",
-        kind: FieldKind::Many(&Model {
+        kind: FieldKind::ModelList(&Model {
             name: "Violation",
             index: 0,
             fields: &[],
@@ -185,8 +185,8 @@ impl Rewriter {
         let turn = self.changed;
         let changed = match (&field.kind, self.reading) {
             _ if text == "null" => None,
-            (FieldKind::One(model), _) => return self.object(text, model),
-            (FieldKind::Many(model), _) => {
+            (FieldKind::Model(model), _) => return self.object(text, model),
+            (FieldKind::ModelList(model), _) => {
                 let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
                 let items = items.iter().map(|item| self.object(item.get(), model));
                 return Some(format!(
@@ -195,7 +195,7 @@ impl Rewriter {
                 ));
             }
             (_, Reading::Nulls) if is_optional(field) => Some("null".to_owned()),
-            (FieldKind::OpenSet(_), Reading::Extra) => Some(UNDOCUMENTED.to_owned()),
+            (FieldKind::ExtensibleEnum(_), Reading::Extra) => Some(UNDOCUMENTED.to_owned()),
             (FieldKind::Decimal, Reading::Numbers) => decimal(text, turn),
             (FieldKind::Integer, Reading::Numbers) => integer(text, turn),
             (FieldKind::Timestamp, Reading::Times) => rewrite_timestamp(text, turn, timestamp),
@@ -216,14 +216,14 @@ fn rewrite_timestamp(
     write: impl Fn(DateTime<Utc>, usize) -> String,
 ) -> Option<String> {
     let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
-    let moment = scalar::timestamp(&moment)?;
+    let moment = scalar::parse_timestamp(&moment)?;
     Some(format!("\"{}\"", write(moment, turn)))
 }
 
 /// The number in another form, in turn: with an exponent, with 28 digits, and in scientific notation.
 fn decimal(text: &str, turn: usize) -> Option<String> {
     const DIGITS: usize = 28;
-    let mut number = scalar::decimal(text)?.into_inner();
+    let mut number = scalar::parse_decimal(text)?.into_inner();
     let (mantissa, scale) = (number.mantissa(), number.scale());
     Some(match turn % 3 {
         0 => format!("{mantissa}e{}", -i64::from(scale)),
@@ -240,7 +240,7 @@ fn decimal(text: &str, turn: usize) -> Option<String> {
 
 /// The integer with a zero fraction, with an exponent, and past 2^53, in turn. The last is a different integer.
 fn integer(text: &str, turn: usize) -> Option<String> {
-    let integer = scalar::integer(text)?;
+    let integer = scalar::parse_integer(text)?;
     Some(match turn % 3 {
         0 => format!("{integer}.0"),
         1 => {
