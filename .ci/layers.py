@@ -21,7 +21,7 @@ LAYERS = {
         json
         rules
         model
-        http
+        transport
         ledger
         error
         arrow

@@ -53,13 +53,13 @@ autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 # Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere, and
-# RowInDoubt under its public name.
+# UnresolvedRow under its public name.
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),
     (
         "py:class",
-        r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|On(Agents|Deals)|Requested|Retriev(ed|als(OrErrors)?)|RowInDoubt)",
+        r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|On(Agents|Deals)|Requested|Retriev(ed|als(OrErrors)?)|UnresolvedRow)",
     ),
 ]
 

@@ -286,9 +286,9 @@ def the_end_of_a_create() -> None:
             f"c{at}": (2, at, 1, then, kind),
         }
         arrows += [f"a{at} > b{at}", f"b{at} > c{at}"]
-    boxes |= {"settle": (2, 5, 1, "2. Settle it\nits id, or that there is none", "wait")}
+    boxes |= {"resolve": (2, 5, 1, "2. Resolve it\nits id, or that there is none", "wait")}
     boxes |= {"again": (1, 5, 1, "3. Run the job again\nsent only if there is none", "wait")}
-    arrows += ["c4 > settle", "settle > again"]
+    arrows += ["c4 > resolve", "resolve > again"]
     diagram("create.svg", "How a create can end, and what to do", boxes, arrows)
 
 

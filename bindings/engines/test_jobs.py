@@ -122,7 +122,7 @@ def test_an_import_whose_workers_are_killed(world: World, tmp_path: Path) -> Non
     failed = parquet.read_table(tmp_path / "failed").to_pylist()
     doubtful = [row["email"] for row in failed if row["outcome"] == "unknown"]
     there = {agent.email: agent.id for agent in sandbox.agents}
-    ledger.settle(url, {email: there.get(email) for email in doubtful})
+    ledger.resolve(url, {email: there.get(email) for email in doubtful})
     sandbox.clear_faults()
     code, said = cluster.run(*job)
     assert code == 0, said

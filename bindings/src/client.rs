@@ -61,7 +61,7 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
     let certificates = match settings.path("ca_file")? {
         Some(path) => Some(fs::read(&path).map_err(|error| {
             let path = path.display();
-            Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
+            Failure::Setting("ca_file", format!("{path} cannot be read: {error}"))
         })?),
         None => None,
     };
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
-    /// keys or None, what becomes of rows in doubt: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
+    /// keys or None, what becomes of unresolved rows: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
     /// for).
     fn create_many<'py>(
         &self,

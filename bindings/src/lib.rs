@@ -47,8 +47,8 @@ mod _native {
         bulk::{
             ledger::{
                 back_up_ledger, init_ledger, ledger_display_name, ledger_path, ledgers_in_folder,
-                look_up_emails_in_ledger, look_up_in_ledger, move_ledger, normalize_key,
-                settle_ledger, show_ledger,
+                look_up_emails_in_ledger, look_up_in_ledger, normalize_key, resolve_ledger,
+                set_ledger_base_url, summarize_ledger,
             },
             many::Many,
             questions::Question,
@@ -88,7 +88,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let effects = dealkit::EFFECTS.map(|(method, template, outcome, effect)| {
+        let effects = dealkit::internal::EFFECTS.map(|(method, template, outcome, effect)| {
             ((method, template, outcome.as_str()), effect)
         });
         module.add("EFFECTS", effects.into_py_dict(module.py())?)?;

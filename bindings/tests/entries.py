@@ -80,7 +80,7 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
                 partial(of_class._read, '{"id": 5}', "raise"),
                 partial(of_class._read, 5, "raise"),
                 partial(of_class._read, json, 5),
-                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', "none"),
+                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', "skip"),
             ],
             "_core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
             "_to_json": [model._to_json],
@@ -151,9 +151,9 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
         **of_tables(),
-        "settle_ledger": [
-            partial(native.settle_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
-            partial(native.settle_ledger, "/none/agents.ledger", [], True),
+        "resolve_ledger": [
+            partial(native.resolve_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
+            partial(native.resolve_ledger, "/none/agents.ledger", [], True),
         ],
         "init_ledger": [partial(native.init_ledger, "postgresql://127.0.0.1:1/none")],
         "look_up_in_ledger": [
@@ -171,11 +171,13 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "look_up_emails_in_ledger": [partial(native.look_up_emails_in_ledger, "/none/agents.ledger", ["a@b.c"], True)],
         "normalize_key": [partial(native.normalize_key, "email", "A\u0301"), partial(native.normalize_key, None, "a")],
         "back_up_ledger": [partial(native.back_up_ledger, "/none/agents.ledger", "/none/copy")],
-        "show_ledger": [partial(native.show_ledger, "/none/agents.ledger")],
+        "summarize_ledger": [partial(native.summarize_ledger, "/none/agents.ledger")],
         "ledger_display_name": [partial(native.ledger_display_name, "postgresql://u:p@localhost/x")],
         "ledger_path": [partial(native.ledger_path, "agents.ledger")],
         "ledgers_in_folder": [partial(native.ledgers_in_folder, "/none")],
-        "move_ledger": [partial(native.move_ledger, "/none/agents.ledger", "https://deals.example.com")],
+        "set_ledger_base_url": [
+            partial(native.set_ledger_base_url, "/none/agents.ledger", "https://deals.example.com")
+        ],
         "watch": [partial(native.watch, [("a", "b"), ("a b", "c")]), partial(native.watch, [("a", 1)])],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
     }
@@ -195,7 +197,7 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_table_builder, 39, False, 5),
         ],
         "TableBuilder.push": [
-            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], "none"),
+            partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], "skip"),
             partial(builder.push, [5], "raise"),
             partial(native.open_table_builder(0, False, 5).push, [DEAL], False),
         ],
@@ -321,7 +323,7 @@ def _key_answer(url: str, call: Any) -> Any:
 
 
 def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
-    """What is asked about a row in doubt."""
+    """What is asked about an unresolved row."""
     # Retrievals of the other entries are still in flight.
     sandbox.fail_next(status=503, method="POST")
     taken: list[Any] = []

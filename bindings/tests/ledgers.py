@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("run", [in_order, in_a_loop])
 
 
 def told(creations: list[Any]) -> list[tuple[str, bool]]:
-    return [(creation.outcome, creation.recorded) for creation in creations]
+    return [(creation.outcome, creation.from_ledger) for creation in creations]
 
 
 def emails(sandbox: Sandbox) -> list[str]:

@@ -288,7 +288,7 @@ def test_check_of_a_service_that_is_not_there(peer: Any, nowhere: str) -> None:
     done = dealkit("check", url=f"http://{nowhere}")
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
     assert (
-        "nothing is listening at the host and port in the base URL; are they right, and is the service up? ("
+        "nothing is listening at the host and port in the base URL; are they right, and is the service up? [see --base-url] ("
         in done.shown
     )
 

@@ -1,4 +1,4 @@
-"""`dealkit check --contract`: the variant of a service, and violations of the specification."""
+"""`dealkit check --conformance`: the variant of a service, and violations of the specification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dealkit.testing import VARIANTS, Sandbox
 
 
 def check(url: str, *options: str, key: str = "sandbox-key") -> Any:
-    return dealkit("check", "--contract", "--rate-limit", "1000", "--json", *options, url=url, key=key)
+    return dealkit("check", "--conformance", "--rate-limit", "1000", "--json", *options, url=url, key=key)
 
 
 MIXED = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
@@ -38,7 +38,7 @@ def test_variants_are_detected() -> None:
 def test_only_the_announced_requests_are_sent(dealkit_sandbox: Sandbox) -> None:
     for options, max_requests in (((), 6), (("--deal", "d_1"), 10)):
         dealkit_sandbox.clear_requests()
-        done = dealkit("check", "--contract", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
+        done = dealkit("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
         assert done.code == 0 and done.shown.startswith(
             f"Sending up to {max_requests} requests, 1000 a second at most."
         )
@@ -96,7 +96,7 @@ def test_over_tls_with_a_key_in_a_file(dealkit_sandbox: Sandbox, peer: Any, tmp_
     (tmp_path / "key").write_text("sandbox-key\n")
     trusts = ["--ca-file", str(authority.file), "--client-cert", str(authority.issue("client"))]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key")}
-    command = ["check", "--contract", "--json", "--rate-limit", "1000"]
+    command = ["check", "--conformance", "--json", "--rate-limit", "1000"]
     done = dealkit(*command, *trusts, url=secure.url, key="", env=env)
     assert done.code == 0 and json.loads(done.shown)["counts"] == {"asked": 6, "breaches": 0}
 
@@ -111,7 +111,7 @@ def test_a_rate_limited_service_gets_no_more_requests(status: int, dealkit_sandb
 
 def test_errors_before_the_requests(dealkit_sandbox: Sandbox) -> None:
     done = dealkit("check", "--deal", "d_1", url=dealkit_sandbox.url)
-    assert done.code == 2 and "--deal belongs to --contract" in done.told
+    assert done.code == 2 and "--deal belongs to --conformance" in done.told
     assert dealkit_sandbox.requests == []
     done = check(dealkit_sandbox.url, key="hunter2")
     assert done.code == 3 and "rejects the key" in done.told and "hunter2" not in done.told

@@ -137,9 +137,9 @@ def test_a_field_that_cannot_be_read_costs_that_field_if_asked(tmp_path: Path, p
     command = ["deals", "export", "--ids", "ids.txt", "--out"]
     done = dealkit(*command, "o.csv", url=url, cwd=tmp_path)
     (failed,) = rows(tmp_path / "o.csv.failed.csv")
-    assert done.code == 1 and "with the option --on-unreadable none, it can be left out" in failed["message"]
+    assert done.code == 1 and "the field can be skipped [see --on-unreadable skip]" in failed["message"]
     for name in ("o.ndjson", "p.csv", "o.parquet"):
-        assert dealkit(*command, name, "--on-unreadable", "none", url=url, cwd=tmp_path).code == 0
+        assert dealkit(*command, name, "--on-unreadable", "skip", url=url, cwd=tmp_path).code == 0
     (row,) = rows(tmp_path / "p.csv")
     assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", "", '{"expiry_date":"31.12.2026"}')
     (row,) = parquet.read_table(tmp_path / "o.parquet").to_pylist()
@@ -513,7 +513,7 @@ def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> 
     done = dealkit("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
     assert done.code == 0 and found_in(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
     (tmp_path / "ids.txt").write_text("g_1\ng_2\ng_3\n")
-    skip = ["--skip-known", name, "--out", "e.ndjson"]
+    skip = ["--exclude-ids", name, "--out", "e.ndjson"]
     done = dealkit("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
     assert done.code == 0 and found_in(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
 
@@ -543,12 +543,12 @@ def test_deals_that_are_known_are_skipped(sandbox: Sandbox, tmp_path: Path) -> N
 
     for form in ("ndjson", "csv", "parquet"):
         assert export("g_1\ng_2\n", f"d.{form}").code == 0
-        known = ["--skip-known", f"d.{form}"]
+        known = ["--exclude-ids", f"d.{form}"]
         done = export("g_1\ng_2\ng_3\n", f"e.{form}", *known)
         assert done == (0, f"1 deal in e.{form}\n", f"dealkit: 2 ids skipped: d.{form} has the deals\n")
         assert found_in(tmp_path / f"e.{form}") == ["g_3"]
-    done = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--skip-known", "e.csv")
+    done = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
     assert (done.code, done.shown) == (0, "there are no ids left, so nothing was retrieved\n")
     (tmp_path / "g.ndjson").write_text("{}")
-    done = export("g_1\n", "f.csv", "--skip-known", "g.ndjson")
+    done = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
     assert done.code == 2 and "g.ndjson must contain ids, or deals with their ids, as an export does" in done.told

@@ -21,7 +21,7 @@ from processes import HANGS, until
 
 from dealkit import APIConnectionError, Creation
 from dealkit._cli.creates import _word
-from dealkit.ledger import show
+from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
 # A table of so many agents, of which the first are created at once, and the others once the sandbox no longer holds them.
@@ -185,8 +185,8 @@ def test_a_backup_is_made_while_an_import_is_running(imports: Import) -> None:
     assert done.code == 0 and "copy.ledger is a copy of l.ledger" in done.shown
     imports.sandbox.release()
     assert end(process).code == 0
-    copy = show(imports.folder / "copy.ledger")
-    assert copy.succeeded + len(copy.in_doubt) == 3 and copy.in_doubt
+    copy = summary(imports.folder / "copy.ledger")
+    assert copy.succeeded + len(copy.unresolved) == 3 and copy.unresolved
     done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
     assert done.code != 0 and "already a file" in done.told
 
@@ -213,15 +213,15 @@ def test_two_imports_at_once_and_what_is_left_when_one_is_killed(imports: Import
     imports.sandbox.fail_next(hold=True, after=1, method="POST")
     process = imports.start("--concurrency", "2")
     imports.sandbox.wait_for(held=True, timeout=HANGS)
-    until(lambda: show(imports.folder / imports.ledger()).succeeded == 5)
+    until(lambda: summary(imports.folder / imports.ledger()).succeeded == 5)
     done = imports()
     assert done.code == 1 and counts(done.shown) == {"created": 5, "rejected": 0, "unknown": 0}
-    assert "In progress elsewhere  1  another import is sending them" in done.shown and "settle" not in done.shown
+    assert "In progress elsewhere  1  another import is sending them" in done.shown and "resolve" not in done.shown
     process.kill()
     assert end(process).code == -signal.SIGKILL
     done = imports()
     assert done.code == 1 and counts(done.shown) == {"created": 5, "rejected": 0, "unknown": 1}
-    assert "ledger settle" in done.shown and once_each(imports) == 5
+    assert "ledger resolve" in done.shown and once_each(imports) == 5
 
 
 def test_what_another_ledger_knows_is_said_before_anything_is_sent(imports: Import) -> None:
@@ -277,7 +277,7 @@ def test_a_dry_run_says_what_the_ledger_has(imports: Import) -> None:
     assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in done.shown
 
 
-def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
+def test_rows_that_were_looked_up_are_resolved(imports: Import) -> None:
     imports.write(5)
     sandbox = imports.sandbox
     sandbox.fail_next(process_then_reset=True, method="POST")
@@ -285,32 +285,32 @@ def test_rows_that_were_looked_up_are_settled(imports: Import) -> None:
     sandbox.fail_next(status=422, method="POST")
     done = imports("--concurrency", "1")
     assert counts(done.shown) == {"created": 1, "rejected": 1, "unknown": 3}
-    settle, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
+    resolve, again = (line.split()[1:] for line in done.shown.splitlines()[-2:])
     ledger = imports.ledger()
-    assert settle == ["ledger", "settle", ledger, "agents.csv.report.csv"]
+    assert resolve == ["ledger", "resolve", ledger, "agents.csv.report.csv"]
     shown = imports.command("ledger", "show", ledger).shown
     assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in shown
     assert (
         re.search("  rejected +1\n", shown) and re.search("  unknown +3\n", shown) and "Nobody knows whether" in shown
     )
     told = json.loads(imports.command("ledger", "show", ledger, "--json").shown)
-    assert (told["counts"]["created"], told["counts"]["unknown"], len(told["in_doubt"])) == (1, 3, 3)
+    assert (told["counts"]["created"], told["counts"]["unknown"], len(told["unresolved"])) == (1, 3, 3)
 
-    none = "0 rows settled. The next import sends those without an agent.\n"
-    assert imports.command(*settle) == (0, none, "")
+    none = "0 rows resolved. The next import sends those without an agent.\n"
+    assert imports.command(*resolve) == (0, none, "")
     # The rows looked up so far; the ledger is told later.
     there = {agent.email: agent.id for agent in sandbox.agents}
     imports.fill_in({"2": there["a0@example.com"], "3": "None"})
     assert imports.command(*again, url=sandbox.url).code == 1
     assert [row["agent_id"] for row in imports.report()][:3] == [there["a0@example.com"], "None", ""], "it is kept"
 
-    done = imports.command(*settle, key="")
+    done = imports.command(*resolve, key="")
     assert done.code == 2 and "nobody can be asked to confirm this" in done.told
-    done = imports.command(*settle, "--yes", "--json", key="")
-    assert (done.code, json.loads(done.shown)["counts"]) == (0, {"settled": 2, "unchanged": 3})
+    done = imports.command(*resolve, "--yes", "--json", key="")
+    assert (done.code, json.loads(done.shown)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
     imports.fill_in({"4": "none", "5": "none"})
     for _ in range(2):
-        assert imports.command(*settle, "--yes").code == 0, "what it has by now is passed over"
+        assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
 
     done = imports.command(*again, url=sandbox.url)
     assert (done.code, counts(done.shown)["created"]) == (0, 5)
@@ -323,12 +323,12 @@ def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: Import) 
     imports.sandbox.fail_next(cut="before-head", method="POST")
     imports("--concurrency", "1")
     imports.fill_in({"2": "none"}, encoding="cp1252")
-    settle = ("ledger", "settle", imports.ledger(), "agents.csv.report.csv")
-    assert imports.command(*settle, "--yes").shown.startswith("1 row settled")
+    resolve = ("ledger", "resolve", imports.ledger(), "agents.csv.report.csv")
+    assert imports.command(*resolve, "--yes").shown.startswith("1 row resolved")
     # The next run reads it, too.
     assert counts(imports().shown) == {"created": 1, "rejected": 0, "unknown": 0}
     imports.fill_in({}, encoding="cp1252")
-    done = imports.command(*settle, "--yes", "--encoding", "utf-8")
+    done = imports.command(*resolve, "--yes", "--encoding", "utf-8")
     assert done.code == 2 and "is not UTF-8" in done.told
 
 
@@ -359,11 +359,11 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Imp
         table = [[*map(opened_in_excel, row)] for row in csv.reader(file, delimiter=";")]
     # A person may have removed columns and added one.
     found = [[row[3], row[1], "x"] for row in table]
-    for name, cells, settled in ((path.name, table, 10), ("found.csv", found, 0)):
+    for name, cells, resolved in ((path.name, table, 10), ("found.csv", found, 0)):
         with open(imports.folder / name, "w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file, delimiter=";").writerows(cells)
-        done = imports.command("ledger", "settle", imports.ledger(), name, "--yes")
-        assert done.shown.startswith(f"{settled} rows settled"), done
+        done = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
+        assert done.shown.startswith(f"{resolved} rows resolved"), done
     assert counts(imports().shown)["created"] == len(keys) == len(imports.sandbox.agents)
 
 
@@ -372,8 +372,8 @@ def test_a_key_that_a_spreadsheet_has_changed_is_named_first(imports: Import) ->
     imports.sandbox.fail_next(process_then_reset=True, after=1, method="POST")
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
-    done = imports.command("ledger", "settle", imports.ledger(), "found.csv", "--yes")
-    assert done.code == 2 and "row 3 of found.csv is refused: its key is not in the ledger" in done.told
+    done = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
+    assert done.code == 2 and "row 3 of found.csv is rejected: its key is not in the ledger" in done.told
     assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in done.told
 
 
@@ -408,9 +408,9 @@ def test_a_folder_whose_name_is_not_unicode(imports: Import) -> None:
     shown = imports.command("ledger", "show", path)
     assert shown.code == 0 and re.search("created +2\n", shown.shown)
     assert imports.command("ledger", "backup", path, folder / "copy").code == 0
-    done = imports.command("ledger", "settle", path, folder / "agents.csv.report.csv", "--yes")
-    assert done.shown.startswith("0 rows settled")
-    assert imports.command("ledger", "settle", path, folder / "nothing.csv").code == 2
+    done = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
+    assert done.shown.startswith("0 rows resolved")
+    assert imports.command("ledger", "resolve", path, folder / "nothing.csv").code == 2
     # A file next to it, too, and the ledgers that it finds in a folder.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
     done = imports.command(
@@ -438,7 +438,7 @@ def test_a_folder_whose_name_is_not_unicode(imports: Import) -> None:
         ["check", "--base-url", "http://\udcff"],
         ["agents", "import", "agents.csv", "--yes", "--map", "\udcff=email"],
         ["agents", "import", "agents.csv", "--yes", "--date-format", "%d\udcff"],
-        ["ledger", "move", "l.ledger", "\udcff"],
+        ["ledger", "set-base-url", "l.ledger", "\udcff"],
     ],
 )
 def test_arguments_that_are_not_text(arguments: list[str], imports: Import) -> None:
@@ -467,13 +467,13 @@ def test_an_empty_variable_names_no_ledger(imports: Import) -> None:
 
 
 def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Import) -> None:
-    """It is no longer true that there was no agent: if that were settled again, the row would be sent a third time."""
+    """It is no longer true that there was no agent: if that were resolved again, the row would be sent a third time."""
     imports.write(2)
     imports.sandbox.fail_next(cut="before-head", method="POST", times=2)
     imports("--concurrency", "1")
     imports.fill_in({"2": "none"})
-    assert imports.command("ledger", "settle", imports.ledger(), "agents.csv.report.csv", "--yes").code == 0
-    imports.fill_in({"3": "a_9"})  # It is not settled yet.
+    assert imports.command("ledger", "resolve", imports.ledger(), "agents.csv.report.csv", "--yes").code == 0
+    imports.fill_in({"3": "a_9"})  # It is not resolved yet.
     imports.sandbox.fail_next(process_then_reset=True, hold=True, method="POST")
     process = imports.start()
     imports.sandbox.wait_for(held=True, timeout=HANGS)
@@ -483,8 +483,8 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
 
 
 # A file of what was found, and what is wrong with it.
-UNSETTLED = [
-    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service has confirmed that it "),
+UNRESOLVABLE = [
+    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is rejected: the service has confirmed that it "),
     ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
     (
         "key,agent_id,Agent ID\nx-0,a_9,\n",
@@ -495,20 +495,20 @@ UNSETTLED = [
 ]
 
 
-def test_what_cannot_be_settled(imports: Import) -> None:
+def test_what_cannot_be_resolved(imports: Import) -> None:
     imports.write(2)
     imports.sandbox.fail_next(process_then_reset=True, method="POST")
     imports("--concurrency", "1")
     ledger, found = imports.folder / imports.ledger(), imports.folder / "found.csv"
     before = ledger.read_bytes()
-    for text, told in UNSETTLED:
+    for text, told in UNRESOLVABLE:
         found.write_text(text)
-        done = imports.command("ledger", "settle", ledger.name, "found.csv")
+        done = imports.command("ledger", "resolve", ledger.name, "found.csv")
         assert (done.code, done.shown) == (2, "") and told in done.told, done
         assert "CANARY" not in done.told and ledger.read_bytes() == before
     for name in ("agents.csv", "nothing.ledger"):
         found.write_text("key,agent_id\nx-0,a_9\n")
-        done = imports.command("ledger", "settle", name, "found.csv")
+        done = imports.command("ledger", "resolve", name, "found.csv")
         assert done.code == 2 and name in done.told
     assert not (imports.folder / "nothing.ledger").exists()
 
@@ -520,13 +520,13 @@ def test_a_service_that_has_moved(imports: Import) -> None:
         assert imports("--ledger", "l.ledger", into=old).code == 0
     done = imports("--ledger", "l.ledger")
     assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
-    assert "record its new URL with dealkit ledger move" in done.told
-    assert "record the new address with dealkit ledger move. If" in done.told
-    move = ["ledger", "move", "l.ledger", url]
-    assert imports.command(*move, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
+    assert "record its new URL with dealkit ledger set-base-url" in done.told
+    assert "record the new base URL in the ledger. If" in done.told
+    rename = ["ledger", "set-base-url", "l.ledger", url]
+    assert imports.command(*rename, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
     done = imports("--ledger", "l.ledger")
     assert (done.code, counts(done.shown)["created"], imports.sandbox.agents) == (0, 2, [])
-    done = imports.command("ledger", "move", "no.ledger", "https://a.example.com")
+    done = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
     assert (done.code, done.shown) == (2, "") and done.told.startswith("dealkit: there is no ledger no.ledger")
 
 

@@ -11,7 +11,7 @@ import pytest
 from commands import Import, counts, dealkit, end
 from processes import HANGS
 
-from dealkit.ledger import show
+from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
 TABLE = """E-mail;First name;Last name;Role;Phone;Notes;Tier;profile.onboarding_complete
@@ -47,7 +47,7 @@ Invalid
   8     E-mail                       is the same as in row 2, but must identify the row: remove one
 
 --phone-country adds the country to phone numbers without one, as in --phone-country DE.
---value says what a cell means, as in --value role:Makler=AGENT.
+--map-value says what a cell means, as in --map-value role:Makler=AGENT.
 2 rows can be sent, 4 cannot
 """
 NUMBERED = "Number,email,first_name,last_name\n"
@@ -204,7 +204,7 @@ def test_a_person_may_confirm_lost_text_or_correct_it_with_an_option(imports: Im
         terminal.wait_for("Create 2 agents at ")
         terminal.enter("n\n")
         assert terminal.end() == 1
-    done = imports("--value", "last_name:#N/A=Lovelace", "--value", "profile.client_metadata.note:#N/A=")
+    done = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")
     assert done.code == 0 and "Worth a look" not in done.shown
 
 
@@ -288,7 +288,7 @@ def test_a_first_row_that_is_data_is_not_shown(cell: str, imports: Import) -> No
     for command in (
         ["agents", "import", "agents.csv", "--dry-run"],
         ["agents", "import", "agents.csv", "--dry-run", "--key", "x", "--map", "x=email"],
-        ["ledger", "settle", "l.ledger", "agents.csv"],
+        ["ledger", "resolve", "l.ledger", "agents.csv"],
         ["deals", "export", "--ids", "agents.csv", "--out", "deals.ndjson"],
     ):
         for options in ([], ["--json"]):
@@ -315,7 +315,7 @@ def test_the_ledger_knows_what_its_keys_are_called(imports: Import) -> None:
     """With another column as the key it would recognise nobody, and create everybody again."""
     imports.write("Number,E-mail,first_name,last_name\n1,a@example.com,A,B\n2,b@example.com,A,B\n")
     assert imports("--ledger", "l.ledger").code == 0
-    assert show(imports.folder / "l.ledger").key == "email"
+    assert summary(imports.folder / "l.ledger").key_name == "email"
     imports.sandbox.clear_requests()
     for dry in (["--dry-run"], []):
         done = imports("--key", "Number", "--ledger", "l.ledger", *dry)
@@ -440,7 +440,7 @@ def test_a_disk_that_is_full_when_the_report_is_written(imports: Import) -> None
 
 
 def test_no_cell_of_a_report_is_a_formula(imports: Import) -> None:
-    """Keys are settled as they were all the same."""
+    """Keys are resolved as they were all the same."""
     keys = ["=HYPERLINK(1)", "+15550100", "-1", "@x", "'=1", "'quoted"]
     rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
     imports.write(f"email,first_name,last_name,profile.external_id\n{rows}")
@@ -449,8 +449,8 @@ def test_no_cell_of_a_report_is_a_formula(imports: Import) -> None:
         imports("--concurrency", "1")
     assert [row["key"] for row in imports.report()] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
     imports.fill_in({"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
-    settle = ["ledger", "settle", imports.ledger(), "agents.csv.report.csv"]
-    assert imports.command(*settle, "--yes").shown.startswith("5 rows settled")
+    resolve = ["ledger", "resolve", imports.ledger(), "agents.csv.report.csv"]
+    assert imports.command(*resolve, "--yes").shown.startswith("5 rows resolved")
 
 
 @pytest.mark.parametrize("fault", [{"status": 422}, {"process_then_reset": True}], ids=str)
@@ -490,13 +490,13 @@ HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
         (",212.555.0123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
         # It begins as numbers of Norway do, but lacks no plus sign.
         (",4752345678,", ["--phone-country", "US"], {"phone": "+14752345678"}),
-        (",none,", ["--value", "phone:none="], {}),
-        (",,Makler", ["--value", "role:Makler=AGENT", "--value", "role:=ADMIN"], {"role": "AGENT"}),
-        (",,", ["--value", "Role:=ADMIN"], {"role": "ADMIN"}),
+        (",none,", ["--map-value", "phone:none="], {}),
+        (",,Makler", ["--map-value", "role:Makler=AGENT", "--map-value", "role:=ADMIN"], {"role": "AGENT"}),
+        (",,", ["--map-value", "Role:=ADMIN"], {"role": "ADMIN"}),
         ("31.12.1990,,", ["--date-format", "%d.%m."], "--date-format must have a day, a month and a year"),
         (",1,", ["--phone-country", "Germany"], "--phone-country must be a country's code of two letters, such as DE"),
-        (",,x", ["--value", "role=x"], "--value takes a field, what the table has, and the value, as in"),
-        (",,x", ["--value", "rolle:x=y"], "--value: rolle is not a field of an agent, which are: "),
+        (",,x", ["--map-value", "role=x"], "--map-value takes a field, what the table has, and the value, as in"),
+        (",,x", ["--map-value", "rolle:x=y"], "--map-value: rolle is not a field of an agent, which are: "),
     ],
 )
 def test_values_in_another_form(cells: str, options: list[str], sent: Any, imports: Import) -> None:

@@ -12,6 +12,7 @@ from conftest import BOTH, answer, made, of
 
 import dealkit
 from dealkit import (
+    AlreadyAttemptedError,
     APIConnectionError,
     APIStatusError,
     APITimeoutError,
@@ -22,7 +23,6 @@ from dealkit import (
     DuplicateKeyError,
     InternalServerError,
     LedgerError,
-    RecordedError,
     ServiceKeyError,
     StoppedError,
     ThrottledError,
@@ -62,7 +62,7 @@ def test_the_tree() -> None:
         DecodeError: (DealkitError, ValueError),
         APIStatusError: (DealkitError,),
         LedgerError: (DealkitError,),
-        RecordedError: (DealkitError,),
+        AlreadyAttemptedError: (DealkitError,),
         DuplicateKeyError: (DealkitError, ValueError),
         ServiceKeyError: (DealkitError,),
         StoppedError: (DealkitError,),
@@ -104,7 +104,7 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
     # Errors made by hand.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
-        *("cancelled", "ledger", "recorded", "duplicate_key", "service_key", "stopped"),
+        *("cancelled", "ledger", "already_attempted", "duplicate_key", "service_key", "stopped"),
     }
 
 
@@ -145,8 +145,9 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
         error = caught.value
         assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
         assert error.detail == "expected a date YYYY-MM-DD, found a string"
-        advice = "with the option on_unreadable, it can be left out"
-        assert str(error).endswith(f"at {error.path}: {error.detail}; {advice} [request id r-1]")
+        advice = "the field can be skipped [request id r-1] [see on_unreadable]"
+        assert str(error).endswith(f"at {error.path}: {error.detail}; {advice}")
+        assert error.setting == "on_unreadable"
         assert (error.outcome, error.attempts, error.request_id) == ("succeeded", 1, "r-1")
         assert "GET /v1/deals/{id}: 200 OK" in str(error) and "soon" not in str(error)
         assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
@@ -183,7 +184,7 @@ def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
     if getattr(of_class(), "status_code", 0) in range(400, 500):
         expected = "rejected"
     else:
-        of_calls = issubclass(of_class, APIConnectionError | APIStatusError | RecordedError)
+        of_calls = issubclass(of_class, APIConnectionError | APIStatusError | AlreadyAttemptedError)
         expected = "unknown" if of_calls else "not_sent"
     assert of_class("text").outcome == expected
     assert of_class("text", outcome="rejected").outcome == "rejected"

@@ -26,7 +26,7 @@ from postgres import NEEDED, Postgres, must_skip, required_programs
 from processes import next_line, python, until
 
 from dealkit import Client
-from dealkit.ledger import init, settle
+from dealkit.ledger import init, resolve
 from dealkit.testing import Sandbox
 
 # Of each of both stores.
@@ -108,7 +108,7 @@ class Ledger:
 
     def check(self) -> dict[str, str]:
         """The service's agents, by e-mail address. Whenever jobs are killed, none exists twice, the ledger has all of
-        them, as created or in doubt, and those that it has as created are there."""
+        them, as created or unresolved, and those that it has as created are there."""
         # The sandbox keeps the latest 1,000, and fewer arrive in between.
         for request in self.sandbox.requests:
             self.answers[json.loads(request.body)["email"]] = request.status
@@ -220,26 +220,26 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
-    # Rows in doubt are looked up and settled, and the next run sends those that have no agent.
+    # Unresolved rows are looked up and resolved, and the next run sends those that have no agent.
     until(
         lambda: not has_connections(ledger.sandbox)
     )  # The service may still be handling requests of jobs that were killed.
     agents = ledger.check()
     doubtful = [creation for creation in creations if creation.outcome == "unknown"]
-    assert all(creation.recorded for creation in doubtful)
+    assert all(creation.from_ledger for creation in doubtful)
     said = ledger.read()
     assert len([key for key, (state, _) in said.items() if state == "sending"]) <= 16 * (
         counts["kills"] + counts["stopped"]
     )
     for key in (key for key, (state, _) in said.items() if state == "unknown"):
-        assert ledger.answers[key] != 429, "a row is in doubt of which the service has said that it did nothing"
+        assert ledger.answers[key] != 429, "a row is unresolved of which the service has said that it did nothing"
     found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
-    settle(ledger.name, found)
+    resolve(ledger.name, found)
     missing = [key for key, agent_id in found.items() if agent_id is None]
     with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
         resumed = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email")]
-    assert [creation.key for creation in resumed if not creation.recorded] == missing
-    assert all(creation.agent or creation.recorded for creation in resumed)
+    assert [creation.key for creation in resumed if not creation.from_ledger] == missing
+    assert all(creation.agent or creation.from_ledger for creation in resumed)
 
     agents = {agent.email: agent.id for agent in ledger.sandbox.agents}
     assert len(agents) == len(ledger.sandbox.agents), "an agent is there twice"
@@ -248,4 +248,4 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
     there = len(doubtful) - len(missing)
-    return counts + Counter({"created": outcomes["succeeded"], "in doubt": len(doubtful), "of which there": there})
+    return counts + Counter({"created": outcomes["succeeded"], "unresolved": len(doubtful), "of which there": there})

@@ -25,7 +25,7 @@ from dealkit import (
     AsyncClient,
     LedgerError,
 )
-from dealkit.ledger import show
+from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
 LOCKING_OUT = """
@@ -95,7 +95,7 @@ def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_loc
         await asyncio.wait_for(ending, HANGS)
         sandbox.release()
         (left,) = await many.cancel()
-        assert left.outcome == "unknown" and len(show(ledger).in_doubt) == 1
+        assert left.outcome == "unknown" and len(summary(ledger).unresolved) == 1
         await client.aclose()
 
     for closes in (False, True):
@@ -167,7 +167,7 @@ assert all(creation.error is None for creation in job())  # What the child did c
 assert sum(1 for _ in many) == 39
 del many
 again = [*job()]  # While the child lives.
-assert len(again) == 40 and all(creation.recorded for creation in again)
+assert len(again) == 40 and all(creation.from_ledger for creation in again)
 os.write(wait[1], b"x")
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
@@ -228,7 +228,7 @@ for limit in range(0, 52000, 8000):
     for creation in again:
         was_sent = creation.key in {creation.key for creation in sent}
         expected = "unknown" if creation.key in lost else "succeeded"
-        assert (creation.outcome, creation.recorded) == (expected, was_sent), (limit, creation)
+        assert (creation.outcome, creation.from_ledger) == (expected, was_sent), (limit, creation)
 assert stopped > 4, stopped
 """
 
@@ -316,7 +316,7 @@ def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path)
             assert creation.key.endswith("@example.com")
             assert "example.com" not in repr(creation) + str(creation.error) + repr(creation.error)
             copy = pickle.loads(pickle.dumps(creation))
-            assert (copy.key, copy.recorded, repr(copy)) == (creation.key, creation.recorded, repr(creation))
+            assert (copy.key, copy.from_ledger, repr(copy)) == (creation.key, creation.from_ledger, repr(creation))
             assert type(copy.error) is type(creation.error) and str(copy.error) == str(creation.error)
     for file in ledger.parent.iterdir():
         assert b"@example" not in file.read_bytes() and sandbox.service_key.encode() not in file.read_bytes()

@@ -13,7 +13,7 @@ import pytest
 from processes import HANGS
 
 from dealkit import Client, LedgerError, ledger
-from dealkit.ledger import Recorded, look_up, settle
+from dealkit.ledger import LedgerRow, look_up, resolve
 from dealkit.testing import Sandbox
 
 CANARY = "canary@example.com"
@@ -32,10 +32,13 @@ def test_what_is_returned_for_each_key(tmp_path: Path, dealkit_sandbox: Sandbox)
     assert look_up(ledger, emails) == [None] * 3 and not ledger.exists()
     dealkit_sandbox.fail_next(status=422)
     create(dealkit_sandbox, ledger, *emails[:2])
-    rejected = Recorded("rejected", None, 422, title="Unprocessable Entity")
-    created = Recorded("succeeded", dealkit_sandbox.agents[0].id, None)
-    assert look_up(str(ledger), iter(emails), key="email") == [rejected, created, None]
-    assert look_up(ledger, reversed(emails)) == [None, created, rejected]
+    rejected = LedgerRow("rejected", None, 422, title="Unprocessable Entity")
+    created = LedgerRow("succeeded", dealkit_sandbox.agents[0].id, None)
+    found = look_up(str(ledger), iter(emails), key_name="email")
+    assert [row and row._replace(sent_at=None, request_id=None) for row in found] == [rejected, created, None]
+    assert [row is not None and row.sent_at is not None for row in found] == [True, True, False]
+    assert found[0] and found[0].request_id in {request.request_id for request in dealkit_sandbox.requests}
+    assert look_up(ledger, reversed(emails)) == found[::-1]
 
 
 def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -44,7 +47,7 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
     with pytest.raises(
         LedgerError, match='its keys are called "email", but those used here are called "phone"'
     ) as raised:
-        look_up(ledger, [CANARY], key="phone")
+        look_up(ledger, [CANARY], key_name="phone")
     assert raised.value.reason == "other_keys" and CANARY not in str(raised.value)
     with pytest.raises(LedgerError, match="not a regular file"):
         look_up(tmp_path, [CANARY])
@@ -63,8 +66,8 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
         with pytest.raises(kind) as caught:
             look_up(path, keys)
         assert str(caught.value) == text
-    with pytest.raises(TypeError, match="key must be the name of a field, not list"):
-        look_up(ledger, [], key=[])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="key_name must be the name of a field, not list"):
+        look_up(ledger, [], key_name=[])  # type: ignore[arg-type]
 
 
 def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
@@ -79,14 +82,14 @@ def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox
     create(dealkit_sandbox, path, "a@example.com")
     for given in (name, path, str(path)):
         assert ledger.path(given) == path and look_up(given, ["a@example.com"])[0] is not None
-        assert ledger.show(given).succeeded == 1 and settle(given, {}) == 0
+        assert ledger.summary(given).succeeded == 1 and resolve(given, {}) == 0
         assert ledger.display_name(given).endswith("caf\ufffd/\ufffd.ledger")
     assert ledger.in_folder(folder) == ledger.in_folder(os.fsdecode(folder)) == [path]
     ledger.backup(name, folder + b"/\xfe")
-    assert ledger.show(folder + b"/\xfe").succeeded == 1
+    assert ledger.summary(folder + b"/\xfe").succeeded == 1
     with dealkit_sandbox.client() as client:
         rows: list[Any] = [{"email": "b@example.com", "first_name": "A", "last_name": "B", "profile": {}}]
-        for expected in ("created", "created_before"):
+        for expected in ("created", "already_created"):
             (row,) = client.agents.create_many(rows, ledger=name, key="email")
             assert row.result == expected
     # It is a URL all the same, and not the name of a file.

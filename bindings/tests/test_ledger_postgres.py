@@ -36,13 +36,13 @@ def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
 def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) -> None:
     name = f"{database}?schema=shared"
     create_many = client.agents.create_many
-    assert ledger.look_up(name, [email(rows(1)[0])], key="email") == [None]
+    assert ledger.look_up(name, [email(rows(1)[0])], key_name="email") == [None]
     assert all(creation.agent for creation in create_many(rows(20), ledger=name, key="email"))
     again = [*create_many(rows(25), ledger=name, key="email")]
-    assert [creation.recorded for creation in again] == [True] * 20 + [False] * 5
+    assert [creation.from_ledger for creation in again] == [True] * 20 + [False] * 5
     assert len(sandbox.agents) == 25
-    summary = ledger.show(name)
-    assert (summary.service, summary.key, summary.succeeded, summary.in_flight) == (sandbox.url, "email", 25, 0)
+    summary = ledger.summary(name)
+    assert (summary.service, summary.key_name, summary.succeeded, summary.in_flight) == (sandbox.url, "email", 25, 0)
     # Other keys, and another service, are more likely a mistake than meant.
     for service, key, reason in [
         (sandbox.url, "last_name", "other_keys"),
@@ -52,7 +52,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
         with pytest.raises(LedgerError) as caught:
             next(other.agents.create_many(rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
-        assert ("with dealkit.ledger.move." in str(caught.value)) is (reason == "other_service")
+        assert ("with dealkit.ledger.set_base_url." in str(caught.value)) is (reason == "other_service")
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
 
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_without_the_password(database: str, nowhere: str)
         (f"{database}?schema=nothing", "io"),
     ]:
         with pytest.raises(LedgerError) as caught:
-            ledger.show(name)
+            ledger.summary(name)
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert caught.value.reason == reason
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
@@ -96,5 +96,5 @@ def test_a_command_is_shown_without_the_user_and_the_password() -> None:
             line = command_line(["agents", "import", "user=email", *option])
             assert "user=email" in line and "sesame" not in line and "ada" not in line
         with pytest.raises(LedgerError) as raised:
-            ledger.show(given)
+            ledger.summary(given)
         assert "sesame" not in str(raised.value) and "ada" not in str(raised.value)

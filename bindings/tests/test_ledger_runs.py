@@ -13,9 +13,9 @@ from conftest import email, row, rows
 from ledgers import BOTH, client_of, in_order, told
 
 from dealkit import (
+    AlreadyAttemptedError,
     ConfigError,
     DuplicateKeyError,
-    RecordedError,
     UnprocessableEntityError,
     ValidationError,
 )
@@ -35,10 +35,10 @@ def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], 
 
     second = run(client, rows=rows(3), ledger=str(ledger))
     assert told(second) == [("unknown", True), ("rejected", True), ("succeeded", True)]
-    assert [creation.result for creation in second] == ["failed", "failed", "created_before"]
+    assert [creation.result for creation in second] == ["failed", "failed", "already_created"]
     unknown, rejected, created = second
-    assert isinstance(unknown.error, RecordedError) and unknown.error.status_code is None
-    assert isinstance(rejected.error, RecordedError) and rejected.error.status_code == 422
+    assert isinstance(unknown.error, AlreadyAttemptedError) and unknown.error.status_code is None
+    assert isinstance(rejected.error, AlreadyAttemptedError) and rejected.error.status_code == 422
     assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
     assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
     assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
@@ -56,8 +56,8 @@ def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger
         next(many)
     many.close()
     many = client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1)
-    assert next(many).recorded
-    with pytest.raises(RecordedError, match="nothing was sent") as raised:
+    assert next(many).from_ledger
+    with pytest.raises(AlreadyAttemptedError, match="nothing was sent") as raised:
         next(many)
     assert (raised.value.outcome, raised.value.index) == ("rejected", 1)
     many.close()
@@ -102,7 +102,7 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
         ({"ledger": ledger, "key": email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
         ({"wait_in_flight": True}, "wait_in_flight needs a ledger"),
         ({"resolve": print}, "resolve needs a ledger"),
-        ({"ledger": ledger, "key": email, "resolve": "x"}, "resolve must be a function of a RowInDoubt, not str"),
+        ({"ledger": ledger, "key": email, "resolve": "x"}, "resolve must be a function of an UnresolvedRow, not str"),
         ({"ledger": ledger, "key": email, "resolve": print, "resend_unknown": True}, "exclude each other"),
     ]
     for options, text in cases:

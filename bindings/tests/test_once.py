@@ -15,9 +15,9 @@ from processes import HANGS
 
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
+    AlreadyAttemptedError,
     InternalServerError,
     LedgerError,
-    RecordedError,
     ValidationError,
 )
 from dealkit.testing import Sandbox
@@ -34,13 +34,13 @@ def test_results_and_errors_of_a_key(
     with caplog.at_level(logging.DEBUG, "dealkit"):
         before = create_once(key="new", ledger=str(path), **ADA)
     assert not caplog.records  # Nothing was sent.
-    assert (before.result, before.agent_id, before.agent) == ("created_before", "a_1", None)
+    assert (before.result, before.agent_id, before.agent) == ("already_created", "a_1", None)
     assert before.sent_at is not None and before.ledger_error is None
 
     dealkit_sandbox.fail_next(status=500)
     with pytest.raises(InternalServerError):
         create_once(key="doubtful", ledger=path, **ADA)
-    with pytest.raises(RecordedError) as recorded:
+    with pytest.raises(AlreadyAttemptedError) as recorded:
         create_once(key="doubtful", ledger=path, **ADA)
     assert (recorded.value.outcome, recorded.value.status_code, recorded.value.in_flight) == ("unknown", 500, False)
     assert create_once(key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
@@ -54,7 +54,7 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
         assert isinstance(raw.agent, RawResponse) and raw.agent.parse().id == "a_1"
         assert client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA).agent_id == "a_1"
         patient = client.with_options(timeout=50)
-        assert patient.agents.create_once(key="raw", ledger=path, timeout=90, max_retries=0, **ADA).recorded
+        assert patient.agents.create_once(key="raw", ledger=path, timeout=90, max_retries=0, **ADA).from_ledger
         # The clients share what is open.
         assert len([*tmp_path.glob("*-job-*")]) == 1
         del patient
@@ -65,24 +65,24 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
             assert inspect.iscoroutinefunction(client.agents.create_once)
             calls = (client.agents.create_once(key="many", ledger=path, wait_in_flight=True, **ADA) for _ in range(20))
             made = await asyncio.gather(*calls)
-            assert sorted(creation.result for creation in made) == ["created", *["created_before"] * 19]
+            assert sorted(creation.result for creation in made) == [*["already_created"] * 19, "created"]
             raw = await client.with_raw_response.agents.create_once(key="raw 2", ledger=path, **ADA)
             assert raw.agent is not None and raw.agent.status_code == 201
             dealkit_sandbox.fail_next(hold=True)
             cancelled = asyncio.create_task(client.agents.create_once(key="cancelled", ledger=path, **ADA))
             await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
-            with pytest.raises(RecordedError, match="being sent elsewhere right now") as other:
+            with pytest.raises(AlreadyAttemptedError, match="being sent elsewhere right now") as other:
                 await client.agents.create_once(key="cancelled", ledger=path, **ADA)
             assert (other.value.in_flight, other.value.outcome) == (True, "unknown")
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
             # What is known of it is recorded a moment later.
-            with pytest.raises(RecordedError, match="its outcome is unknown"):
+            with pytest.raises(AlreadyAttemptedError, match="its outcome is unknown"):
                 await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
 
     asyncio.run(awaited())
-    assert ledger.show(path).succeeded == 3
+    assert ledger.summary(path).succeeded == 3
 
 
 def test_a_detached_call_completes_without_its_caller(
@@ -112,11 +112,11 @@ def test_a_detached_call_completes_without_its_caller(
         await cancelled("cancelled")
         dealkit_sandbox.release()
         again = await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
-        assert (again.result, again.agent_id) == ("created_before", "a_3")
+        assert (again.result, again.agent_id) == ("already_created", "a_3")
         with caplog.at_level(logging.WARNING, "dealkit"):
             await cancelled("rejected", status=422)
             dealkit_sandbox.release()
-            with pytest.raises(RecordedError, match="rejected"):
+            with pytest.raises(AlreadyAttemptedError, match="rejected"):
                 await client.agents.create_once(key="rejected", ledger=path, wait_in_flight=True, **ADA)
             # Its end is logged, although nothing awaits it.
             while "POST /v1/agents: 422" not in caplog.text:
@@ -130,7 +130,7 @@ def test_a_detached_call_completes_without_its_caller(
 
     async def later() -> None:
         again = await client.agents.create_once(key="outlives the loop", ledger=path, wait_in_flight=True, **ADA)
-        assert (again.result, again.agent_id) == ("created_before", "a_4")
+        assert (again.result, again.agent_id) == ("already_created", "a_4")
         await client.aclose()
 
     asyncio.run(later())
@@ -158,5 +158,5 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
     create_once(key="ada@example.com", ledger=path, keys="email", **ADA)
     with pytest.raises(LedgerError, match='its keys are called "email", but those used here are called "crm"'):
         create_once(key="4711", ledger=path, keys="crm", **ADA)
-    assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].recorded
+    assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].from_ledger
     assert len(dealkit_sandbox.requests) == 1

@@ -75,7 +75,7 @@ def test_python_values() -> None:
 @pytest.mark.parametrize("case", [case for case in vectors("deals") if "repeat" not in case.values[0]])
 def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
     try:
-        deal = Deal.from_json(case_bytes(case), on_unreadable="none")
+        deal = Deal.from_json(case_bytes(case), on_unreadable="skip")
     except dealkit.DecodeError:
         return
     adapter = TypeAdapter(Deal)

@@ -71,7 +71,7 @@ def test_a_stub_returns_what_its_functions_make() -> None:
     with pytest.raises(dealkit.APITimeoutError):
         once(key="1", ledger="l", **ADA)
     made = [once(key="1", ledger="l", timeout=5, **ADA) for _ in range(2)]
-    assert [one.result for one in made] == ["created", "created_before"] and made[0].agent_id == made[
+    assert [one.result for one in made] == ["created", "already_created"] and made[0].agent_id == made[
         1
     ].agent_id == "a_1"
 

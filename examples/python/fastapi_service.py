@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse
 
 from dealkit import (
     Agent,
+    AlreadyAttemptedError,
     APITimeoutError,
     AsyncClient,
     CreateAgentParams,
@@ -26,7 +27,6 @@ from dealkit import (
     DealkitError,
     NotFoundError,
     RateLimitError,
-    RecordedError,
     ThrottledError,
     UnprocessableEntityError,
     ValidationError,
@@ -70,7 +70,7 @@ async def create_agent_once(
         detached=True,
         **agent,
     )
-    if creation.recorded:
+    if creation.from_ledger:
         response.status_code = 200  # It was there before.
     return {"id": creation.agent_id}
 
@@ -112,7 +112,7 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
             return JSONResponse(
                 {"detail": [violation.detail for violation in violations]}, 422
             )
-        case RecordedError(in_flight=True):
+        case AlreadyAttemptedError(in_flight=True):
             return JSONResponse(
                 {"detail": "another request is creating it"},
                 409,
@@ -130,8 +130,8 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
                 503,
                 {"Retry-After": str(wait)},
             )
-        case RecordedError() | UnprocessableEntityError():
-            # Once the ledger's key is settled as having no agent, the caller can
+        case AlreadyAttemptedError() | UnprocessableEntityError():
+            # Once the ledger's key is resolved as having no agent, the caller can
             # send the corrected agent with the same key.
             return JSONResponse({"detail": "the service rejects it"}, 422)
         case APITimeoutError():

@@ -59,8 +59,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(Created::Now(agent)) => {
                 println!("line {line}: created {}", agent.id)
             }
-            Ok(Created::Before { .. }) => {
-                println!("line {line}: created before")
+            Ok(Created::Already { .. }) => {
+                println!("line {line}: already created")
             } // only with a ledger
             Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {

@@ -75,7 +75,7 @@ async fn create_agent_once(
     let created = create.once(&shared.ledger, key).detached().await?;
     let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
-        Created::Before { agent_id, .. } => (StatusCode::OK, agent_id),
+        Created::Already { agent_id, .. } => (StatusCode::OK, agent_id),
     };
     Ok((status, Json(json!({"id": id}))))
 }
@@ -134,8 +134,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         eprintln!("{error}");
         let (kind, outcome) = (error.kind(), error.outcome());
-        let is_recorded = kind == ErrorKind::Recorded;
-        let rejects_agent = is_recorded || error.is_unprocessable();
+        let is_recorded = kind == ErrorKind::AlreadyAttempted;
+        let rejects_agent = is_recorded || error.is_unprocessable_entity();
         Self(if error.is_not_found() {
             StatusCode::NOT_FOUND.into_response()
         } else if error.is_in_flight() {
@@ -153,7 +153,7 @@ impl From<Error> for Failure {
             let wait = [(RETRY_AFTER, seconds)];
             (StatusCode::SERVICE_UNAVAILABLE, wait).into_response()
         } else if outcome == Outcome::Rejected && rejects_agent {
-            // Once the ledger's key is settled as having no agent, the caller
+            // Once the ledger's key is resolved as having no agent, the caller
             // can send the corrected agent with the same key.
             StatusCode::UNPROCESSABLE_ENTITY.into_response()
         } else {

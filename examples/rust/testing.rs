@@ -44,9 +44,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A stub returns whatever the test needs: here, the error of a create that
     // timed out after it was sent.
-    let stub = Stub::new().on_retrieve(move |_| Ok(won())).on_create(|_| {
-        Err(ErrorBuilder::timeout(Duration::from_secs(60)).build())
-    });
+    let stub =
+        Stub::new()
+            .on_retrieve(move |_| Ok(won()))
+            .on_create_agent(|_| {
+                Err(ErrorBuilder::timeout(Duration::from_secs(60)).build())
+            });
     let error = reward(&stub, "won").await.unwrap_err();
     assert!(error.is_timeout() && error.may_have_acted());
 

@@ -128,8 +128,6 @@ mod calls;
 mod client;
 mod contract;
 mod error;
-#[cfg(feature = "client")]
-mod http;
 mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
@@ -137,21 +135,31 @@ mod model;
 mod rules;
 #[cfg(feature = "test-util")]
 pub mod test_util;
+#[cfg(feature = "client")]
+mod transport;
 mod value;
 
-// For the sandbox server and the bindings, which are always of the same version.
+/// Items that the sandbox server and the Python bindings use, which are always of the same version as this crate. They are not
+/// part of the public interface.
 #[doc(hidden)]
-pub use {
-    contract::{schema, wire},
-    json::{document, explain, lexer},
-    rules::validate,
-    value::{marked_text, scalar},
-};
+pub mod internal {
+    #[cfg(feature = "client")]
+    pub use crate::{bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};
+    pub use crate::{
+        contract::{schema, wire},
+        json::{document, explain, lexer},
+        rules::validate,
+        value::{marked_text, scalar},
+    };
+}
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
 /// The crate behind [`Decimal`], in the version that dealkit uses.
 pub use rust_decimal;
+#[cfg(feature = "client")]
+/// The crates behind methods, statuses, headers and bodies, in the versions that dealkit uses.
+pub use {bytes, http};
 
 pub use error::problem::Problem;
 pub use json::decode_error::{DecodeError, Expected};
@@ -167,8 +175,7 @@ pub use value::*;
 pub use bulk::once::{Detached, Once};
 #[cfg(feature = "client")]
 pub use {
-    // Types of the `http` crate that are part of the public API.
-    ::http::{HeaderMap, Method, StatusCode, Version},
+    ::http::{HeaderMap, Method, StatusCode},
     bulk::{
         create::{CreateMany, CreateStream, Creates},
         many::{Bulk, BulkStream, InFlight, Work},
@@ -187,14 +194,10 @@ pub use {
         BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE,
     },
     error::{call::Error, kind::ErrorKind},
-    http::{
-        connect::transport::NotSent,
+    transport::{
+        connect::transport::TransportNotSent,
         key::{KeyProvider, ServiceKey},
         outcome::Outcome,
         retry::attempts::RetryPolicy,
     },
-    value::words::{Piece, Setting, Words},
 };
-#[cfg(feature = "client")]
-#[doc(hidden)]
-pub use {bulk::many::Job, error::call::EFFECTS, http::key::KeySource};

@@ -66,7 +66,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 #[cfg(feature = "ledger")]
-use crate::ledger::Recorded;
+use crate::ledger::LedgerRow;
 use crate::{
     bulk::{retrieve::Retrieved, row::Creation},
     calls::{
@@ -75,13 +75,13 @@ use crate::{
     },
     contract::wire,
     error::call::Error,
-    http::{
+    model::{Agent, CreateAgent, Deal},
+    transport::{
         error::{Sent, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
     },
-    model::{Agent, CreateAgent, Deal},
     value::opaque,
 };
 
@@ -97,7 +97,7 @@ use crate::{
 ///     .body(r#"{"title": "Invalid", "errors": [{"pointer": "/email", "code": "invalid_email"}]}"#)
 ///     .request_id("r-1")
 ///     .build();
-/// assert!(error.is_unprocessable());
+/// assert!(error.is_unprocessable_entity());
 /// assert_eq!(error.outcome(), Outcome::Rejected);
 /// assert_eq!(error.violations()[0].pointer, "/email");
 /// assert_eq!(
@@ -147,7 +147,7 @@ impl ErrorBuilder {
 
     /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::sent(TransportCause::Timeout(after, Sent::Perhaps))
+        Self::sent(TransportCause::Timeout(after, Sent::Possibly))
     }
 
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
@@ -159,7 +159,7 @@ impl ErrorBuilder {
     /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::sent(TransportCause::Interrupted(reason.into().into()))
+        Self::sent(TransportCause::Interrupted(reason.into().into(), None))
     }
 
     /// A setting of the client or call is wrong, as this text says, so nothing was sent.
@@ -222,7 +222,7 @@ impl ErrorBuilder {
     }
 
     fn response(&mut self) -> &mut HttpResponse {
-        self.response.get_or_insert_with(HttpResponse::by_hand)
+        self.response.get_or_insert_with(HttpResponse::for_test)
     }
 
     /// Builds the error.
@@ -280,7 +280,7 @@ impl<T> Response<T> {
                 version: head.version,
                 headers: head.headers,
                 body: body.into(),
-                ..HttpResponse::by_hand()
+                ..HttpResponse::for_test()
             },
             unreadable: crate::Unreadable::default(),
             context: None,
@@ -299,24 +299,24 @@ impl<T> Creation<T> {
     /// The result for the row with this index, if the ledger has this record of it, and nothing was sent.
     ///
     /// ```
-    /// use dealkit::{Created, Creation, Outcome, ledger::Recorded};
+    /// use dealkit::{Created, Creation, Outcome, ledger::LedgerRow};
     ///
-    /// let mut recorded = Recorded::new(Outcome::Succeeded);
+    /// let mut recorded = LedgerRow::new(Outcome::Succeeded);
     /// recorded.agent_id = Some("a_1".into());
     /// let mut creation: Creation = Creation::from_ledger(0, recorded);
     /// creation.key = Some("ada@example.com".to_owned());
     /// assert_eq!(creation.agent_id().unwrap(), "a_1");
-    /// assert!(matches!(creation.result, Ok(Created::Before { .. })));
+    /// assert!(matches!(creation.result, Ok(Created::Already { .. })));
     /// ```
     #[cfg(feature = "ledger")]
-    pub fn from_ledger(index: usize, recorded: Recorded) -> Self {
+    pub fn from_ledger(index: usize, recorded: LedgerRow) -> Self {
         Self::of_record(index, recorded)
     }
 }
 
 /// A ledger's record of a row, for tests (feature `test-util`).
 #[cfg(feature = "ledger")]
-impl Recorded {
+impl LedgerRow {
     /// A row with this outcome, about which nothing else is known.
     pub fn new(outcome: Outcome) -> Self {
         Self {
@@ -347,7 +347,7 @@ impl Recorded {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Error> {
 /// let requests = Arc::new(Mutex::new(Vec::new()));
 /// let seen = Arc::clone(&requests);
-/// let stub = Stub::new().on_create(move |request| {
+/// let stub = Stub::new().on_create_agent(move |request| {
 ///     seen.lock().unwrap().push(request);
 ///     let agent = Agent::builder().id("a_1").email("ada@example.com").first_name("Ada").last_name("Lovelace");
 ///     Ok(agent.profile(AgentProfileResponse::default()).role_assignments([]).build())
@@ -374,14 +374,14 @@ impl Stub {
     pub fn new() -> Self {
         let missing = |name| Error::config(format!("the stub has no function: call Stub::{name}"));
         Self {
-            create: Arc::new(move |_| Err(missing("on_create"))),
+            create: Arc::new(move |_| Err(missing("on_create_agent"))),
             retrieve: Arc::new(move |_| Err(missing("on_retrieve"))),
         }
     }
 
     /// What [`create_agent`](Operations::create_agent) returns for a request.
     #[must_use]
-    pub fn on_create(
+    pub fn on_create_agent(
         mut self,
         create: impl Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync + 'static,
     ) -> Self {

@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser};
 
-use dealkit::marked_text::remove_mark;
+use dealkit::internal::marked_text::remove_mark;
 
 use crate::{sandbox::Variant, state::seed::SeedDeal};
 

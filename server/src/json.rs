@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use dealkit::lexer::{Lexer, Refused};
+use dealkit::internal::lexer::{Lexer, Refused};
 use serde_json::value::RawValue;
 
 /// Maximum nesting depth of arrays and objects.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use dealkit::{UnknownFields, wire};
+use dealkit::{UnknownFields, internal::wire};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 use crate::{
@@ -565,7 +565,7 @@ fn check_key(caller: &Caller, head: &Parts) -> Result<(), Rejection> {
 fn finish(
     mut response: Response<Bytes>,
     context: &ResponseContext,
-    success: Option<&dealkit::schema::Model>,
+    success: Option<&dealkit::internal::schema::Model>,
 ) -> Response<Bytes> {
     for variant in &context.variants {
         response = variant_rewrite::rewrite(*variant, response, success);

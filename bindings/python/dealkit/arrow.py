@@ -46,7 +46,7 @@ def deals_to_arrow(
     decimals: Literal["decimal128", "string"] = "decimal128",
     scale: int = 10,
     on_error: Literal["raise", "return"] = "raise",
-    on_unreadable: Literal["raise", "none"] = "raise",
+    on_unreadable: Literal["raise", "skip"] = "raise",
 ) -> Table:
     """Turns deals you already have into a table: models, or JSON documents such as the lines of an export.
 

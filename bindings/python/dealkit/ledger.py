@@ -4,9 +4,9 @@ Nothing is sent.
 A ledger is named by the path of its file, or by the URL of its PostgreSQL database (``"postgresql://…"``), a ``str``.
 
 >>> from dealkit import ledger
->>> ledger.show("agents.ledger").in_doubt
-[InDoubt(sent_at=datetime.datetime(2026, 11, 22, 9, 30, tzinfo=datetime.timezone.utc), status_code=503, request_id='r-1')]
->>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
+>>> ledger.summary("agents.ledger").unresolved
+[LedgerRow(outcome='unknown', status_code=503, sent_at=datetime.datetime(2026, 11, 22, 9, 30, tzinfo=datetime.timezone.utc), request_id='r-1')]
+>>> ledger.resolve("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
 2
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
 from dealkit._bulk.keys import KeyOf
-from dealkit._bulk.resolve import RowInDoubt
+from dealkit._bulk.resolve import UnresolvedRow
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.private import sealed
@@ -33,32 +33,31 @@ if TYPE_CHECKING:
     from dealkit.exceptions import Outcome
 
 __all__ = [
-    "InDoubt",
     "KeyOf",
-    "Recorded",
-    "RowInDoubt",
-    "Summary",
+    "LedgerRow",
+    "UnresolvedRow",
+    "LedgerSummary",
     "backup",
     "display_name",
     "in_folder",
     "init",
     "look_up",
     "look_up_emails",
-    "move",
+    "set_base_url",
     "normalize_key",
     "path",
-    "settle",
-    "show",
+    "resolve",
+    "summary",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Recorded(NamedTuple):
-    """What a ledger knows about a row that the next run does not send again."""
+class LedgerRow(NamedTuple):
+    """A row of a ledger that the next run does not send again."""
 
     outcome: Outcome
-    """``"succeeded"``: its agent was created. ``"rejected"``: it was rejected. ``"unknown"``: nobody knows."""
+    """``"succeeded"``: its agent was created. ``"rejected"``: the service rejected it. ``"unknown"``: its agent may exist."""
     agent_id: str | None
     """The identifier of its agent, if it was created and the ledger has it."""
     status_code: int | None
@@ -73,38 +72,31 @@ class Recorded(NamedTuple):
     """The codes of the violations in the error response, separated by spaces, if the row was rejected and it had any."""
     label: str | None = None
     """The label of the row, if it has one. Rust programs set it."""
+    sent_at: datetime | None = None
+    """When the row was sent, by the clock of the machine that sent it."""
+    request_id: str | None = None
+    """The service's id for the request, if it gave one: the service's staff can look it up."""
 
 
-class InDoubt(NamedTuple):
-    """A row whose agent may or may not exist. With this, whoever runs the service can look for the request."""
-
-    sent_at: datetime
-    """When it was sent, by the clock of this machine."""
-    status_code: int | None
-    """The status of the response, if there was one."""
-    request_id: str | None
-    """The service's id for the request, if it gave one."""
-
-
-class Summary(NamedTuple):
+class LedgerSummary(NamedTuple):
     """A ledger's contents, as numbers of rows."""
 
     service: str
     """The base URL of the service."""
-    key: str | None
-    """What the keys of the rows are called, if a job has said so."""
+    key_name: str | None
+    """The name of the rows' keys, such as ``"email"``, if a job has set it."""
     succeeded: int
     """Rows whose agent was created."""
     rejected: int
     """Rows that the service rejected."""
-    settled_with_agent: int
+    resolved_with_agent: int
     """Rows for which somebody has found an agent."""
-    settled_without_agent: int
+    resolved_without_agent: int
     """Rows for which somebody has found that there is no agent: the next run sends them."""
     in_flight: int
     """Rows that a job is sending now."""
-    in_doubt: list[InDoubt]
-    """Rows of which nobody knows whether they have an agent, in the order in which they were sent."""
+    unresolved: list[LedgerRow]
+    """Rows whose agent may or may not exist, in the order in which they were sent."""
 
 
 def path(ledger: str | PathLike[str]) -> Path | None:
@@ -151,8 +143,8 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
 
 
 @sealed
-def show(path: str | PathLike[str]) -> Summary:
-    """Counts a ledger's rows, and lists those in doubt.
+def summary(path: str | PathLike[str]) -> LedgerSummary:
+    """Counts a ledger's rows, and lists the unresolved ones.
 
     Args:
         path: The ledger. A job may have it open.
@@ -160,10 +152,10 @@ def show(path: str | PathLike[str]) -> Summary:
     Raises:
         LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    of_service, keys, numbers, in_doubt = unwrap(_native.show_ledger(file_path("path", path)))
-    rows = [InDoubt(_EPOCH + timedelta(milliseconds=sent), status, request) for sent, status, request in in_doubt]
+    of_service, keys, numbers, unresolved = unwrap(_native.summarize_ledger(file_path("path", path)))
+    rows = [_row(row) for row in unresolved]
     succeeded, rejected, with_agent, without_agent, in_flight = numbers
-    return Summary(of_service, keys, succeeded, rejected, with_agent, without_agent, in_flight, rows)
+    return LedgerSummary(of_service, keys, succeeded, rejected, with_agent, without_agent, in_flight, rows)
 
 
 @sealed
@@ -171,23 +163,23 @@ def look_up(
     path: str | PathLike[str],
     keys: Iterable[str],
     *,
-    key: str | None = None,
+    key_name: str | None = None,
     service: str | None = None,
     requests: Iterable[Mapping[str, Any]] | None = None,
     wait: bool = True,
-) -> list[Recorded | None]:
+) -> list[LedgerRow | None]:
     """Looks up rows in the ledger by the keys that the job gave them, in that order.
 
     None stands for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger that
     does not exist yet is empty.
 
-    >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key="email")
-    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
+    >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key_name="email")
+    [LedgerRow(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
 
     Args:
         path: The ledger.
         keys: The keys of the rows.
-        key: The name of the keys, as in the job: ``"email"``.
+        key_name: The name of the keys, as in the job: ``"email"``.
         service: The base URL of the service, to make sure that it is the ledger's.
         requests: The rows as ``create_many`` takes them, one for each key: ``request_differs`` then says which have changed
             since they were sent.
@@ -196,7 +188,7 @@ def look_up(
     Raises:
         LedgerError: The file cannot be read or is not a ledger, or it is for another service or keys with another name.
     """
-    for what, kind, given in (("service", "a base URL", service), ("key", "the name of a field", key)):
+    for what, kind, given in (("service", "a base URL", service), ("key_name", "the name of a field", key_name)):
         if given is not None and not isinstance(given, str):
             raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
     check_bools(wait=wait)
@@ -206,12 +198,12 @@ def look_up(
         raise ValueError(
             f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests"
         )
-    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key, service, names, calls, wait))
-    return [None if recorded is None else Recorded(*recorded) for recorded in found]
+    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key_name, service, names, calls, wait))
+    return [None if row is None else _row(row) for row in found]
 
 
 @sealed
-def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True) -> list[Recorded | None]:
+def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True) -> list[LedgerRow | None]:
     """Looks up rows in the ledger by the e-mail addresses of their agents, in that order: to find rows whose keys have
     changed.
 
@@ -219,7 +211,7 @@ def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bo
     written.
 
     >>> ledger.look_up_emails("agents.ledger", ["Ada@example.com"])
-    [Recorded(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False)]
+    [LedgerRow(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False)]
 
     Args:
         path: The ledger.
@@ -231,7 +223,7 @@ def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bo
     """
     check_bools(wait=wait)
     found = unwrap(_native.look_up_emails_in_ledger(file_path("path", path), _keys(emails), wait))
-    return [None if recorded is None else Recorded(*recorded) for recorded in found]
+    return [None if row is None else _row(row) for row in found]
 
 
 def normalize_key(key: str, *, name: str | None = None) -> str:
@@ -270,14 +262,14 @@ def backup(path: str | PathLike[str], to: str | PathLike[str]) -> None:
 
 
 @sealed
-def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
+def resolve(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
     """Records what became of rows, each identified by its key in the job, and returns how many rows changed.
 
     Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
     one. Use it also, with None, for rejected rows that you have corrected since, so that the next run sends them.
-    Entries that the ledger already has are skipped; a row can be settled again.
+    Entries that the ledger already has are skipped; a row can be resolved again.
 
-    >>> ledger.settle("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
+    >>> ledger.resolve("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
     2
 
     Args:
@@ -299,17 +291,17 @@ def settle(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_ru
         (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    return int(unwrap(_native.settle_ledger(name, pairs, dry_run)))
+    return int(unwrap(_native.resolve_ledger(name, pairs, dry_run)))
 
 
 @sealed
-def move(path: str | PathLike[str], base_url: str) -> None:
+def set_base_url(path: str | PathLike[str], base_url: str) -> None:
     """Records that the service has a new base URL from now on, for example because its host was renamed.
 
     From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
     service, with the same agents: agents that the ledger knows as created will not be created there.
 
-    >>> ledger.move("agents.ledger", "https://new.example.com")
+    >>> ledger.set_base_url("agents.ledger", "https://new.example.com")
 
     Args:
         path: The ledger.
@@ -321,7 +313,7 @@ def move(path: str | PathLike[str], base_url: str) -> None:
     name = file_path("path", path)
     if not isinstance(base_url, str):
         raise TypeError(f"base_url must be a str, not {type(base_url).__name__}")
-    unwrap(_native.move_ledger(name, base_url))
+    unwrap(_native.set_ledger_base_url(name, base_url))
 
 
 @sealed
@@ -337,6 +329,12 @@ def init(path: str | PathLike[str]) -> None:
         LedgerError: The database cannot be reached, or its user may not create tables.
     """
     unwrap(_native.init_ledger(file_path("path", path)))
+
+
+def _row(values: tuple[Any, ...]) -> LedgerRow:
+    *others, sent_at, request_id = values
+    sent_at = None if sent_at is None else _EPOCH + timedelta(milliseconds=sent_at)
+    return LedgerRow(*others, sent_at, request_id)
 
 
 def _keys(keys: Any) -> list[str]:

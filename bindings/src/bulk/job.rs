@@ -25,7 +25,7 @@ pub(super) struct Shared {
     /// Notified when there is something for the caller: see [`is_quiet`](Self::is_quiet).
     pub(super) state: Awaited<State>,
     pub(super) changed: Notify,
-    pub(super) job: dealkit::Job,
+    pub(super) job: dealkit::internal::Job,
     /// Ends the task. The child of a fork must not end its parent's.
     task: PerProcess<AbortHandle>,
 }
@@ -44,7 +44,7 @@ pub(super) struct State {
 
 pub(super) enum Come {
     Item(Box<Item>),
-    /// A row in doubt about which the caller is asked.
+    /// An unresolved row about which the caller is asked.
     Question(Question),
 }
 

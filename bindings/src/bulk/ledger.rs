@@ -1,10 +1,10 @@
-//! What people do with a ledger between two jobs: look rows up, settle them, count them.
+//! What people do with a ledger between two jobs: look rows up, resolve them, count them.
 
 use std::ffi::OsString;
 
 use dealkit::{
     AgentId, Json,
-    ledger::{self, Ledger, LedgerError, Recorded},
+    ledger::{self, Ledger, LedgerError, LedgerRow},
 };
 use pyo3::{prelude::*, types::PyList};
 
@@ -41,7 +41,7 @@ where
 /// Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
 /// rows that changes; a dry run changes none.
 #[pyfunction]
-pub(crate) fn settle_ledger<'py>(
+pub(crate) fn resolve_ledger<'py>(
     name: OsString,
     found: &Bound<'py, PyList>,
     dry_run: bool,
@@ -51,14 +51,13 @@ pub(crate) fn settle_ledger<'py>(
         let found = found.into_iter();
         let pairs = found.map(|(key, agent_id)| (key, agent_id.map(AgentId::from)));
         match dry_run {
-            true => ledger.check_settle(pairs),
-            false => ledger.settle(pairs),
+            true => ledger.resolve_dry_run(pairs),
+            false => ledger.resolve(pairs),
         }
     })
 }
 
-/// A row that the next run does not send again: its outcome, its agent's identifier, its status, whether a job is sending it,
-/// whether it has changed, the title and the codes of a rejection, and its label.
+/// The fields of Python's `LedgerRow`, in its order; `sent_at` is in milliseconds since 1970.
 type Found = (
     &'static str,
     Option<String>,
@@ -68,9 +67,11 @@ type Found = (
     Option<String>,
     Option<String>,
     Option<String>,
+    Option<i64>,
+    Option<String>,
 );
 
-fn found(recorded: Option<Recorded>) -> Option<Found> {
+fn found(recorded: Option<LedgerRow>) -> Option<Found> {
     let recorded = recorded?;
     Some((
         recorded.outcome.as_str(),
@@ -81,6 +82,8 @@ fn found(recorded: Option<Recorded>) -> Option<Found> {
         recorded.title,
         recorded.code,
         recorded.label,
+        recorded.sent_at.map(|sent_at| sent_at.timestamp_millis()),
+        recorded.request_id,
     ))
 }
 
@@ -153,26 +156,22 @@ pub(crate) fn back_up_ledger(py: Python<'_>, name: OsString, to: OsString) -> Re
     with_ledger(py, name, Ok(()), |ledger, ()| ledger.backup(to))
 }
 
-/// Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, settled with an
-/// agent, settled without, in flight), and each row in doubt (when it was sent, in milliseconds since 1970, status, id of the
-/// request).
+/// Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, resolved with an
+/// agent, resolved without, in flight), and each unresolved row.
 #[pyfunction]
-pub(crate) fn show_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
+pub(crate) fn summarize_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
     with_ledger(py, name, Ok(()), |ledger, ()| {
         let summary = ledger.summary()?;
         let numbers = vec![
             summary.succeeded,
             summary.rejected,
-            summary.settled_with_agent,
-            summary.settled_without_agent,
+            summary.resolved_with_agent,
+            summary.resolved_without_agent,
             summary.in_flight,
         ];
-        let in_doubt = summary.in_doubt.into_iter().map(|row| {
-            let sent_at = row.sent_at.unwrap_or_default().timestamp_millis();
-            (sent_at, row.status.map(u16::from), row.request_id)
-        });
-        let in_doubt: Vec<_> = in_doubt.collect();
-        Ok((summary.service, summary.keys, numbers, in_doubt))
+        let unresolved = summary.unresolved.into_iter().map(Some);
+        let unresolved: Vec<_> = unresolved.map(found).collect();
+        Ok((summary.service, summary.key_name, numbers, unresolved))
     })
 }
 
@@ -207,8 +206,14 @@ pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> Returned<'_
 
 /// Records that the service has another base URL from now on.
 #[pyfunction]
-pub(crate) fn move_ledger(py: Python<'_>, name: OsString, base_url: String) -> Returned<'_> {
-    with_ledger(py, name, Ok(()), |ledger, ()| ledger.move_to(&base_url))
+pub(crate) fn set_ledger_base_url(
+    py: Python<'_>,
+    name: OsString,
+    base_url: String,
+) -> Returned<'_> {
+    with_ledger(py, name, Ok(()), |ledger, ()| {
+        ledger.set_base_url(&base_url)
+    })
 }
 
 #[pyfunction]

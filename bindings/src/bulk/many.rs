@@ -38,7 +38,7 @@ pub(crate) struct Many {
     held: usize,
 }
 
-/// The path or URL of a ledger, the name of its keys, what becomes of rows in doubt (`report`, `resend` or `ask`), and whether rows
+/// The path or URL of a ledger, the name of its keys, what becomes of unresolved rows (`report`, `resend` or `ask`), and whether rows
 /// in flight elsewhere are waited for.
 pub(crate) type LedgerOptions = (OsString, Option<String>, String, bool);
 
@@ -74,9 +74,9 @@ impl Many {
     ) -> Outcome<Self> {
         let mut many = client.agents().create_many(iter::empty::<CreateRow>());
         let mut asked = None;
-        if let Some((name, keys, in_doubt, waits_in_flight)) = ledger {
+        if let Some((name, keys, unresolved, waits_in_flight)) = ledger {
             many = many.ledger(&arguments::ledger(name.clone())?, keys.as_deref());
-            match in_doubt.as_str() {
+            match unresolved.as_str() {
                 "resend" => many = many.resend_unknown(),
                 "ask" => {
                     let (ask, questions) = questions::ask();

@@ -1,9 +1,9 @@
-//! Rows in doubt about which the caller is asked: native code runs no Python, so the questions come like results, and the
+//! Unresolved rows about which the caller is asked: native code runs no Python, so the questions come like results, and the
 //! caller hands in the answers.
 
 use std::sync::{Mutex, PoisonError};
 
-use dealkit::ledger::{Resolution, RowInDoubt};
+use dealkit::ledger::{Resolution, UnresolvedRow};
 use futures_util::future::BoxFuture;
 use pyo3::prelude::*;
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +15,7 @@ type Answer = Result<Resolution, &'static str>;
 
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Question {
-    row: RowInDoubt,
+    row: UnresolvedRow,
     answer: Mutex<Option<oneshot::Sender<Answer>>>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Question {
 pub(super) type Asked = mpsc::UnboundedReceiver<Question>;
 
 pub(super) fn ask() -> (
-    impl Fn(RowInDoubt) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
+    impl Fn(UnresolvedRow) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
     Asked,
 ) {
     let (sender, asked) = mpsc::unbounded_channel();

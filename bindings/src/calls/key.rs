@@ -26,7 +26,7 @@ use crate::{
 
 /// Where the key of a client comes from, if that is a Python callable.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct KeySource(pub(crate) dealkit::KeySource);
+pub(crate) struct KeySource(pub(crate) dealkit::internal::KeySource);
 
 /// An answer with a key, or with the name of an error's class.
 type Answer = Result<ServiceKey, String>;
@@ -63,9 +63,9 @@ pub(crate) fn key_source(py: Python<'_>, ask: Py<PyAny>) -> Returned<'_> {
     let askings = PerProcess::new();
     let provider = Arc::new(Provider { ask, askings });
     entry(py, || {
-        Ok(KeySource(dealkit::KeySource::asking(move || {
-            asked(Arc::clone(&provider))
-        })))
+        Ok(KeySource(dealkit::internal::KeySource::from_function(
+            move || asked(Arc::clone(&provider)),
+        )))
     })
 }
 

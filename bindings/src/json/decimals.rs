@@ -1,6 +1,6 @@
 //! Numbers in documents as Decimal: fees, splits and percentages are the same few again and again.
 
-use dealkit::lexer::Digits;
+use dealkit::internal::lexer::Digits;
 use pyo3::prelude::*;
 
 use crate::python::{

@@ -5,11 +5,13 @@
 
 use dealkit::{
     DecodeError, Json, Role, Unreadable,
-    document::check_size,
-    explain,
-    lexer::{Lexer, Refused},
-    scalar,
-    schema::{FieldKind, Model},
+    internal::{
+        document::check_size,
+        explain,
+        lexer::{Lexer, Refused},
+        scalar,
+        schema::{FieldKind, Model},
+    },
 };
 use pyo3::{
     prelude::*,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dealkit::{
     Json,
-    lexer::{Lexer, Refused},
+    internal::lexer::{Lexer, Refused},
 };
 use pyo3::{
     basic::CompareOp,

@@ -1,7 +1,7 @@
 //! The classes of the response types, made from the core's table of their fields: class, reading, equality,
 //! repr, pickling, dict and JSON follow from it, as the Rust types do.
 
-use dealkit::schema;
+use dealkit::internal::schema;
 #[cfg(debug_assertions)]
 use dealkit::{DecodeError, Json};
 use pyo3::{prelude::*, types::PyTuple};

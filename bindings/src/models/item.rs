@@ -15,7 +15,7 @@ pub(crate) struct Item {
     pub(crate) index: usize,
     /// The identifier that was requested, or the key of the row.
     pub(crate) id: Option<String>,
-    /// `None` for an agent that was created before.
+    /// `None` for an agent that was already created.
     pub(crate) result: Option<CallResult>,
     pub(crate) record: Option<Record>,
 }
@@ -37,11 +37,11 @@ impl From<Retrieved<RawResponse>> for Item {
 
 impl From<Creation<RawResponse>> for Item {
     fn from(creation: Creation<RawResponse>) -> Self {
-        let is_earlier = creation.is_recorded();
+        let is_earlier = creation.is_from_ledger();
         let request_differs = creation.request_differs();
         let has_record = is_earlier || creation.ledger_error.is_some();
         let (result, agent_id, sent_at) = match creation.result {
-            Ok(Created::Before {
+            Ok(Created::Already {
                 agent_id, sent_at, ..
             }) => (None, agent_id, sent_at),
             Ok(Created::Now(response)) => (Some(Ok(response)), None, None),
@@ -81,7 +81,7 @@ type Parts<'py> = (
 );
 
 impl Item {
-    /// The item for Python; its value is `None` for an agent that was created before.
+    /// The item for Python; its value is `None` for an agent that was already created.
     pub(crate) fn parts(self, py: Python<'_>, read_as: ReadAs, raw: bool) -> PyResult<Parts<'_>> {
         let value = self.result.map(|result| {
             let value = response::result(py, &result, read_as, raw);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dealkit::{Json, Unreadable, schema};
+use dealkit::{Json, Unreadable, internal::schema};
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{

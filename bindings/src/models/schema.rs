@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-use dealkit::schema;
+use dealkit::internal::schema;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
     types::{PyDict, PyMappingProxy, PyTuple, PyType},
 };
 
-pub(crate) use dealkit::schema::{Field, FieldKind, Presence};
+pub(crate) use dealkit::internal::schema::{Field, FieldKind, Presence};
 
 use crate::json::{extra::Extra, reader::ReadModel};
 

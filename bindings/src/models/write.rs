@@ -1,8 +1,8 @@
 //! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
 
 use dealkit::{
-    Json, Violation, ViolationCode, document::MAX_VALUES, lexer::is_plain, scalar,
-    validate::expected_kind,
+    Json, Violation, ViolationCode,
+    internal::{document::MAX_VALUES, lexer::is_plain, scalar, validate::expected_kind},
 };
 use pyo3::{
     exceptions::PyRuntimeError,

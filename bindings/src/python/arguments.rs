@@ -104,14 +104,14 @@ pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(Strin
     pairs.collect()
 }
 
-/// What becomes of an optional field that cannot be read: `"raise"` or `"none"`.
+/// What becomes of an optional field that cannot be read: `"raise"` or `"skip"`.
 pub(crate) fn unreadable(given: &Bound<'_, PyAny>) -> Outcome<Unreadable> {
     match str_text(given) {
         Some("raise") => Ok(Unreadable::Error),
-        Some("none") => Ok(Unreadable::Skip),
+        Some("skip") => Ok(Unreadable::Skip),
         _ => Err(Failure::Setting(
             "on_unreadable",
-            r#" must be "raise" or "none""#.to_owned(),
+            r#"must be "raise" or "skip""#.to_owned(),
         )),
     }
 }

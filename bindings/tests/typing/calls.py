@@ -141,7 +141,7 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
         assert_type(next(some), Creation[Agent])
     for known in client.agents.create_many(rows, ledger=Path("a.ndjson"), key=lambda row: row["email"]):
         assert_type(known.key, str | None)
-        assert_type(known.recorded, bool)
+        assert_type(known.from_ledger, bool)
         assert_type(known.ledger_error, LedgerError | None)
     for whole in client.with_raw_response.agents.create_many(rows):
         assert_type(whole, Creation[RawResponse[Agent]])

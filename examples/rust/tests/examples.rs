@@ -292,7 +292,7 @@ fn the_service_tells_its_callers_what_to_do_next() {
     sandbox.fail_next(Fault::status(422)).unwrap();
     for _ in 0..2 {
         let rejected = create(Method::PUT, &["agents", "rejected"]);
-        assert!(rejected.unwrap_err().is_unprocessable());
+        assert!(rejected.unwrap_err().is_unprocessable_entity());
     }
     // There is no time to wait for so long.
     sandbox
@@ -389,8 +389,8 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
         once();
     }
     sandbox.clear_faults();
-    // Somebody looks for those in doubt, and settles them; then all of them are there.
-    for is_settled in [false, true] {
+    // Somebody looks for the unresolved ones, and resolves them; then all of them are there.
+    for is_resolved in [false, true] {
         let (_process, client) = start_service(&sandbox, &ledger);
         let agents = sandbox.agents();
         for key in 0..KEYS {
@@ -399,10 +399,10 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
             let status = put(&client, key).unwrap();
             match status {
                 200 | 201 => assert_eq!(status == 200, found.is_some()),
-                202 if !is_settled => {
+                202 if !is_resolved => {
                     let found = found.map(|agent| agent.id.clone());
                     Ledger::sqlite(&ledger)
-                        .settle([(key.to_string(), found)])
+                        .resolve([(key.to_string(), found)])
                         .unwrap();
                 }
                 status => panic!("{status}"),

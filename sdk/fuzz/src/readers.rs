@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Debug, sync::OnceLock};
 use dealkit::{
     Agent, Deal, DecodeError, Problem, Unreadable,
     arrow::{DealBatchBuilder, Decimals},
-    document,
+    internal::document,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

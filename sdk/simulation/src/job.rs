@@ -33,7 +33,7 @@ pub(crate) struct Run {
     way: Way,
     is_ordered: bool,
     concurrency: usize,
-    in_doubt: InDoubt,
+    unresolved: WhenUnresolved,
     waits_in_flight: bool,
     timeout: Duration,
     retries: u32,
@@ -55,9 +55,9 @@ enum Way {
     Unrecorded,
 }
 
-/// The treatment of rows in doubt.
+/// The treatment of unresolved rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InDoubt {
+enum WhenUnresolved {
     Report,
     Resolve,
     Resend,
@@ -85,10 +85,10 @@ impl Run {
             },
             is_ordered: simulation.below(3) == 1,
             concurrency: usize::from(simulation.below(4)) + 1,
-            in_doubt: match simulation.below(16) {
-                0..4 => InDoubt::Report,
-                4..7 => InDoubt::Resend,
-                _ => InDoubt::Resolve,
+            unresolved: match simulation.below(16) {
+                0..4 => WhenUnresolved::Report,
+                4..7 => WhenUnresolved::Resend,
+                _ => WhenUnresolved::Resolve,
             },
             waits_in_flight: simulation.below(3) == 1,
             timeout: match simulation.below(4) {
@@ -122,7 +122,7 @@ impl Run {
             way: Way::Job,
             is_ordered: false,
             concurrency: 3,
-            in_doubt: InDoubt::Resolve,
+            unresolved: WhenUnresolved::Resolve,
             waits_in_flight: true,
             timeout: Duration::from_secs(150),
             retries: 2,
@@ -138,7 +138,7 @@ pub(crate) async fn run_process(process: Arc<Process>, run: Run, keys: Arc<[Stri
     let simulation = Arc::clone(&process.simulation);
     simulation.log(&process, || format!("begins: {run:?}"));
     let earlier = simulation.requests();
-    if run.in_doubt == InDoubt::Resend {
+    if run.unresolved == WhenUnresolved::Resend {
         for key in &*keys {
             simulation.allow_again(key);
         }
@@ -227,11 +227,11 @@ async fn job(
     if run.waits_in_flight && has_ledger {
         job = job.wait_in_flight();
     }
-    match run.in_doubt {
+    match run.unresolved {
         _ if !has_ledger => {}
-        InDoubt::Report => {}
-        InDoubt::Resend => job = job.resend_unknown(),
-        InDoubt::Resolve => {
+        WhenUnresolved::Report => {}
+        WhenUnresolved::Resend => job = job.resend_unknown(),
+        WhenUnresolved::Resolve => {
             let (process, keys) = (Arc::clone(process), Arc::clone(keys));
             job = job.resolve(move |row| {
                 operators::look_up(Arc::clone(&process), Arc::clone(&keys), row)
@@ -302,7 +302,7 @@ async fn single(
         if run.waits_in_flight {
             once = once.wait_in_flight();
         }
-        if run.in_doubt == InDoubt::Resend {
+        if run.unresolved == WhenUnresolved::Resend {
             once = once.resend_unknown();
         }
         calls.push(once.send_with(|call| call.send()));

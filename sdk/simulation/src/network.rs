@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{NotSent, wire};
+use dealkit::{TransportNotSent, internal::wire};
 use futures_util::{future::BoxFuture, stream};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
@@ -164,7 +164,7 @@ fn serve(
     };
     match exchange {
         Exchange::Refused => {
-            let refused = NotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+            let refused = TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
             return without_acting(Some(Err(refused.into())));
         }
         Exchange::BrokenBefore => return without_acting(broken("the connection was reset")),

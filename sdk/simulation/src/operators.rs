@@ -4,17 +4,17 @@ use std::{io, sync::Arc};
 
 use dealkit::{
     AgentId, Outcome,
-    ledger::{Recorded, Resolution, RowInDoubt},
+    ledger::{LedgerRow, Resolution, UnresolvedRow},
 };
 use tokio::time::sleep;
 
 use crate::{process::Process, simulation::Simulation};
 
-/// Answers whether a row in doubt has an agent.
+/// Answers whether an unresolved row has an agent.
 pub(crate) async fn look_up(
     process: Arc<Process>,
     keys: Arc<[String]>,
-    row: RowInDoubt,
+    row: UnresolvedRow,
 ) -> Result<Resolution, io::Error> {
     let simulation = &process.simulation;
     simulation.check_question(&process, &row.key);
@@ -47,7 +47,7 @@ fn find(simulation: &Simulation, key: &str) -> Resolution {
     }
 }
 
-fn recorded(person: &Arc<Process>, key: &str) -> Option<Recorded> {
+fn recorded(person: &Arc<Process>, key: &str) -> Option<LedgerRow> {
     let found = person.ledger().look_up("email", [key]).ok()?;
     found.into_iter().next().flatten()
 }
@@ -73,7 +73,7 @@ pub(crate) async fn act(person: Arc<Process>, keys: Arc<[String]>) {
             2 => simulation.move_service(&person),
             3 => {
                 if let Some(agent) = agent_of_another_row(&person, &keys, key)
-                    && person.ledger().settle([(key, Some(agent))]).is_ok()
+                    && person.ledger().resolve([(key, Some(agent))]).is_ok()
                 {
                     simulation
                         .report_violation(format!("{key} was given the agent of another row"));
@@ -102,6 +102,6 @@ pub(crate) fn resolve(person: &Arc<Process>, key: &str) {
         Resolution::NoAgent => None,
         Resolution::Unknown => return,
     };
-    let settled = person.ledger().settle([(key, agent.clone())]);
-    simulation.log_event(|| format!("an operator resolves {key} with {agent:?}: {settled:?}"));
+    let resolved = person.ledger().resolve([(key, agent.clone())]);
+    simulation.log_event(|| format!("an operator resolves {key} with {agent:?}: {resolved:?}"));
 }

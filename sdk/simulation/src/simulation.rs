@@ -187,7 +187,7 @@ impl Simulation {
     /// Gives the service another base URL, and records it in the ledger.
     pub(crate) fn move_service(&self, person: &Arc<Process>) {
         let url = base_url(self.state().moves + 1);
-        if person.ledger().move_to(&url).is_ok() {
+        if person.ledger().set_base_url(&url).is_ok() {
             self.state().moves += 1;
             self.log_event(|| format!("an operator records that the service is now {url}"));
         }

@@ -242,12 +242,12 @@ impl<T: Send> Call<T> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> crate::CreateMany<I, T, Blocking> {
-    /// Asks `resolve` about each row in doubt before it is sent again, as
+    /// Asks `resolve` about each unresolved row before it is sent again, as
     /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on separate threads, which it
     /// may block; if the job is cancelled, nobody waits for it.
     pub fn resolve<F, E>(self, resolve: F) -> Self
     where
-        F: Fn(crate::ledger::RowInDoubt) -> Result<crate::ledger::Resolution, E>
+        F: Fn(crate::ledger::UnresolvedRow) -> Result<crate::ledger::Resolution, E>
             + Send
             + Sync
             + 'static,

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 #[cfg(feature = "ledger")]
 use crate::{
     bulk::recorder::{Recorder, Resolve, Rules},
-    http::base_url,
+    transport::base_url,
 };
 use crate::{
     bulk::{
@@ -191,12 +191,12 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// | the ledger's record of a row | the next run |
     /// |---|---|
     /// | none, or that there is no agent | sends it |
-    /// | created | reports this, as [`Created::Before`](crate::Created::Before), with the agent's identifier |
-    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
-    /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or have [`resolve`](CreateMany::resolve) find out; [`resend_unknown`](Self::resend_unknown) sends it all the same |
+    /// | created | reports this, as [`Created::Already`](crate::Created::Already), with the agent's identifier |
+    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [resolved](crate::ledger::Ledger::resolve) that it has no agent |
+    /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [resolve](crate::ledger::Ledger::resolve) it, or have [`resolve`](CreateMany::resolve) find out; [`resend_unknown`](Self::resend_unknown) sends it all the same |
     /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
-    /// The other results from the ledger are errors of kind [`Recorded`](crate::ErrorKind::Recorded), whose outcome
+    /// The other results from the ledger are errors of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted), whose outcome
     /// tells these cases apart. Rows that break the rules are not recorded, so they are sent once corrected. If two
     /// rows have the same key, the second is an error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
     ///
@@ -211,7 +211,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// while let Some(creation) = creations.next().await {
     ///     match &creation.result {
     ///         Ok(Created::Now(agent)) => println!("row {}: created {}", creation.index, agent.id),
-    ///         Ok(Created::Before { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
+    ///         Ok(Created::Already { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
     ///         Err(error) => eprintln!("row {}: {error}", creation.index),
     ///     }
     /// }
@@ -248,7 +248,7 @@ impl<I, T, M> CreateMany<I, T, M> {
         ledger: &crate::ledger::Ledger,
         keys: impl Into<Option<&'a str>>,
     ) -> Self {
-        let service = base_url::normal(&self.work.agents.service.base_url);
+        let service = base_url::normalize(&self.work.agents.service.base_url);
         self.work.recorder = Some(Recorder::new(ledger, service, keys.into()));
         self
     }
@@ -277,18 +277,18 @@ impl<I, T, M> CreateMany<I, T, M> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> CreateMany<I, T> {
-    /// Calls `resolve` for each row in doubt before it is sent again, to find out whether its agent exists. The API
+    /// Calls `resolve` for each unresolved row before it is sent again, to find out whether its agent exists. The API
     /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
     ///
     /// | `resolve` returns | the row |
     /// |---|---|
-    /// | [`Resolution::Agent`](crate::ledger::Resolution::Agent) | is settled in the [ledger](Self::ledger), and reported as [`Created::Before`](crate::Created::Before) |
-    /// | [`Resolution::NoAgent`](crate::ledger::Resolution::NoAgent) | is settled as having none, and sent |
+    /// | [`Resolution::Agent`](crate::ledger::Resolution::Agent) | is resolved in the [ledger](Self::ledger), and reported as [`Created::Already`](crate::Created::Already) |
+    /// | [`Resolution::NoAgent`](crate::ledger::Resolution::NoAgent) | is resolved as having none, and sent |
     /// | [`Resolution::Unknown`](crate::ledger::Resolution::Unknown) | stays unknown, and is not sent |
-    /// | an error, or it panics, or the identifier [cannot be settled](crate::ledger::Ledger::settle) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
+    /// | an error, or it panics, or the identifier [cannot be resolved](crate::ledger::Ledger::resolve) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
     ///
     /// Not found yet does not mean never created: a request that was cut off may still be in progress, and your search
-    /// may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::RowInDoubt::sent_at) is longer ago than
+    /// may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::UnresolvedRow::sent_at) is longer ago than
     /// either can take, and `Unknown` until then.
     ///
     /// It is called for as many rows at a time as may be in flight. While it looks up a row, no other job sends that
@@ -296,10 +296,10 @@ impl<I, T> CreateMany<I, T> {
     /// stays unknown. Without a [ledger](Self::ledger), no row is sent.
     ///
     /// ```no_run
-    /// # use dealkit::{AgentId, CreateRow, chrono::Utc, ledger::{Ledger, Resolution, RowInDoubt}};
+    /// # use dealkit::{AgentId, CreateRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
     /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
     /// # fn example(client: dealkit::Client, rows: Vec<CreateRow>) {
-    /// let look = async |row: RowInDoubt| {
+    /// let look = async |row: UnresolvedRow| {
     ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
     ///         Some(id) => Resolution::Agent(id),
     ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
@@ -312,7 +312,7 @@ impl<I, T> CreateMany<I, T> {
     /// ```
     pub fn resolve<F, R, E>(self, resolve: F) -> Self
     where
-        F: Fn(crate::ledger::RowInDoubt) -> R + Send + Sync + 'static,
+        F: Fn(crate::ledger::UnresolvedRow) -> R + Send + Sync + 'static,
         R: Future<Output = Result<crate::ledger::Resolution, E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -471,10 +471,13 @@ impl<T> Creating<T> {
         self.creation.take().unwrap_or_else(|| {
             let progress = &self.course.progress;
             let error = Error::cancelled(progress.outcome(), progress.attempts());
-            let is_in_doubt = self.course.is_in_doubt.load(Ordering::Relaxed);
+            let is_unresolved = self.course.is_unresolved.load(Ordering::Relaxed);
             Creation {
                 key: self.key.take(),
-                ..Creation::not_sent(self.index, error.with_earlier_doubt(is_in_doubt))
+                ..Creation::not_sent(
+                    self.index,
+                    error.with_earlier_unknown_outcome(is_unresolved),
+                )
             }
         })
     }

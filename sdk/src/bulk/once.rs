@@ -26,15 +26,15 @@ use crate::{
         response::RawResponse,
     },
     error::call::Error,
-    http::base_url,
     ledger::{Ledger, normalized},
     model::Agent,
+    transport::base_url,
 };
 
 /// A create that is sent at most once for its key, however often and by whichever process; see [`Call::once`].
 ///
 /// Dropping its future cancels it, as for any [`Call`]: if the request has left by then, the outcome of the key is unknown until
-/// you find out and [settle](Ledger::settle) it. Web frameworks drop a handler when its caller hangs up, so
+/// you find out and [resolve](Ledger::resolve) it. Web frameworks drop a handler when its caller hangs up, so
 /// [detach](Once::detached) a create there.
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Once<T = Agent, M = Async> {
@@ -57,9 +57,9 @@ impl<M> Call<Agent, M> {
     /// | what became of the key | what comes back |
     /// |---|---|
     /// | nothing yet, or certainly no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
-    /// | an agent was created | [`Created::Before`], with its identifier and when it was sent |
-    /// | the service rejected it | an error of kind [`Recorded`](crate::ErrorKind::Recorded) and outcome `Rejected`, with the status; [settle](Ledger::settle) the key as having no agent, and send the corrected request with the same key |
-    /// | nobody knows | an error of kind `Recorded` and outcome `Unknown`: find out, and [settle](Ledger::settle) it |
+    /// | an agent was created | [`Created::Already`], with its identifier and when it was sent |
+    /// | the service rejected it | an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) and outcome `Rejected`, with the status; [resolve](Ledger::resolve) the key as having no agent, and send the corrected request with the same key |
+    /// | nobody knows | an error of kind `AlreadyAttempted` and outcome `Unknown`: find out, and [resolve](Ledger::resolve) it |
     /// | another call or job is sending it | the same, and [`is_in_flight`](crate::Error::is_in_flight): try again a little later, or [wait](Once::wait_in_flight) |
     ///
     /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The
@@ -74,7 +74,7 @@ impl<M> Call<Agent, M> {
     /// let ledger = Ledger::sqlite("agents.ledger");
     /// match client.agents().create(request).once(&ledger, "crm-4711").await {
     ///     Ok(Created::Now(agent)) => println!("created {}", agent.id),
-    ///     Ok(Created::Before { agent_id, .. }) => println!("was created before: {agent_id:?}"),
+    ///     Ok(Created::Already { agent_id, .. }) => println!("was already created: {agent_id:?}"),
     ///     Err(error) if error.is_in_flight() => println!("somebody else is at it: ask again"),
     ///     Err(error) => return Err(error),
     /// }
@@ -218,7 +218,7 @@ impl<T: Send + 'static> Once<T> {
             if normalized(keys.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
-            let base_url = base_url::normal(&service.base_url);
+            let base_url = base_url::normalize(&service.base_url);
             let handle = service.ledgers.handle(&ledger, base_url, keys)?;
             Ok(Recording::of(handle, &key, None, rules))
         };

@@ -28,24 +28,25 @@ use super::{
 use crate::{
     calls::{call::Call, service::Guard},
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
-    http::{call_progress::CallProgress, outcome::Outcome},
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, Record, Recorded,
-        RequestInfo, Resolution, RowInDoubt, Salt, State, WhenInDoubt, Writer, normalized,
+        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, LedgerRow,
+        Record, RequestInfo, Resolution, Salt, State, UnresolvedRow, WhenUnresolved, Writer,
+        normalized,
     },
+    transport::{call_progress::CallProgress, outcome::Outcome},
     value::Json,
 };
 
-/// Asks the program whether the agent of a row in doubt exists.
+/// Asks the program whether the agent of an unresolved row exists.
 pub(crate) type Resolve =
-    Arc<dyn Fn(RowInDoubt) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
+    Arc<dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
 
 /// What is done with rows that cannot simply be sent. Otherwise, what the ledger has of them is reported.
 #[derive(Clone, Default)]
 pub(crate) struct Rules {
-    /// Whether rows in doubt are sent again.
+    /// Whether unresolved rows are sent again.
     pub(crate) resends_unknown: bool,
-    /// Who is asked about rows in doubt first.
+    /// Who is asked about unresolved rows first.
     pub(crate) resolve: Option<Resolve>,
     pub(crate) waits_in_flight: bool,
 }
@@ -177,14 +178,14 @@ impl Recording {
         let body = call.as_ref().ok().and_then(Call::body).cloned();
         let request = request_info(&found.salt, body.as_ref(), self.label);
         let of_record =
-            |recorded: Recorded| Creation::of_record(index, recorded.compared_with(&request));
+            |recorded: LedgerRow| Creation::of_record(index, recorded.compared_with(&request));
         let limit = call.as_ref().ok().filter(|_| self.rules.waits_in_flight);
         let mut claim = Claim {
             handle: self.handle,
             text: self.key,
             key,
             request: request.clone(),
-            when: WhenInDoubt::Ask,
+            when: WhenUnresolved::Ask,
             patience: limit.and_then(|call| Instant::now().checked_add(call.time_limit())),
             progress: Arc::default(),
             course: Arc::clone(&course),
@@ -192,9 +193,9 @@ impl Recording {
             term: AtomicU64::new(0),
             refused: OnceLock::new(),
         };
-        let is_in_doubt = loop {
+        let is_unresolved = loop {
             course
-                .is_in_doubt
+                .is_unresolved
                 .store(recorded.is_some(), Ordering::Relaxed);
             let known = match claim.wait(recorded).await {
                 Ok(Some(known)) => known,
@@ -202,7 +203,7 @@ impl Recording {
                 Err(error) => return Creation::not_sent(index, error.into()),
             };
             match (&self.rules.resolve, &call) {
-                _ if !known.is_in_doubt() => return of_record(known),
+                _ if !known.is_unresolved() => return of_record(known),
                 (None, _) if self.rules.resends_unknown => break true,
                 (Some(resolve), Ok(call)) => {
                     let _place = job.place().await;
@@ -223,7 +224,7 @@ impl Recording {
                 _ => return of_record(known),
             }
         };
-        course.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
+        course.is_unresolved.store(is_unresolved, Ordering::Relaxed);
         let place = job.place().await;
         // What the ledger knows of the row is not forgotten, and its own error takes precedence.
         let call = call.and_then(|call| match job.refusal() {
@@ -235,13 +236,18 @@ impl Recording {
         });
         let call = match call {
             Ok(call) => call,
-            Err(error) => return Creation::not_sent(index, error.with_earlier_doubt(is_in_doubt)),
+            Err(error) => {
+                return Creation::not_sent(
+                    index,
+                    error.with_earlier_unknown_outcome(is_unresolved),
+                );
+            }
         };
         course.may_send.store(true, Ordering::Relaxed);
         let resends_unknown = self.rules.resends_unknown && self.rules.resolve.is_none();
         claim.when = match resends_unknown {
-            true => WhenInDoubt::Resend,
-            false => WhenInDoubt::Report,
+            true => WhenUnresolved::Resend,
+            false => WhenUnresolved::Report,
         };
         claim.progress = call.progress();
         let claim = Arc::new(claim);
@@ -266,7 +272,7 @@ impl Recording {
             ledger_error,
             ..Creation::of(
                 index,
-                result.map_err(|error| error.with_earlier_doubt(is_in_doubt)),
+                result.map_err(|error| error.with_earlier_unknown_outcome(is_unresolved)),
             )
         }
     }
@@ -279,7 +285,7 @@ struct Claim {
     text: String,
     key: KeyHash,
     request: RequestInfo,
-    when: WhenInDoubt,
+    when: WhenUnresolved,
     /// Until when to wait for another job; `None` if it is not waited for.
     patience: Option<Instant>,
     /// That of the call, once there is one.
@@ -290,13 +296,16 @@ struct Claim {
     /// The lease with which it was claimed.
     term: AtomicU64,
     /// What another job has recorded of the row, if it was faster.
-    refused: OnceLock<Recorded>,
+    refused: OnceLock<LedgerRow>,
 }
 
 impl Claim {
     /// Waits for a row that another job is sending, if it is to be waited for, and returns what there is of it then.
-    async fn wait(&self, mut recorded: Option<Recorded>) -> Result<Option<Recorded>, LedgerError> {
-        let is_waited_for = |row: &Recorded| row.in_flight && self.patience > Some(Instant::now());
+    async fn wait(
+        &self,
+        mut recorded: Option<LedgerRow>,
+    ) -> Result<Option<LedgerRow>, LedgerError> {
+        let is_waited_for = |row: &LedgerRow| row.in_flight && self.patience > Some(Instant::now());
         while recorded.as_ref().is_some_and(is_waited_for) {
             sleep(PAUSE).await;
             recorded = self.handle.look_up(self.text.clone()).await?.recorded;
@@ -305,7 +314,7 @@ impl Claim {
     }
 
     /// Claims the row, and waits until that is on disk; or returns what another job has recorded, if that was faster.
-    async fn claim(&self) -> Result<Option<Recorded>, LedgerError> {
+    async fn claim(&self) -> Result<Option<LedgerRow>, LedgerError> {
         self.is_open.store(true, Ordering::Relaxed);
         self.term.store(self.handle.term(), Ordering::Relaxed);
         let refused = self
@@ -317,11 +326,11 @@ impl Claim {
     }
 
     /// The row as somebody is asked about it.
-    fn row(&self, recorded: &Recorded, request: Option<Json>) -> RowInDoubt {
-        RowInDoubt {
+    fn row(&self, recorded: &LedgerRow, request: Option<Json>) -> UnresolvedRow {
+        UnresolvedRow {
             status: recorded.status,
             request_id: recorded.request_id.clone(),
-            ..RowInDoubt::new(
+            ..UnresolvedRow::new(
                 self.text.clone(),
                 request.unwrap_or_else(|| Json::written(())),
                 recorded.sent_at.unwrap_or_default(),
@@ -329,18 +338,18 @@ impl Claim {
         }
     }
 
-    /// Learns whether the agent of a row in doubt exists. Meanwhile, no other job asks about it or sends it. Returns
+    /// Learns whether the agent of an unresolved row exists. Meanwhile, no other job asks about it or sends it. Returns
     /// `None` if there is no agent, what another job has recorded if that was faster, or else, as the error, what is known.
     async fn ask<T>(
         &self,
         index: usize,
-        recorded: Recorded,
+        recorded: LedgerRow,
         answer: impl Future<Output = Result<Resolution, Unanswered>> + Send,
-    ) -> Result<Option<Recorded>, Creation<T>> {
-        let in_doubt = |error: LedgerError| {
-            Creation::not_sent(index, Error::from(error).with_earlier_doubt(true))
+    ) -> Result<Option<LedgerRow>, Creation<T>> {
+        let unresolved = |error: LedgerError| {
+            Creation::not_sent(index, Error::from(error).with_earlier_unknown_outcome(true))
         };
-        if let Some(faster) = self.claim().await.map_err(in_doubt)? {
+        if let Some(faster) = self.claim().await.map_err(unresolved)? {
             return Ok(Some(faster));
         }
         let answer = AssertUnwindSafe(answer).catch_unwind().await;
@@ -352,28 +361,28 @@ impl Claim {
         };
         let why = match found {
             Err(why) => why,
-            Ok(agent_id) => match self.handle.settle(self.key, index, agent_id.clone()).await {
+            Ok(agent_id) => match self.handle.resolve(self.key, index, agent_id.clone()).await {
                 Err(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
-                Err(error) if agent_id.is_none() => return Err(in_doubt(error)),
-                settled => {
-                    self.is_open.store(settled.is_err(), Ordering::Relaxed);
+                Err(error) if agent_id.is_none() => return Err(unresolved(error)),
+                resolved => {
+                    self.is_open.store(resolved.is_err(), Ordering::Relaxed);
                     if agent_id.is_none() {
                         return Ok(None);
                     }
-                    let known = Recorded {
+                    let known = LedgerRow {
                         outcome: Outcome::Succeeded,
                         agent_id,
                         ..recorded
                     };
                     return Err(Creation {
-                        ledger_error: settled.err(),
+                        ledger_error: resolved.err(),
                         ..Creation::of_record(index, known)
                     });
                 }
             },
         };
         self.is_open.store(false, Ordering::Relaxed);
-        // If this cannot be written, the row is in doubt all the same.
+        // If this cannot be written, the row is unresolved all the same.
         let _ = self.handle.note(self.key, None).await;
         Err(Creation::not_sent(index, Error::recorded(&recorded, why)))
     }
@@ -390,7 +399,7 @@ impl Guard for Claim {
                 // Rows that wait are looked up first: their claims would keep each other waiting.
                 let waited = refused.in_flight;
                 let recorded = self.wait(Some(refused)).await?;
-                let is_free = |row: &Recorded| waited && row.is_in_doubt();
+                let is_free = |row: &LedgerRow| waited && row.is_unresolved();
                 if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
                     let error = Error::recorded(&recorded, None);
                     let _ = self.refused.set(recorded);
@@ -416,7 +425,7 @@ impl Drop for Claim {
             // A row that was only rejected so far would have been retried.
             let noted = noted(self.progress.outcome(), &self.request);
             let noted = noted.filter(|noted| noted.state != State::Rejected);
-            // If this cannot be written, the claim stands alone and the row is in doubt, which is cautious but not wrong.
+            // If this cannot be written, the claim stands alone and the row is unresolved, which is cautious but not wrong.
             let note = self.handle.note(self.key, noted).boxed();
             self.course.set_last_note(note);
         }
@@ -425,11 +434,11 @@ impl Drop for Claim {
 
 impl<T> Creation<T> {
     /// What the ledger has of a row, which is not sent.
-    pub(crate) fn of_record(index: usize, recorded: Recorded) -> Self {
+    pub(crate) fn of_record(index: usize, recorded: LedgerRow) -> Self {
         if recorded.outcome != Outcome::Succeeded {
             return Self::not_sent(index, Error::recorded(&recorded, None));
         }
-        let before = Created::Before {
+        let before = Created::Already {
             agent_id: recorded.agent_id,
             sent_at: recorded.sent_at,
             request_differs: recorded.request_differs,

@@ -14,13 +14,13 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 #[cfg(feature = "ledger")]
-use crate::ledger::Recorded;
+use crate::ledger::LedgerRow;
 use crate::{
     contract::wire,
     error::{call::Error, kind::ErrorKind},
-    http::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
+    transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
     value::{AgentId, Json, opaque},
 };
 
@@ -48,8 +48,8 @@ pub struct Creation<T = Agent> {
 /// fn report(creation: &Creation) -> String {
 ///     match &creation.result {
 ///         Ok(Created::Now(agent)) => format!("created {}", agent.id),
-///         Ok(Created::Before { agent_id: Some(id), .. }) => format!("was created in an earlier run: {id}"),
-///         Ok(Created::Before { .. }) => "was created in an earlier run, and nobody has read its id".to_owned(),
+///         Ok(Created::Already { agent_id: Some(id), .. }) => format!("was created in an earlier run: {id}"),
+///         Ok(Created::Already { .. }) => "was created in an earlier run, and nobody has read its id".to_owned(),
 ///         Err(error) => format!("{}: {error}", error.outcome()),
 ///     }
 /// }
@@ -60,7 +60,7 @@ pub enum Created<T = Agent> {
     Now(T),
     /// An earlier run or another job created it, so nothing was sent.
     #[non_exhaustive]
-    Before {
+    Already {
         /// The agent's identifier, unless the response could not be read.
         agent_id: Option<AgentId>,
         /// When the row was sent.
@@ -75,7 +75,7 @@ impl<T> Created<T> {
     pub fn now(self) -> Option<T> {
         match self {
             Created::Now(agent) => Some(agent),
-            Created::Before { .. } => None,
+            Created::Already { .. } => None,
         }
     }
 }
@@ -114,7 +114,7 @@ impl<T> Creation<T> {
         match &self.result {
             Ok(created) => matches!(
                 created,
-                Created::Before {
+                Created::Already {
                     request_differs: true,
                     ..
                 }
@@ -124,11 +124,11 @@ impl<T> Creation<T> {
     }
 
     /// Whether this is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and nothing
-    /// was sent: `result` is then [`Created::Before`], or an error of kind [`Recorded`](crate::ErrorKind::Recorded).
-    pub fn is_recorded(&self) -> bool {
+    /// was sent: `result` is then [`Created::Already`], or an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
+    pub fn is_from_ledger(&self) -> bool {
         match &self.result {
-            Ok(created) => matches!(created, Created::Before { .. }),
-            Err(error) => error.kind() == ErrorKind::Recorded,
+            Ok(created) => matches!(created, Created::Already { .. }),
+            Err(error) => error.kind() == ErrorKind::AlreadyAttempted,
         }
     }
 }
@@ -138,7 +138,7 @@ impl Creation {
     pub fn agent_id(&self) -> Option<&AgentId> {
         match &self.result {
             Ok(Created::Now(agent)) => Some(&agent.id),
-            Ok(Created::Before { agent_id, .. }) => agent_id.as_ref(),
+            Ok(Created::Already { agent_id, .. }) => agent_id.as_ref(),
             Err(_) => None,
         }
     }
@@ -163,7 +163,7 @@ pub(crate) struct Course {
     /// Whether it must no longer be sent.
     pub(crate) is_given_up: AtomicBool,
     /// Whether an earlier run may have created the agent.
-    pub(crate) is_in_doubt: AtomicBool,
+    pub(crate) is_unresolved: AtomicBool,
     /// The note that was made of the row when it was given up.
     #[cfg(feature = "ledger")]
     pub(crate) last_note: Mutex<Option<Noting>>,
@@ -171,7 +171,7 @@ pub(crate) struct Course {
 
 /// A note in a ledger, which completes once it is durable.
 #[cfg(feature = "ledger")]
-pub(crate) type Noting = BoxFuture<'static, Result<Option<Recorded>, LedgerError>>;
+pub(crate) type Noting = BoxFuture<'static, Result<Option<LedgerRow>, LedgerError>>;
 
 #[cfg(feature = "ledger")]
 impl Course {

@@ -11,8 +11,8 @@ use crate::{
         service::Service,
     },
     contract::wire,
-    http::operation::Operation,
     model::{Agent, CreateAgent},
+    transport::operation::Operation,
     value::{Json, opaque},
 };
 

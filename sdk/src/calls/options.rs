@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{http::retry::attempts::RetryPolicy, json::unreadable::Unreadable};
+use crate::{json::unreadable::Unreadable, transport::retry::attempts::RetryPolicy};
 
 /// Options of a call, which override the client's own, for programs that give several calls the same ones.
 ///

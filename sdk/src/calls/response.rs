@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 use crate::{
     calls::trace,
     error::call::Error,
-    http::{
-        error::{Sent, TransportCause, TransportError},
-        operation::Operation,
-        response::HttpResponse,
-    },
     json::{
         decode,
         decode_error::DecodeError,
         unreadable::{Unreadable, UnreadableField},
+    },
+    transport::{
+        error::{Sent, TransportCause, TransportError},
+        operation::Operation,
+        response::HttpResponse,
     },
 };
 
@@ -152,7 +152,7 @@ impl<T> Response<T> {
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_stopped() {
         let attempts = response.attempts;
-        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Perhaps))
+        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Possibly))
             .with_response(response)
             .after(attempts, false, None)
             .into();

@@ -1,7 +1,7 @@
 //! The span of a call and the event with which it ends, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
 //! that begin with `dealkit.`.
 //!
-//! Only what is listed here and in `http/trace.rs` is ever recorded: no identifiers, headers or bodies.
+//! Only what is listed here and in `transport/trace.rs` is ever recorded: no identifiers, headers or bodies.
 
 use tokio::time::Instant;
 use tracing::{Level, Span, field::Empty};
@@ -11,8 +11,8 @@ use crate::{
         call::{Error, find_effect},
         kind::ErrorKind,
     },
-    http::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
     json::unreadable::UnreadableField,
+    transport::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
 };
 
 /// A call that has begun: its span, and what is reported when it ends.
@@ -76,7 +76,7 @@ impl<'a> CallTrace<'a> {
         let Record {
             operation,
             progress,
-            traffic,
+            limits,
             ..
         } = self.record;
         let (status, request_id) = match result {
@@ -105,7 +105,7 @@ impl<'a> CallTrace<'a> {
         // Asked only if somebody listens.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
-        let retries_left = || traffic.quota().left(traffic.now());
+        let retries_left = || limits.quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {
             span.record("dealkit.outcome", outcome.as_str());

@@ -4,7 +4,7 @@
 //! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine or, in PostgreSQL, on
 //! many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
 //!
-//! [`Ledger`] has what people do between two runs: find out what it has on rows, settle those in doubt, and
+//! [`Ledger`] has what people do between two runs: find out what it has on rows, resolve the unresolved ones, and
 //! record that the service has another base URL. Nothing there sends anything.
 
 // `state` has the rules of rows, without any database; `key_hash` the hashes that replace keys, requests and addresses. `store` is the
@@ -13,6 +13,8 @@
 // executes, for a job or for the ledgers that a client has `kept` open. `people` has manual operations; `process` and `clock` are
 // replaced in the simulator. Nothing here knows requests or connections.
 
+#[cfg(feature = "ledger")]
+mod cache;
 #[cfg(feature = "ledger")]
 mod cancellation;
 #[cfg(feature = "ledger")]
@@ -26,18 +28,18 @@ mod clock;
 )]
 mod error;
 #[cfg(feature = "ledger")]
-mod kept;
-#[cfg(feature = "ledger")]
 mod key_hash;
 #[cfg(feature = "ledger")]
 mod lease;
+#[cfg(feature = "ledger")]
+mod ledger;
+#[cfg(feature = "ledger")]
+mod maintenance;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod memory;
 #[cfg(feature = "ledger")]
 mod owner;
-#[cfg(feature = "ledger")]
-mod people;
 #[cfg(feature = "ledger-postgres")]
 mod postgres;
 #[cfg(feature = "simulation")]
@@ -48,8 +50,6 @@ mod sqlite;
 mod state;
 #[cfg(feature = "ledger")]
 mod store;
-#[cfg(feature = "ledger")]
-mod value;
 #[cfg(feature = "ledger")]
 mod worker;
 #[cfg(feature = "ledger")]
@@ -63,16 +63,16 @@ pub use error::{LedgerError, LedgerErrorKind};
 #[cfg(feature = "ledger")]
 pub use {
     key_hash::normalize_key,
-    people::{Resolution, RowInDoubt, Summary},
-    state::Recorded,
-    value::Ledger,
+    ledger::Ledger,
+    maintenance::{LedgerSummary, Resolution, UnresolvedRow},
+    state::LedgerRow,
 };
 
 #[cfg(feature = "ledger")]
 pub(crate) use {
-    kept::KeptLedgers,
+    cache::LedgerCache,
     key_hash::{KeyHash, Salt, normalized},
-    state::{LONGEST_ID, Record, RequestInfo, State, WhenInDoubt},
+    state::{LONGEST_ID, Record, RequestInfo, State, WhenUnresolved},
     worker::Found,
     writer::{Handle, Writer},
 };

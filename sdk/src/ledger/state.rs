@@ -9,7 +9,7 @@ use super::{
     error::Refusal,
     key_hash::{Digest, KeyHash},
 };
-use crate::{http::outcome::Outcome, value::AgentId};
+use crate::{transport::outcome::Outcome, value::AgentId};
 
 /// The longest identifier of an agent that is recorded, in bytes.
 pub(crate) const LONGEST_ID: usize = 1024;
@@ -67,9 +67,9 @@ pub(crate) enum State {
     Resolved,
 }
 
-/// What a job that claims a row does if the row is in doubt.
+/// What a job that claims a row does if the row is unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenInDoubt {
+pub(crate) enum WhenUnresolved {
     /// It does not claim it.
     Report,
     /// It sends it again.
@@ -81,7 +81,7 @@ pub(crate) enum WhenInDoubt {
 /// What is recorded of a row that is not simply sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct LedgerRow {
     /// Whether its agent was created, the service rejected it, or nobody knows.
     pub outcome: Outcome,
     /// The identifier of its agent, if it was created and the ledger has the identifier.
@@ -154,7 +154,7 @@ impl Record {
     }
 
     /// What is reported for the row instead of sending it; `None` if it may be sent.
-    pub(super) fn recorded(&self) -> Option<Recorded> {
+    pub(super) fn recorded(&self) -> Option<LedgerRow> {
         let outcome = match self.state {
             State::Resolved if self.agent_id.is_none() => return None,
             State::Rejected if !is_about_the_row(self.status) => return None,
@@ -162,7 +162,7 @@ impl Record {
             State::Succeeded | State::Resolved => Outcome::Succeeded,
             State::Rejected => Outcome::Rejected,
         };
-        Some(Recorded {
+        Some(LedgerRow {
             outcome,
             agent_id: self.agent_id.clone().map(AgentId::from),
             status: status_code(self.status),
@@ -178,15 +178,15 @@ impl Record {
     }
 
     /// The row as a job claims it, that was this before. If there is only to be asked about it, what is known of how it
-    /// was sent stays, for whoever finds it in doubt if the job is killed.
+    /// was sent stays, for whoever finds it unresolved if the job is killed.
     pub(super) fn claimed(
         old: Option<&Self>,
-        when: WhenInDoubt,
+        when: WhenUnresolved,
         request: &RequestInfo,
         job: i64,
         now: i64,
     ) -> Self {
-        let asked = old.filter(|_| when == WhenInDoubt::Ask);
+        let asked = old.filter(|_| when == WhenUnresolved::Ask);
         Self {
             request: asked.map_or(request, |old| &old.request).clone(),
             status: asked.and_then(|old| old.status),
@@ -239,11 +239,12 @@ impl Row {
         &mut self,
         job: i64,
         now: i64,
-        when: WhenInDoubt,
+        when: WhenUnresolved,
         request: &RequestInfo,
-    ) -> Option<Recorded> {
+    ) -> Option<LedgerRow> {
         let recorded = self.current().and_then(Record::recorded);
-        let is_free = |recorded: &Recorded| when != WhenInDoubt::Report && recorded.is_in_doubt();
+        let is_free =
+            |recorded: &LedgerRow| when != WhenUnresolved::Report && recorded.is_unresolved();
         let refused = recorded.filter(|recorded| !is_free(recorded));
         if refused.is_none() {
             let claimed = Record::claimed(self.current(), when, request, job, now);
@@ -297,7 +298,11 @@ impl Row {
     }
 
     /// Records that somebody has found its agent, or that there is none; returns whether that changes it.
-    pub(super) fn settle(&mut self, now: i64, agent_id: Option<&AgentId>) -> Result<bool, Refusal> {
+    pub(super) fn resolve(
+        &mut self,
+        now: i64,
+        agent_id: Option<&AgentId>,
+    ) -> Result<bool, Refusal> {
         let old = self.current().ok_or(Refusal::UnknownKey)?;
         let found = agent_id.map(AgentId::as_str);
         let known = old.agent_id.as_deref();
@@ -321,7 +326,7 @@ impl Row {
     }
 }
 
-impl Recorded {
+impl LedgerRow {
     /// That a row is being sent in this very process.
     pub(super) fn in_flight() -> Self {
         Self {
@@ -356,7 +361,7 @@ impl Recorded {
     }
 
     /// Whether nobody knows what became of the row, and no job will.
-    pub(crate) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_unresolved(&self) -> bool {
         self.outcome == Outcome::Unknown && !self.in_flight
     }
 }

@@ -10,9 +10,9 @@ use super::{
     error::{Cause, Refusal},
     key_hash::{Digest, KeyHash, Salt, ignore_case},
     lease::Liveness,
-    state::{AgentOwners, Record, Recorded, RequestInfo, Row, WhenInDoubt, check_agent},
+    state::{AgentOwners, LedgerRow, Record, RequestInfo, Row, WhenUnresolved, check_agent},
 };
-use crate::{http::base_url, value::AgentId};
+use crate::{transport::base_url, value::AgentId};
 
 /// The version of the format, the same in every kind of database.
 pub(super) const FORMAT: i64 = 2;
@@ -149,10 +149,10 @@ pub(super) struct Header {
 }
 
 pub(super) enum Write {
-    /// A row is about to be sent or, if it is in doubt, perhaps to be asked about.
+    /// A row is about to be sent or, if it is unresolved, perhaps to be asked about.
     Claim {
         key: KeyHash,
-        when: WhenInDoubt,
+        when: WhenUnresolved,
         request: RequestInfo,
     },
     /// The outcome of a row; `None` if no part of it reached the service.
@@ -166,7 +166,7 @@ pub(super) enum Write {
 }
 
 /// The result of one write: what another job has recorded if a claim is rejected; or why an agent cannot be that of a row.
-pub(super) type Written = Result<Option<Recorded>, (usize, Refusal)>;
+pub(super) type Written = Result<Option<LedgerRow>, (usize, Refusal)>;
 
 impl Header {
     /// That of a new ledger.
@@ -296,7 +296,7 @@ impl dyn Store + '_ {
     }
 
     /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
-    pub(super) fn look_up(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Recorded>>, Cause> {
+    pub(super) fn look_up(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<LedgerRow>>, Cause> {
         let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
         Ok(self.read(keys)?.into_iter().map(recorded).collect())
     }

@@ -20,10 +20,10 @@ use super::{
     error::{Cause, LedgerError, LedgerErrorKind, Place},
     key_hash::{KeyHash, Salt},
     lease::{Lease, Liveness, RENEWED_EVERY},
-    state::Recorded,
+    state::LedgerRow,
     store::{Store, Write, Written},
 };
-use crate::http::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS};
+use crate::transport::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS};
 
 /// The time for which the outcomes of a job wait for a database that is out of reach, and the time between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -37,18 +37,18 @@ pub(crate) struct Found {
     pub(crate) key: KeyHash,
     pub(crate) salt: Salt,
     /// `None` if the row may be sent.
-    pub(crate) recorded: Option<Recorded>,
+    pub(crate) recorded: Option<LedgerRow>,
 }
 
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, LedgerError>>;
 type Reply<T> = (ReplySender<T>, Result<T, LedgerError>);
 type LookUps = Vec<(String, ReplySender<Found>)>;
-type Writes = Vec<(Write, ReplySender<Option<Recorded>>)>;
+type Writes = Vec<(Write, ReplySender<Option<LedgerRow>>)>;
 
 /// A request to the ledger. It is handled even if the caller no longer waits for the reply.
 pub(super) enum Request {
     LookUp(String, ReplySender<Found>),
-    Write(Write, ReplySender<Option<Recorded>>),
+    Write(Write, ReplySender<Option<LedgerRow>>),
     /// Reports when everything before this is done.
     Idle(oneshot::Sender<()>),
     /// Stops the worker. The sender is dropped once the ledger is closed.
@@ -77,7 +77,7 @@ pub(super) enum Next {
 #[derive(Default)]
 pub(super) struct Replies {
     found: Vec<Reply<Found>>,
-    written: Vec<Reply<Option<Recorded>>>,
+    written: Vec<Reply<Option<LedgerRow>>>,
     idle: Option<oneshot::Sender<()>>,
 }
 
@@ -368,7 +368,7 @@ impl Worker {
         replies
     }
 
-    fn reply(&self, written: Written) -> Result<Option<Recorded>, LedgerError> {
+    fn reply(&self, written: Written) -> Result<Option<LedgerRow>, LedgerError> {
         written.map_err(|(index, why)| self.error(Cause::Refused(index, why)))
     }
 

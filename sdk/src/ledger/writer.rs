@@ -21,7 +21,7 @@ use super::{
     error::{Cause, LedgerError, Place},
     key_hash::KeyHash,
     lease::Lease,
-    state::{Record, Recorded, RequestInfo, WhenInDoubt},
+    state::{LedgerRow, Record, RequestInfo, WhenUnresolved},
     store::Write,
     worker::{Found, Next, Open, ReplySender, Request, Worker},
 };
@@ -152,11 +152,11 @@ impl Handle {
     pub(crate) async fn claim(
         &self,
         key: KeyHash,
-        when: WhenInDoubt,
+        when: WhenUnresolved,
         request: RequestInfo,
-    ) -> Result<Option<Recorded>, LedgerError> {
+    ) -> Result<Option<LedgerRow>, LedgerError> {
         if !self.claimed().insert(key) {
-            return Ok(Some(Recorded::in_flight()));
+            return Ok(Some(LedgerRow::in_flight()));
         }
         let claim = Write::Claim { key, when, request };
         let existing = self.write(claim).await?;
@@ -168,7 +168,7 @@ impl Handle {
 
     /// Records the agent that was found for a claimed row, which has this index in the job, or that there is none. Once this has
     /// completed, that is durable.
-    pub(crate) async fn settle(
+    pub(crate) async fn resolve(
         &self,
         key: KeyHash,
         index: usize,
@@ -191,7 +191,7 @@ impl Handle {
         &self,
         key: KeyHash,
         noted: Option<Record>,
-    ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
         let sender = self.write(Write::Note { key, noted });
         // Later claims of the row follow this note.
         self.claimed().remove(&key);
@@ -201,7 +201,7 @@ impl Handle {
     fn write(
         &self,
         write: Write,
-    ) -> impl Future<Output = Result<Option<Recorded>, LedgerError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
         self.request(|sender| Request::Write(write, sender))
     }
 

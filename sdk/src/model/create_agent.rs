@@ -8,8 +8,10 @@ use crate::{
     contract::names,
     json::document::without_bom,
     rules::{
-        fields::{Fields, check_names, object},
-        validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
+        fields::{Fields, check_names, parse_object},
+        validate::{
+            Null, UnknownFields, ValidationError, Violation, check_kind, check_text, field_pointer,
+        },
     },
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
@@ -161,14 +163,14 @@ impl CreateAgent {
         body: impl AsRef<[u8]>,
         unknown: UnknownFields,
     ) -> Result<Self, ValidationError> {
-        let object = object("", without_bom(body.as_ref()));
+        let object = parse_object("", without_bom(body.as_ref()));
         let mut fields = Fields::new(object.map_err(ValidationError::one)?);
         let request = Self {
-            email: fields.required_text("email"),
-            first_name: fields.required_text("first_name"),
-            last_name: fields.required_text("last_name"),
+            email: fields.take_required_text("email"),
+            first_name: fields.take_required_text("first_name"),
+            last_name: fields.take_required_text("last_name"),
             profile: fields
-                .value("profile", JsonKind::Object, Null::Required)
+                .take("profile", JsonKind::Object, Null::Required)
                 .and_then(|profile| {
                     AgentProfile::read(
                         profile.as_bytes(),
@@ -178,13 +180,13 @@ impl CreateAgent {
                     )
                 })
                 .unwrap_or_default(),
-            role: fields.optional_text("role"),
-            phone: fields.optional_text("phone"),
-            image_url: fields.nullable_text("image_url"),
-            date_of_birth: fields.nullable_text("date_of_birth"),
-            brokerage_id: fields.nullable_text("brokerage_id"),
-            office_id: fields.nullable_text("office_id"),
-            collective_id: fields.nullable_text("collective_id"),
+            role: fields.take_optional_text("role"),
+            phone: fields.take_optional_text("phone"),
+            image_url: fields.take_nullable_text("image_url"),
+            date_of_birth: fields.take_nullable_text("date_of_birth"),
+            brokerage_id: fields.take_nullable_text("brokerage_id"),
+            office_id: fields.take_nullable_text("office_id"),
+            collective_id: fields.take_nullable_text("collective_id"),
         };
         ValidationError::check(fields.finish(unknown))?;
         Ok(request)
@@ -379,7 +381,9 @@ impl AgentProfile {
         unknown: UnknownFields,
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
-        let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
+        let object = parse_object(at, json)
+            .map_err(|wrong| out.push(wrong))
+            .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {
             // It always is JSON.
@@ -400,9 +404,9 @@ impl AgentProfile {
         for (name, value) in given {
             let documented = names::PROFILE.iter().find(|(known, _)| known == name);
             if let Some(&(_, kind)) = documented
-                && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
+                && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
             {
-                out.push(Violation::new(pointer(at, name), code, detail));
+                out.push(Violation::new(field_pointer(at, name), code, detail));
             }
         }
         let given = self.fields.keys().map(|name| &**name);

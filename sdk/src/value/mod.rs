@@ -12,6 +12,8 @@ mod json;
 mod kind;
 #[doc(hidden)]
 pub mod marked_text;
+#[cfg(feature = "client")]
+pub(crate) mod message;
 mod named;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]
@@ -22,8 +24,6 @@ mod role;
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod text;
-#[cfg(feature = "client")]
-pub(crate) mod words;
 
 pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::*;

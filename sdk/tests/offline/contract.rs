@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dealkit::{Deal, Json, Offer, Role, ViolationCode, wire};
+use dealkit::{Deal, Json, Offer, Role, ViolationCode, internal::wire};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -266,6 +266,6 @@ fn the_code_and_openapi_state_the_same_facts() {
     assert_eq!(codes, known);
 
     let name = &schemas["CreateAgent"]["properties"]["first_name"];
-    assert_eq!(name["minLength"], dealkit::validate::NAME_MIN);
-    assert_eq!(name["maxLength"], dealkit::validate::NAME_MAX);
+    assert_eq!(name["minLength"], dealkit::internal::validate::NAME_MIN);
+    assert_eq!(name["maxLength"], dealkit::internal::validate::NAME_MAX);
 }

@@ -6,7 +6,7 @@ use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields, Unrea
 use serde_json::Value;
 
 /// The deepest nesting of a document that has some fields next to it.
-const DEEPEST: usize = dealkit::document::MAX_VALUES - 100;
+const DEEPEST: usize = dealkit::internal::document::MAX_VALUES - 100;
 
 /// Far deeper than the stack of a thread, for code that reads by recursion.
 const DEEP: usize = 100_000;

@@ -2,7 +2,10 @@
 
 use std::fmt::Debug;
 
-use dealkit::{Decimal, lexer::*, scalar};
+use dealkit::{
+    Decimal,
+    internal::{lexer::*, scalar},
+};
 use proptest::{prelude::*, sample::select};
 use serde_json::value::RawValue;
 

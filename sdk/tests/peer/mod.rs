@@ -268,7 +268,7 @@ impl Peer {
             }
         };
         timeout(PATIENCE, wait).await.expect("no connection ends");
-        settle().await;
+        wait_until_idle().await;
     }
 
     /// Stops the peer, waits until every connection has ended, and returns the counts. The client must have been dropped.
@@ -312,7 +312,7 @@ pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// Yields until every task has run, where client and peer share the test's only thread.
-pub(crate) async fn settle() {
+pub(crate) async fn wait_until_idle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
     }
@@ -322,7 +322,7 @@ pub(crate) async fn settle() {
 pub(crate) async fn waits<T>(sending: impl Future<Output = T>) {
     tokio::select! {
         _ = sending => panic!("it ended without a response"),
-        () = settle() => {}
+        () = wait_until_idle() => {}
     }
 }
 

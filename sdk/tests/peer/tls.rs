@@ -28,7 +28,7 @@ use tokio_rustls::{
 };
 
 pub(crate) use super::issuer::{Authority, Leaf};
-use super::{Peer, Protocol, on_own_thread, settle};
+use super::{Peer, Protocol, on_own_thread, wait_until_idle};
 
 /// How a service speaks TLS.
 pub(crate) struct Tls<'a> {
@@ -204,7 +204,7 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
         loop {
             let length = from_service.read(&mut words).await.unwrap_or(0);
             // First, the client does everything that it can do without them.
-            settle().await;
+            wait_until_idle().await;
             if length == 0 {
                 return to_client.shutdown().await;
             }

@@ -2,7 +2,7 @@
 //! password.
 
 use super::{
-    Cluster, Ledger, LedgerError, LedgerErrorKind, State, WhenInDoubt, claim, error_kind, note,
+    Cluster, Ledger, LedgerError, LedgerErrorKind, State, WhenUnresolved, claim, error_kind, note,
     open_job, open_with_keys,
 };
 use crate::value::AgentId;
@@ -39,7 +39,7 @@ fn a_database_that_another_program_changed_is_rejected() {
         assert!(ledger.look_up(None, ["1"]).unwrap()[0].is_none());
         let mut store = open_job(&ledger);
         let key = store.header().hash("1");
-        claim(&mut *store, key, WhenInDoubt::Report);
+        claim(&mut *store, key, WhenUnresolved::Report);
         cluster.sql(&url, change);
         assert_eq!(error_kind(ledger.summary()), expected, "{change}");
         if under_a_job != LedgerErrorKind::NewerFormat {
@@ -182,10 +182,10 @@ fn a_database_that_cannot_store_a_ledger_is_reported_as_the_cause() {
     assert!(error.to_string().contains("U+0000"), "{error}");
     let mut job = open_job(&ledger);
     let key = job.header().hash("a\0b");
-    assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+    assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
     note(&mut *job, key, State::Unknown).unwrap();
     let error = ledger
-        .settle([("a\0b", Some(AgentId::from("a\0b")))])
+        .resolve([("a\0b", Some(AgentId::from("a\0b")))])
         .unwrap_err();
     assert!(error.to_string().contains("U+0000"), "{error}");
 }

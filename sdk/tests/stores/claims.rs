@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{
-    Cluster, Ledger, NOW, Record, State, Store, WhenInDoubt, Write, claim_write, open_job,
+    Cluster, Ledger, NOW, Record, State, Store, WhenUnresolved, Write, claim_write, open_job,
 };
 
 #[test]
@@ -36,7 +36,7 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         let keys: Vec<_> = keys
             .map(|key| (key, store.header().hash(&key.to_string())))
             .collect();
-        let when = WhenInDoubt::Report;
+        let when = WhenUnresolved::Report;
         let claims = keys.iter().map(|(_, key)| claim_write(*key, when));
         let claims: Vec<_> = claims.collect();
         let answers = store

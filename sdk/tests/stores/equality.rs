@@ -10,7 +10,7 @@ use proptest::{
 use tempfile::TempDir;
 
 use super::{
-    Cluster, Ledger, NOW, Record, RequestInfo, State, Store, WhenInDoubt, Write, open_job,
+    Cluster, Ledger, NOW, Record, RequestInfo, State, Store, WhenUnresolved, Write, open_job,
     open_with_keys,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 enum Event {
     Claim {
         job: usize,
-        when: WhenInDoubt,
+        when: WhenUnresolved,
     },
     Note {
         job: usize,
@@ -37,7 +37,7 @@ enum Event {
     Restart {
         job: usize,
     },
-    Settle {
+    RecordAgent {
         agent_id: Option<AgentId>,
     },
     Rename {
@@ -93,9 +93,9 @@ fn records() -> impl Strategy<Value = Option<Record>> {
 
 fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
     let when = prop_oneof![
-        Just(WhenInDoubt::Report),
-        Just(WhenInDoubt::Resend),
-        Just(WhenInDoubt::Ask),
+        Just(WhenUnresolved::Report),
+        Just(WhenUnresolved::Resend),
+        Just(WhenUnresolved::Ask),
     ];
     let keys = prop_oneof![Just("email"), Just("id")];
     let event = prop_oneof![
@@ -103,7 +103,7 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
         6 => (0..2_usize, records()).prop_map(|(job, noted)| Event::Note { job, noted }),
         2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
         2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
-        2 => agents().prop_map(|agent_id| Event::Settle { agent_id }),
+        2 => agents().prop_map(|agent_id| Event::RecordAgent { agent_id }),
         1 => keys.prop_map(|keys| Event::Rename { keys }),
         1 => Just(Event::Move),
     ];
@@ -160,9 +160,9 @@ impl Used {
                 self.jobs[job] = open_with_keys(&self.ledger, None).unwrap();
                 String::new()
             }
-            Event::Settle { agent_id } => {
-                let settled = self.ledger.settle([(&name, agent_id)]);
-                format!("{:?}", settled.map_err(|error| error.kind()))
+            Event::RecordAgent { agent_id } => {
+                let resolved = self.ledger.resolve([(&name, agent_id)]);
+                format!("{:?}", resolved.map_err(|error| error.kind()))
             }
             Event::Rename { keys } => {
                 format!("{:?}", self.jobs[0].bind(super::SERVICE, Some(keys)))
@@ -170,17 +170,17 @@ impl Used {
             Event::Move => {
                 // There and back, so that later jobs are still accepted.
                 let urls = ["https://elsewhere.example.com", super::SERVICE];
-                format!("{:?}", urls.map(|url| self.ledger.move_to(url)))
+                format!("{:?}", urls.map(|url| self.ledger.set_base_url(url)))
             }
         };
         let names: Vec<_> = (0..ROWS).map(|row| row.to_string()).collect();
         let summary = self.ledger.summary().unwrap();
-        let mut in_doubt: Vec<_> = summary
-            .in_doubt
+        let mut unresolved: Vec<_> = summary
+            .unresolved
             .iter()
             .map(|row| format!("{row:?}"))
             .collect();
-        in_doubt.sort();
+        unresolved.sort();
         let emails = self.jobs[1].read_emails(&[Digest([7; 16])]).unwrap();
         let mut emails: Vec<_> = emails.iter().flatten().map(without_job).collect();
         emails.sort();
@@ -193,10 +193,10 @@ impl Used {
             ),
             format!(
                 "{:?}",
-                (summary.settled_with_agent, summary.settled_without_agent)
+                (summary.resolved_with_agent, summary.resolved_without_agent)
             ),
-            format!("{:?}", (summary.service, summary.keys)),
-            in_doubt.concat(),
+            format!("{:?}", (summary.service, summary.key_name)),
+            unresolved.concat(),
             emails.concat(),
             format!("{:?}", self.jobs[0].is_empty().unwrap()),
         ]

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{
-    Cluster, Ledger, NOW, Record, RequestInfo, SERVICE, State, WhenInDoubt, Write, claim,
+    Cluster, Ledger, NOW, Record, RequestInfo, SERVICE, State, WhenUnresolved, Write, claim,
     for_each_database, open_with_keys,
 };
 use crate::{ledger::store, value::AgentId};
@@ -37,7 +37,7 @@ fn write_every_state(ledger: &Ledger) {
         };
         let claim = Write::Claim {
             key,
-            when: WhenInDoubt::Report,
+            when: WhenUnresolved::Report,
             request: request.clone(),
         };
         assert!(matches!(
@@ -70,7 +70,7 @@ fn write_every_state(ledger: &Ledger) {
         ("resolved with an agent", Some(AgentId::from("a_2"))),
         ("resolved without an agent", None),
     ];
-    ledger.settle(resolved).unwrap();
+    ledger.resolve(resolved).unwrap();
 }
 
 /// Checks that a ledger written by `write_every_state` can be read, and that a job can continue with it.
@@ -104,13 +104,13 @@ fn check_every_state(ledger: &Ledger) {
     assert_eq!(differs.collect::<Vec<_>>(), [false, true]);
     let summary = ledger.summary().unwrap();
     assert_eq!(
-        (summary.service.as_str(), summary.in_doubt.len()),
+        (summary.service.as_str(), summary.unresolved.len()),
         (SERVICE, 2)
     );
     let mut job = open_with_keys(ledger, Some("email")).unwrap();
     for (key, expected) in FORMAT_ROWS {
         let key = job.header().hash(key);
-        let claimed = claim(&mut *job, key, WhenInDoubt::Report).is_none();
+        let claimed = claim(&mut *job, key, WhenUnresolved::Report).is_none();
         assert_eq!(claimed, expected == "to send");
     }
 }

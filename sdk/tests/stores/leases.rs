@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Cluster, Ledger, LedgerErrorKind, State, WhenInDoubt, claim, error_kind, note, open_job,
+    Cluster, Ledger, LedgerErrorKind, State, WhenUnresolved, claim, error_kind, note, open_job,
     try_claim,
 };
 use crate::ledger::{
@@ -71,19 +71,19 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
     let mut late = open_job(&ledger);
     let [one, two, three] = ["1", "2", "3"].map(|key| late.header().hash(key));
     for key in [one, two] {
-        assert!(claim(&mut *late, key, WhenInDoubt::Report).is_none());
+        assert!(claim(&mut *late, key, WhenUnresolved::Report).is_none());
     }
     assert_eq!(ledger.summary().unwrap().in_flight, 2);
     assert!(late.renew().unwrap());
     expire(cluster, &url);
-    let claimed = try_claim(&mut *late, three, WhenInDoubt::Report);
+    let claimed = try_claim(&mut *late, three, WhenUnresolved::Report);
     assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
     assert!(!late.renew().unwrap());
     let mut next = open_job(&ledger);
-    let found = claim(&mut *next, one, WhenInDoubt::Report).unwrap();
-    assert!(found.is_in_doubt());
+    let found = claim(&mut *next, one, WhenUnresolved::Report).unwrap();
+    assert!(found.is_unresolved());
     // Another job resends the row as requested. An outcome that the first job records later is kept.
-    assert!(claim(&mut *next, one, WhenInDoubt::Resend).is_none());
+    assert!(claim(&mut *next, one, WhenUnresolved::Resend).is_none());
     note(&mut *late, one, State::Unknown).unwrap();
     assert!(
         ledger.look_up(None, ["1"]).unwrap()[0]
@@ -97,7 +97,11 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
     drop((late, next));
     let summary = ledger.summary().unwrap();
     assert_eq!(
-        (summary.succeeded, summary.in_flight, summary.in_doubt.len()),
+        (
+            summary.succeeded,
+            summary.in_flight,
+            summary.unresolved.len()
+        ),
         (2, 0, 0)
     );
     assert_eq!(cluster.sql(&url, "SELECT count(*) FROM jobs"), "0");

@@ -14,11 +14,11 @@
 use tempfile::TempDir;
 
 use super::{
-    Ledger, LedgerError, LedgerErrorKind, Recorded,
+    Ledger, LedgerError, LedgerErrorKind, LedgerRow,
     cancellation::CancellationFlag,
     error::Cause,
     key_hash::KeyHash,
-    state::{Record, RequestInfo, State, WhenInDoubt},
+    state::{Record, RequestInfo, State, WhenUnresolved},
     store::{Store, Write},
 };
 
@@ -47,20 +47,20 @@ fn open_job(ledger: &Ledger) -> Box<dyn Store> {
     open_with_keys(ledger, Some("email")).unwrap()
 }
 
-fn claim(store: &mut dyn Store, key: KeyHash, when: WhenInDoubt) -> Option<Recorded> {
+fn claim(store: &mut dyn Store, key: KeyHash, when: WhenUnresolved) -> Option<LedgerRow> {
     try_claim(store, key, when).unwrap()
 }
 
 fn try_claim(
     store: &mut dyn Store,
     key: KeyHash,
-    when: WhenInDoubt,
-) -> Result<Option<Recorded>, Cause> {
+    when: WhenUnresolved,
+) -> Result<Option<LedgerRow>, Cause> {
     let claimed = store.write(&[&claim_write(key, when)], &[], NOW);
     claimed.map(|mut claimed| claimed.remove(0).unwrap())
 }
 
-fn claim_write(key: KeyHash, when: WhenInDoubt) -> Write {
+fn claim_write(key: KeyHash, when: WhenUnresolved) -> Write {
     Write::Claim {
         key,
         when,

@@ -6,7 +6,9 @@ use futures_util::future::join_all;
 use tokio::runtime::Builder;
 
 use super::{Cluster, Ledger, LedgerErrorKind, RequestInfo, SERVICE, error_kind, hex};
-use crate::ledger::{Handle, KeyHash, LedgerError, Record, Recorded, State, WhenInDoubt, Writer};
+use crate::ledger::{
+    Handle, KeyHash, LedgerError, LedgerRow, Record, State, WhenUnresolved, Writer,
+};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().build().unwrap();
@@ -24,12 +26,12 @@ fn start(ledger: &Ledger) -> (Writer, [KeyHash; 4]) {
     (job, keys)
 }
 
-async fn claim(job: &Handle, key: KeyHash) -> Result<Option<Recorded>, LedgerError> {
-    job.claim(key, WhenInDoubt::Report, RequestInfo::default())
+async fn claim(job: &Handle, key: KeyHash) -> Result<Option<LedgerRow>, LedgerError> {
+    job.claim(key, WhenUnresolved::Report, RequestInfo::default())
         .await
 }
 
-async fn note_success(job: &Handle, key: KeyHash) -> Result<Option<Recorded>, LedgerError> {
+async fn note_success(job: &Handle, key: KeyHash) -> Result<Option<LedgerRow>, LedgerError> {
     job.note(key, Some(Record::new(State::Succeeded))).await
 }
 
@@ -71,7 +73,11 @@ fn a_database_killed_during_a_claim_loses_no_claim() {
     let _ = other.wait();
     let summary = ledger.summary().unwrap();
     assert_eq!(
-        (summary.succeeded, summary.in_flight, summary.in_doubt.len()),
+        (
+            summary.succeeded,
+            summary.in_flight,
+            summary.unresolved.len()
+        ),
         (1, 0, 0)
     );
     assert_eq!(cluster.sql(&url, "SELECT count(*) FROM creates"), "1");

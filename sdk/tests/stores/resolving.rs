@@ -3,7 +3,8 @@
 use std::thread;
 
 use super::{
-    NOW, Record, State, WhenInDoubt, Write, claim, claim_write, for_each_database, note, open_job,
+    NOW, Record, State, WhenUnresolved, Write, claim, claim_write, for_each_database, note,
+    open_job,
 };
 use crate::value::AgentId;
 
@@ -15,21 +16,21 @@ fn an_agent_is_assigned_to_one_row_only() {
         let keys: Vec<_> = (0..ROWS).map(|n| n.to_string()).collect();
         for key in &keys {
             let key = job.header().hash(key);
-            assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+            assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
             note(&mut *job, key, State::Unknown).unwrap();
         }
         // Concurrent manual changes.
         let start = std::sync::Barrier::new(ROWS);
         let accepted = thread::scope(|scope| {
-            let settle = |key| {
+            let resolve = |key| {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    ledger.settle([(key, Some(AgentId::from("a_1")))]).is_ok()
+                    ledger.resolve([(key, Some(AgentId::from("a_1")))]).is_ok()
                 })
             };
-            let settled: Vec<_> = keys.iter().map(settle).collect();
-            settled
+            let resolved: Vec<_> = keys.iter().map(resolve).collect();
+            resolved
                 .into_iter()
                 .filter(|_| true)
                 .map(|one| one.join().unwrap())
@@ -41,7 +42,7 @@ fn an_agent_is_assigned_to_one_row_only() {
         let hashes: Vec<_> = keys.iter().map(|key| job.header().hash(key)).collect();
         let claims: Vec<_> = hashes
             .iter()
-            .map(|key| claim_write(*key, WhenInDoubt::Ask))
+            .map(|key| claim_write(*key, WhenUnresolved::Ask))
             .collect();
         let claimed = job
             .write(&claims.iter().collect::<Vec<_>>(), &[], NOW)
@@ -66,12 +67,12 @@ fn an_agent_is_assigned_to_one_row_only() {
             .unwrap();
         assert_eq!(resolved.iter().filter(|one| one.is_ok()).count(), 1);
         drop(job);
-        assert_eq!(ledger.summary().unwrap().settled_with_agent, 2);
+        assert_eq!(ledger.summary().unwrap().resolved_with_agent, 2);
         // The service may give two rows one identifier; entries that the ledger already has are accepted again.
         let mut job = open_job(ledger);
         for key in ["x", "y"] {
             let key = job.header().hash(key);
-            assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+            assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
             let noted = Some(Record {
                 agent_id: Some("a_3".to_owned()),
                 ..Record::new(State::Succeeded)
@@ -79,7 +80,7 @@ fn an_agent_is_assigned_to_one_row_only() {
             job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
         }
         let both = ["x", "y"].map(|key| (key, Some(AgentId::from("a_3"))));
-        assert_eq!(ledger.settle(both).unwrap(), 0);
+        assert_eq!(ledger.resolve(both).unwrap(), 0);
     });
 }
 
@@ -88,7 +89,7 @@ fn an_unknown_key_is_reported_before_other_errors() {
     for_each_database(|ledger| {
         let mut job = open_job(ledger);
         let key = job.header().hash("0042");
-        assert!(claim(&mut *job, key, WhenInDoubt::Report).is_none());
+        assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
         let noted = Some(Record {
             agent_id: Some("a_1".to_owned()),
             ..Record::new(State::Succeeded)
@@ -96,7 +97,7 @@ fn an_unknown_key_is_reported_before_other_errors() {
         job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
         // A spreadsheet program has removed the leading zeros of a key.
         let error = ledger
-            .settle([("42", Some(AgentId::from("a_1")))])
+            .resolve([("42", Some(AgentId::from("a_1")))])
             .unwrap_err();
         assert!(
             error.to_string().contains("its key is not in the ledger"),

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::super::state::{Job, Record, RequestInfo, Row, State, WhenInDoubt};
-use crate::{http::outcome::Outcome, value::AgentId};
+use super::super::state::{Job, Record, RequestInfo, Row, State, WhenUnresolved};
+use crate::{transport::outcome::Outcome, value::AgentId};
 
 const DEPTH: usize = 8;
 
@@ -19,7 +19,7 @@ struct Model {
     agents: u32,
     /// The number of requests on the way whose jobs no longer wait for them.
     abandoned: u32,
-    /// True if a job was told to send the row again although it was in doubt.
+    /// True if a job was told to send the row again although it was unresolved.
     was_resent: bool,
 }
 
@@ -97,7 +97,7 @@ impl Model {
         }
         if let Some(has_agent) = self.truth() {
             happens(&|model| {
-                let _ = model.row.settle(0, agent(has_agent).as_ref());
+                let _ = model.row.resolve(0, agent(has_agent).as_ref());
             });
         }
         next
@@ -167,7 +167,11 @@ impl Model {
             _ => {}
         }
         if job.stage == Stage::Idle && job.is_alive {
-            for when in [WhenInDoubt::Report, WhenInDoubt::Resend, WhenInDoubt::Ask] {
+            for when in [
+                WhenUnresolved::Report,
+                WhenUnresolved::Resend,
+                WhenUnresolved::Ask,
+            ] {
                 happens(&|model| model.claim(index, when));
             }
         }
@@ -187,15 +191,15 @@ impl Model {
         }
     }
 
-    fn claim(&mut self, index: usize, when: WhenInDoubt) {
+    fn claim(&mut self, index: usize, when: WhenUnresolved) {
         let known = self.row.current().and_then(Record::recorded);
-        let is_in_doubt = known.is_some_and(|known| known.is_in_doubt());
+        let is_unresolved = known.is_some_and(|known| known.is_unresolved());
         let request = RequestInfo::default();
         let number = self.jobs[index].number;
         if self.row.claim(number, 0, when, &request).is_none() {
-            let asks = when == WhenInDoubt::Ask;
+            let asks = when == WhenUnresolved::Ask;
             self.jobs[index].stage = if asks { Stage::Asking } else { Stage::Claimed };
-            self.was_resent |= is_in_doubt && !asks;
+            self.was_resent |= is_unresolved && !asks;
         }
     }
 

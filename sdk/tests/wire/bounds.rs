@@ -1,6 +1,6 @@
 //! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
 
-use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, document};
+use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
 
@@ -40,7 +40,7 @@ async fn of_a_huge_error_body_the_beginning_is_read() {
         }
         let client = builder.build().unwrap();
         let error = client.deals().retrieve("d_1").await.unwrap_err();
-        assert!(error.is_unprocessable() && error.problem().is_none());
+        assert!(error.is_unprocessable_entity() && error.problem().is_none());
         assert_eq!(error.body().unwrap(), &huge.as_bytes()[..kept]);
         if limit.is_none() && protocol == Protocol::Http1 {
             // The rest of the body would be taken for the start of the next response.

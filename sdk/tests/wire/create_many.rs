@@ -12,7 +12,8 @@ use futures_util::StreamExt as _;
 
 use crate::{
     peer::{
-        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, client, runtime, settle, until, waits,
+        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, client, runtime, until,
+        wait_until_idle, waits,
     },
     rows::{self, broken, number, request as row},
 };
@@ -138,9 +139,9 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
         let serve = async {
             let mut held = hear(&mut peer, 3).await;
             held.remove(1).answer(status, "");
-            settle().await;
+            wait_until_idle().await;
             held.into_iter().for_each(create);
-            settle().await;
+            wait_until_idle().await;
         };
         let read = creations.collect::<Vec<_>>();
         let ((), mut came) = tokio::join!(serve, read);
@@ -180,7 +181,7 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
     held.next()
         .unwrap()
         .answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{");
-    settle().await;
+    wait_until_idle().await;
     let left = creations.cancel().await;
     use Outcome::{Rejected, Succeeded, Unknown};
     let expected = [
@@ -200,10 +201,10 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
         "POST /v1/agents: cancelled after it was sent, before the whole response had arrived; the agent may exist"
     );
     assert_eq!(ids(vec![early, came]), ["a_1", "a_2"]);
-    assert!(rejected.result.unwrap_err().is_unprocessable());
+    assert!(rejected.result.unwrap_err().is_unprocessable_entity());
     assert!(cut.result.is_err());
     slow.gone().await;
-    settle().await;
+    wait_until_idle().await;
     assert!(peer.waiting().is_none(), "more was sent");
 }
 
@@ -275,7 +276,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
         () = async {
             let asks = [("retry-after", "50".to_owned())];
             peer.next().await.answer_if_there(429, &asks, "");
-            settle().await;
+            wait_until_idle().await;
         } => {}
     }
     let left = creations.cancel().await;

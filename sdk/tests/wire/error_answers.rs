@@ -102,7 +102,7 @@ async fn each_status_has_its_predicate() {
         ("permission_denied", Error::is_permission_denied),
         ("not_found", Error::is_not_found),
         ("conflict", Error::is_conflict),
-        ("unprocessable", Error::is_unprocessable),
+        ("unprocessable", Error::is_unprocessable_entity),
         ("rate_limited", Error::is_rate_limited),
         ("server_error", Error::is_server_error),
         ("connection", Error::is_connection),

@@ -61,7 +61,7 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
     let (now, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
     assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
     let (before, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
-    let Created::Before {
+    let Created::Already {
         agent_id, sent_at, ..
     } = before.unwrap()
     else {
@@ -84,12 +84,12 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
             let error = second.unwrap_err();
             assert_eq!(
                 (error.kind(), error.outcome()),
-                (ErrorKind::Recorded, outcome)
+                (ErrorKind::AlreadyAttempted, outcome)
             );
             assert_eq!(error.status().unwrap(), status);
         }
         // Somebody has looked: there is no agent.
-        ledger.settle([(&key, None)]).unwrap();
+        ledger.resolve([(&key, None)]).unwrap();
         let (third, sent) = answered(&mut peer, once(&client, &ledger, &key), 201).await;
         assert!(sent && third.unwrap().now().is_some());
     }
@@ -136,7 +136,7 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
         all_are_closed_in(&folder).await;
     }
     let summary = ledger.summary().unwrap();
-    assert_eq!((summary.succeeded, summary.in_doubt.len()), (1, 1));
+    assert_eq!((summary.succeeded, summary.unresolved.len()), (1, 1));
 }
 
 #[tokio::test]
@@ -243,7 +243,9 @@ async fn an_outcome_is_recorded_although_the_ledger_has_another_service_by_now()
     let client = peer.client();
     let mut sent = once(&client, &ledger, "one").into_future();
     let held = peer.next_of(&mut sent).await;
-    ledger.move_to("https://elsewhere.example.com").unwrap();
+    ledger
+        .set_base_url("https://elsewhere.example.com")
+        .unwrap();
     for key in ["two", "three"] {
         let error = once(&client, &ledger, key).await.unwrap_err();
         let kind = error.ledger_error().unwrap().kind();
@@ -296,7 +298,7 @@ fn a_blocking_call_and_a_raw_one_have_keys_too() {
     };
     let now: RawResponse = call().send().unwrap().now().unwrap();
     let agent: Agent = now.json().unwrap();
-    let Created::Before { agent_id, .. } = call().send().unwrap() else {
+    let Created::Already { agent_id, .. } = call().send().unwrap() else {
         panic!("it was there before");
     };
     assert_eq!(agent_id.unwrap(), agent.id);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use dealkit::{ErrorKind, Outcome};
 use futures_util::StreamExt as _;
 
-use crate::peer::{Heard, Peer, settle};
+use crate::peer::{Heard, Peer, wait_until_idle};
 
 fn ids(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("d_{number}")).collect()
@@ -29,7 +29,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
         heard.sort_by(|one, other| other.segment().cmp(one.segment()));
         for heard in heard {
             heard.answer_deal();
-            settle().await;
+            wait_until_idle().await;
         }
     };
     let read = async {
@@ -69,7 +69,7 @@ async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> u
                 held.push_back(peer.next().await);
             }
             // One too many would have arrived by now.
-            settle().await;
+            wait_until_idle().await;
             while let Some(heard) = peer.waiting() {
                 held.push_back(heard);
             }
@@ -170,6 +170,6 @@ async fn dropping_the_stream_cancels_what_is_on_its_way() {
     for heard in held {
         heard.gone().await;
     }
-    settle().await;
+    wait_until_idle().await;
     assert!(peer.waiting().is_none(), "more was asked for");
 }

@@ -67,7 +67,7 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_made_by_hand_is_a_real_one() {
-    let silent = limits::Service::start(Duration::ZERO, [(0, None)]).await;
+    let silent = limits::ScriptedService::start(Duration::ZERO, [(0, None)]).await;
     let short = Duration::from_millis(50);
     let impatient = silent.builder().timeout(short).build().unwrap();
     let real = impatient.agents().create(ada()).await.unwrap_err();
@@ -86,8 +86,8 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let made = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
         .build();
-    // Only a real error says why the connection was refused.
-    let why = ": nothing is listening at the host and port in base_url; are they right, and is the service up?";
+    // Only a real error has the reason why no connection was made.
+    let why = ": nothing is listening at the host and port in the base URL; are they right, and is the service up? [see base_url]";
     assert_eq!(facts(&made), facts(&real).replace(why, ""));
     assert_eq!(made.source().unwrap().to_string(), "refused");
 
@@ -119,7 +119,7 @@ async fn what_a_ledger_has_made_by_hand_is_what_it_has() {
     let made: Creation = Creation::from_ledger(0, recorded);
     let error = made.result.unwrap_err();
     let told = (error.kind(), error.outcome());
-    assert_eq!(told, (ErrorKind::Recorded, Outcome::Unknown));
+    assert_eq!(told, (ErrorKind::AlreadyAttempted, Outcome::Unknown));
 }
 
 #[tokio::test]
@@ -142,7 +142,8 @@ async fn a_response_made_by_hand_is_a_real_one() {
 
 #[tokio::test]
 async fn a_stub_returns_what_its_functions_make() {
-    let stub = Stub::new().on_create(|request| Err(ErrorBuilder::config(request.email()).build()));
+    let stub =
+        Stub::new().on_create_agent(|request| Err(ErrorBuilder::config(request.email()).build()));
     let program: Arc<dyn Operations> = Arc::new(stub);
     let error = tokio::spawn(program.create_agent(ada())).await.unwrap();
     assert_eq!(error.unwrap_err().to_string(), "ada@example.com");

@@ -132,8 +132,8 @@ async fn what_may_have_been_sent_is_not_sent_again() {
     // What fails, and the kind, the outcome and the number of requests of a create.
     use ErrorKind::{Connect, Interrupted, Status, Timeout};
     use Outcome::{NotSent, Succeeded, Unknown};
-    let refused = || dealkit::NotSent::new("refused").into();
-    let wrapped = || io::Error::other(dealkit::NotSent::new("refused")).into();
+    let refused = || dealkit::TransportNotSent::new("refused").into();
+    let wrapped = || io::Error::other(dealkit::TransportNotSent::new("refused")).into();
     let reset = || "reset".into();
     for (what, kind, outcome, requests) in [
         (What::Unready, Connect, NotSent, 0),

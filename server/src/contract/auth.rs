@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::HeaderName;
 use subtle::ConstantTimeEq;
 

@@ -1,6 +1,6 @@
 //! Checks of a request's head that need no server state.
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderValue, Version, header, request::Parts, uri::Authority};
 
 use crate::contract::problem::{ProblemType, Rejection};

@@ -1,7 +1,7 @@
 //! The operations of /v1. They run after the checks of a request's head.
 
 use bytes::Bytes;
-use dealkit::{CreateAgent, UnknownFields, wire};
+use dealkit::{CreateAgent, UnknownFields, internal::wire};
 use http::{Response, StatusCode};
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use dealkit::{Problem, Violation, wire};
+use dealkit::{Problem, Violation, internal::wire};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::contract::response::response;

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The name of the id's header, parsed once instead of on each lookup.

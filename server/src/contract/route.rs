@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use dealkit::{Agent, Deal, schema::Model, wire};
+use dealkit::{
+    Agent, Deal,
+    internal::{schema::Model, wire},
+};
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
 

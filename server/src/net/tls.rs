@@ -9,7 +9,7 @@ use std::{
 };
 
 use chrono::{DateTime, Datelike as _, Utc};
-use dealkit::marked_text::remove_mark;
+use dealkit::internal::marked_text::remove_mark;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderValue, Method, header, request::Parts, uri::Authority};
 
 use crate::contract::{

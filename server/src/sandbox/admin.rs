@@ -5,7 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Agent, wire};
+use dealkit::{Agent, internal::wire};
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde::Serialize;
 use serde_json::{json, value::RawValue};

@@ -5,7 +5,7 @@
 use std::{fmt, ops::Not, time::Duration};
 
 use bytes::Bytes;
-use dealkit::{Json, wire};
+use dealkit::{Json, internal::wire};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde::{
     Deserialize, Deserializer, Serialize,

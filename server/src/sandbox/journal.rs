@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use dealkit::wire;
+use dealkit::internal::wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
 use serde::{Serialize, Serializer};

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use chrono::{DateTime, Datelike as _, TimeDelta, Timelike as _, Utc};
 use dealkit::{
     Problem,
-    lexer::Lexer,
-    scalar,
-    schema::{Field, FieldKind, Model, Presence},
-    wire,
+    internal::{
+        lexer::Lexer,
+        scalar,
+        schema::{Field, FieldKind, Model, Presence},
+        wire,
+    },
 };
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Deal, marked_text::remove_mark};
+use dealkit::{Deal, internal::marked_text::remove_mark};
 use serde_json::value::RawValue;
 
 use crate::{

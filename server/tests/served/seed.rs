@@ -6,7 +6,7 @@ use crate::support::{KEY, build_request, handle, process::Running, retrieve_deal
 use bytes::Bytes;
 use dealkit::{
     Deal,
-    schema::{FieldKind, Model},
+    internal::schema::{FieldKind, Model},
 };
 use dealkit_server::{Sandbox, SeedDeal, Service, generate};
 use tempfile::NamedTempFile;

@@ -96,7 +96,7 @@ async fn a_client_needs_the_ca_certificate() {
     let named = sandbox.url().replace("127.0.0.1", "localhost");
     let named = client(&sandbox, pem).base_url(named).build().unwrap();
     let deal = named.deals().retrieve("d_1").with_response().await.unwrap();
-    assert_eq!(deal.version(), dealkit::Version::HTTP_2);
+    assert_eq!(deal.version(), dealkit::http::Version::HTTP_2);
 
     let stranger = client(&sandbox, others).build().unwrap();
     let error = stranger.agents().create(ada()).await.unwrap_err();

@@ -12,7 +12,7 @@ from dealkit import _native
 from dealkit._bulk.creation import Creation, creation_of
 from dealkit._bulk.keys import key_of, named
 from dealkit._bulk.progress import begin
-from dealkit._bulk.resolve import in_doubt, said
+from dealkit._bulk.resolve import said, unresolved
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.service import native_options
 from dealkit._core.arguments import check_bools, file_path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dealkit._bulk.progress import Progress
-    from dealkit._bulk.resolve import Resolve, RowInDoubt
+    from dealkit._bulk.resolve import Resolve, UnresolvedRow
     from dealkit._calls.service import Service
     from dealkit._core.options import CallOptions
 
@@ -218,9 +218,9 @@ class _Creations(Window[Creation[T]]):
         except Exception as error:
             self._fail(question, error)
 
-    def _doubt(self, question: _native.Question) -> RowInDoubt:
+    def _doubt(self, question: _native.Question) -> UnresolvedRow:
         key, sent, status, request = unwrap(question.row())
-        return in_doubt(key, self._rows[key][1], sent, status, request)
+        return unresolved(key, self._rows[key][1], sent, status, request)
 
     def _answer(self, question: _native.Question, answer: object) -> None:
         unwrap(question.answer(*said(answer)))
@@ -362,7 +362,7 @@ def _checked_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
 def _checked_path(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
     """The ledger's path, once everything that a ledger needs is known to be given and valid."""
     if resolve is not None and not callable(resolve):
-        raise TypeError(f"resolve must be a function of a RowInDoubt, not {type(resolve).__name__}")
+        raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
     if resolve is not None and resend_unknown:
         raise TypeError(
             "resolve and resend_unknown exclude each other: resolve says of each row whether it is sent again"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # The arguments of a Creation, from which the rest follows.
-_PARTS = ("index", "agent", "agent_id", "error", "key", "recorded", "ledger_error", "sent_at", "request_differs")
+_PARTS = ("index", "agent", "agent_id", "error", "key", "from_ledger", "ledger_error", "sent_at", "request_differs")
 
 
 class Creation(Generic[T]):
@@ -25,8 +25,8 @@ class Creation(Generic[T]):
     >>> match creation.result:
     ...     case "created":
     ...         print("created now:", creation.agent)
-    ...     case "created_before":
-    ...         print("created before, says the ledger:", creation.agent_id, creation.sent_at)
+    ...     case "already_created":
+    ...         print("already created, says the ledger:", creation.agent_id, creation.sent_at)
     ...     case "failed":
     ...         print(creation.outcome, creation.error)
     """
@@ -39,7 +39,7 @@ class Creation(Generic[T]):
         "key",
         "ledger_error",
         "outcome",
-        "recorded",
+        "from_ledger",
         "request_differs",
         "sent_at",
     )
@@ -52,7 +52,7 @@ class Creation(Generic[T]):
         agent_id: str | None = None,
         error: DealkitError | None = None,
         key: str | None = None,
-        recorded: bool = False,
+        from_ledger: bool = False,
         ledger_error: LedgerError | None = None,
         sent_at: datetime | None = None,
         request_differs: bool = False,
@@ -72,10 +72,10 @@ class Creation(Generic[T]):
 
         self.key: Final = key
         """The key in the ledger, if there is one. It may be personal, and no text contains it."""
-        self.recorded: Final = recorded
+        self.from_ledger: Final = from_ledger
         """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
         created, ``agent_id`` and ``sent_at`` are then set, if they are known; for a rejected or unknown row, ``error`` is
-        a ``RecordedError``."""
+        an ``AlreadyAttemptedError``."""
         self.sent_at: Final = sent_at
         """When an earlier run sent the row whose agent it created, in UTC."""
         self.request_differs: Final = request_differs
@@ -85,12 +85,12 @@ class Creation(Generic[T]):
         unknown."""
 
     @property
-    def result(self) -> Literal["created", "created_before", "failed"]:
+    def result(self) -> Literal["created", "already_created", "failed"]:
         """Whether this run created the agent, an earlier one did, or there is an ``error``, whose ``outcome`` says
         whether there may be an agent anyway."""
         if self.error is not None:
             return "failed"
-        return "created_before" if self.recorded else "created"
+        return "already_created" if self.from_ledger else "created"
 
     def _parts(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in _PARTS)
@@ -106,7 +106,7 @@ class Creation(Generic[T]):
 
     def __repr__(self) -> str:
         shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
-        return f"Creation({shown}{', recorded=True' if self.recorded else ''})"
+        return f"Creation({shown}{', from_ledger=True' if self.from_ledger else ''})"
 
 
 def _restored(*parts: Any) -> Creation[Any]:
@@ -116,7 +116,7 @@ def _restored(*parts: Any) -> Creation[Any]:
 def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | None, record: Any) -> Creation[Any]:
     """What the native half knows: ``record`` is whether this was known before, the agent's identifier, when it was sent,
     whether the row has changed since, and why the ledger lacks the result."""
-    recorded, agent_id, sent, differs, unrecorded = (False, None, None, False, None) if record is None else record
+    from_ledger, agent_id, sent, differs, unrecorded = (False, None, None, False, None) if record is None else record
     ledger_error: Any = None if unrecorded is None else exception(unrecorded)
     return Creation(
         index=index,
@@ -124,7 +124,7 @@ def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | N
         agent_id=agent_id,
         error=error,
         key=key,
-        recorded=recorded,
+        from_ledger=from_ledger,
         sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
         ledger_error=ledger_error,
         request_differs=differs,

@@ -1,4 +1,4 @@
-"""Asking the program whether the agent of a row in doubt exists."""
+"""Asking the program whether the agent of an unresolved row exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dealkit.params import CreateAgentParams
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class RowInDoubt(NamedTuple):
+class UnresolvedRow(NamedTuple):
     """A row of which nobody knows whether it has an agent, as ``resolve`` of ``create_many`` is asked about it.
 
     Its repr shows nothing personal.
@@ -29,17 +29,19 @@ class RowInDoubt(NamedTuple):
     """The service's id for the request, if it gave one."""
 
     def __repr__(self) -> str:
-        return f"RowInDoubt(sent_at={self.sent_at!r}, status_code={self.status_code!r}, request_id={self.request_id!r})"
+        return (
+            f"UnresolvedRow(sent_at={self.sent_at!r}, status_code={self.status_code!r}, request_id={self.request_id!r})"
+        )
 
 
 Answer = str | Literal[False] | None
-Resolve = Callable[[RowInDoubt], Answer | Awaitable[Answer]]
+Resolve = Callable[[UnresolvedRow], Answer | Awaitable[Answer]]
 """A function that is asked whether the agent of a row exists: its id, False if there is none, None if it cannot tell."""
 
 
-def in_doubt(key: str, row: Any, sent: int, status: int | None, request: str | None) -> RowInDoubt:
+def unresolved(key: str, row: Any, sent: int, status: int | None, request: str | None) -> UnresolvedRow:
     """The row of a question, as the program is asked about it."""
-    return RowInDoubt(key, row, _EPOCH + timedelta(milliseconds=sent), status, request)
+    return UnresolvedRow(key, row, _EPOCH + timedelta(milliseconds=sent), status, request)
 
 
 def said(answer: object) -> tuple[str, str | None]:

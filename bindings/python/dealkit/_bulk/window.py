@@ -122,7 +122,7 @@ class Window(Generic[R]):
         raise NotImplementedError
 
     def _ask(self, question: _native.Question) -> None:
-        """Asks the program about a row in doubt."""
+        """Asks the program about an unresolved row."""
 
     def _finish(self) -> None:
         """Raises what is still to be raised once nothing is left."""

@@ -24,18 +24,18 @@ _RUNNING = "the import has not finished: the ledger has the row's outcome, and t
 # The reasons of a LedgerError after which the ledger does not know what was sent.
 _LOST = ("broken", "moved", "not_a_ledger")
 
-_SETTLE = {
+_ADVICE = {
     "unknown": "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the agent's id, or "
     "none if there is no agent an hour after the import: a request that was held up may still arrive.",
     "rejected": "For a rejected row, enter none in the report's column agent_id once the row is corrected.",
 }
-"""The advice about rows of each outcome, before they are settled."""
+"""The advice about rows of each outcome, before they are resolved."""
 
 # Which options read cells that the service does not take, by the kind of problem.
 _OPTIONS = {
     "invalid_date": "--date-format says how the dates are written, as in --date-format %d.%m.%Y",
     "invalid_phone": "--phone-country adds the country to phone numbers without one, as in --phone-country DE",
-    "unknown_value": "--value says what a cell means, as in --value role:Makler=AGENT",
+    "unknown_value": "--map-value says what a cell means, as in --map-value role:Makler=AGENT",
 }
 
 
@@ -181,8 +181,8 @@ def _finish(
     if can_go_on:
         options.result["files"]["ledger"] = masked(own)
         say(f"{masked(own)} records this: repeating the command creates no agent twice.")
-        if to_do := [text for outcome, text in _SETTLE.items() if outcome in found]:
-            say(f"\n{' '.join(to_do)} Then:\n  {command_line(['ledger', 'settle', str(own), str(report)])}\n{again}")
+        if to_do := [text for outcome, text in _ADVICE.items() if outcome in found]:
+            say(f"\n{' '.join(to_do)} Then:\n  {command_line(['ledger', 'resolve', str(own), str(report)])}\n{again}")
     go_on = f"To continue, run the same command again:\n{again}"
     if stopped_by is not None and not can_go_on:
         reason = failure_of(stopped_by)

@@ -28,7 +28,7 @@ _EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usag
 
 
 # The options and arguments that are no paths.
-_TEXTS = ("base_url", "date_format", "deal", "encoding", "id", "key", "map", "phone_country", "url", "value")
+_TEXTS = ("base_url", "date_format", "deal", "encoding", "id", "key", "map", "phone_country", "url", "map_value")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -168,14 +168,14 @@ def _add_speed(parser: argparse.ArgumentParser, concurrency: int) -> None:
     _add(parser, "--rate-limit N", "the maximum number of requests per second (default: no limit)", type=_POSITIVE)
 
 
-_UNREADABLE = "fail a deal with an unreadable optional field (raise, the default), or keep the field's original under extra (none)"
+_UNREADABLE = "fail a deal with an unreadable optional field (raise, the default), or keep the field's original under extra (skip)"
 _ENCODING = "the file's encoding, such as cp1252 (default: UTF-8)"
 
 
 def _add_deal(group: Any) -> None:
     parser = _command(group, "deal", "ID ", "service.deal", "Show a whole deal.", "deal d_1", "deal d_1 --json")
     _add(parser, "ID", "the id of the deal")
-    _add(parser, "--on-unreadable raise|none", _UNREADABLE, choices=("raise", "none"))
+    _add(parser, "--on-unreadable raise|skip", _UNREADABLE, choices=("raise", "skip"))
     _add_service(parser)
 
 
@@ -194,9 +194,9 @@ def _add_export(group: Any) -> None:
     )
     out = "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv or .parquet"
     _add(parser, "--out FILE", out, required=True)
-    _add(parser, "--skip-known FILE", "like --ids: deals that are not retrieved again; repeatable", **_MANY)
+    _add(parser, "--exclude-ids FILE", "like --ids: deals that are not retrieved again; repeatable", **_MANY)
     _add(parser, "--overwrite", "replace the file if it exists")
-    _add(parser, "--on-unreadable raise|none", _UNREADABLE, choices=("raise", "none"))
+    _add(parser, "--on-unreadable raise|skip", _UNREADABLE, choices=("raise", "skip"))
     _add_speed(parser, 16)
     _add_service(parser)
 
@@ -218,7 +218,7 @@ def _add_import(group: Any) -> None:
     words = (
         'what a cell means, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
     )
-    _add(parser, "--value FIELD:CELL=VALUE", words, **_MANY)
+    _add(parser, "--map-value FIELD:CELL=VALUE", words, **_MANY)
     dates = "how dates are written, such as %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31); repeatable"
     _add(parser, "--date-format FORMAT", dates, **_MANY)
     _add(parser, "--phone-country CODE", "the country, such as DE, of phone numbers without; needs dealkit[phone]")
@@ -244,7 +244,7 @@ def _add_import(group: Any) -> None:
 def _add_ledger(group: Any) -> None:
     def command(name: str, takes: str, text: str, example: str) -> argparse.ArgumentParser:
         text, example = f"{text} Nothing is sent.", f"ledger {name} {example}"
-        parser = _command(group, name, f"LEDGER {takes}", f"ledger.{name}", text, example)
+        parser = _command(group, name, f"LEDGER {takes}", f"ledger.{name.replace('-', '_')}", text, example)
         given = _default_ledger()
         which = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
         _add(parser, "LEDGER", which, nargs="?" if given else None, default=given)
@@ -261,13 +261,13 @@ def _add_ledger(group: Any) -> None:
         "if you have found the agent, or none if there is no agent, so that the next import sends the row. Rows with an empty "
         "agent_id stay as they are."
     )
-    settle = command("settle", "FILE ", text, "agents.ledger report.csv")
-    _add(settle, "FILE", "a CSV file with the columns key and agent_id, such as the import's report")
-    _add(settle, "--yes", "do not ask first")
-    _add(settle, "--encoding NAME", _ENCODING)
+    resolve = command("resolve", "FILE ", text, "agents.ledger report.csv")
+    _add(resolve, "FILE", "a CSV file with the columns key and agent_id, such as the import's report")
+    _add(resolve, "--yes", "do not ask first")
+    _add(resolve, "--encoding NAME", _ENCODING)
     text = "Record that the same service, with the same agents, has a new URL from now on."
-    move = command("move", "URL ", text, "agents.ledger https://new.example.com")
-    _add(move, "URL", "the new URL, as for --base-url")
+    set_base_url = command("set-base-url", "URL ", text, "agents.ledger https://new.example.com")
+    _add(set_base_url, "URL", "the new URL, as for --base-url")
     text = "Copy a ledger to a new file, as it is at one moment. Imports may be running."
     _add(
         command("backup", "FILE ", text, "agents.ledger agents.backup"),
@@ -280,13 +280,13 @@ def _add_ledger(group: Any) -> None:
 
 def _add_check(group: Any) -> None:
     text = (
-        "Check whether the service can be reached and accepts the key. With --contract, sends more requests, and reports how "
+        "Check whether the service can be reached and accepts the key. With --conformance, sends more requests, and reports how "
         "the service reads the specification and where it breaks it. Nothing is created or changed."
     )
-    parser = _command(group, "check", "", "service.check", text, "check", "check --contract --deal d_1")
+    parser = _command(group, "check", "", "service.check", text, "check", "check --conformance --deal d_1")
     contract = "test what the specification leaves open: other keys, methods and paths, unknown deals"
-    _add(parser, "--contract", contract, dest="run", action="store_const", const="contract.run")
-    _add(parser, "--deal ID", "for --contract: the id of a deal, which shows how deals are written")
-    limit = "for --contract: the maximum number of requests per second (default: 2)"
+    _add(parser, "--conformance", contract, dest="run", action="store_const", const="contract.run")
+    _add(parser, "--deal ID", "for --conformance: the id of a deal, which shows how deals are written")
+    limit = "for --conformance: the maximum number of requests per second (default: 2)"
     _add(parser, "--rate-limit N", limit, type=_POSITIVE, default=2.0)
     _add_service(parser)

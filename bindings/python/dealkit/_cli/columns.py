@@ -172,14 +172,14 @@ class _Values:
                 raise Failed("--date-format must have a day, a month and a year, such as %d.%m.%Y")
         self._phone = _phones_of(options.phone_country) if options.phone_country else None
         self._words: dict[tuple[str, str], str] = {}
-        for one in options.value:
+        for one in options.map_value:
             field, _, rest = one.partition(":")
             word, sign, value = rest.rpartition("=")
             if not sign:
                 raise Failed(
-                    '--value takes a field, what the table has, and the value, as in --value "role:Makler=AGENT"'
+                    '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
                 )
-            self._words[_field_said(field, "--value"), word.strip()] = value.strip()
+            self._words[_field_said(field, "--map-value"), word.strip()] = value.strip()
         self.constants = {field: value for (field, word), value in self._words.items() if not word}
         """The values of fields that a row has nothing for."""
 

@@ -1,4 +1,4 @@
-"""`dealkit check --contract`: how a service answers where the specification leaves something open, and where it breaks it.
+"""`dealkit check --conformance`: how a service answers where the specification leaves something open, and where it breaks it.
 
 What is asked is the table below. Nothing of it creates or changes anything, and nothing that a service has sent is shown, because it
 may be personal, or the key.

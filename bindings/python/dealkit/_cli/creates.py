@@ -129,7 +129,7 @@ class Creates:
             return creation.ledger_error
         if isinstance(error, AuthenticationError | PermissionDeniedError | LedgerError):
             return error
-        if creation.recorded:
+        if creation.from_ledger:
             return None
         self._in_a_row = self._in_a_row + 1 if isinstance(error, OF_THE_SERVICE) else 0
         return error if self._in_a_row >= _IN_A_ROW else None
@@ -147,7 +147,7 @@ class Creates:
                 creation.agent_id or "",
                 str(getattr(error, "status_code", None) or ""),
                 _message(creation),
-                creation.recorded,
+                creation.from_ledger,
             )
             self._rows.note(noted)
         self._unseen.pop(creation.index, None)

@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
     form = format_of(out, options.on_unreadable)
     if is_there(out) and not options.overwrite:
         raise Failed(f"{named(out)} exists: choose another name, or replace it with --overwrite")
-    read = [options.ids, *options.skip_known, options.ca_file, options.client_cert]
+    read = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
     refuse_inputs([out, part_of(out), failed_of(out)], read)
     ids = _ids(options)
     if not ids:
@@ -60,7 +60,7 @@ def _ids(options: Namespace) -> Ids:
     ids = Ids(ids_in(options.ids))
     if not ids:
         raise Failed(f"there are no ids to retrieve in {named(options.ids)}")
-    for source in options.skip_known:
+    for source in options.exclude_ids:
         left = ids.without(ids_in(source))
         tell(f"{counted(len(ids) - len(left), 'id')} skipped: {named(source)} has the deals")
         ids = left

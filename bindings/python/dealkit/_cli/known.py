@@ -39,11 +39,13 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
         return known, changed
     if isinstance(path, Path):
         # Reads all of it, and refuses a ledger that is damaged before anything that it says is shown or written.
-        ledger.show(path)
+        ledger.summary(path)
     service = address(options) or None
     for some in _some(rows):
         keys = [row.key for row, _ in some]
-        found = ledger.look_up(path, keys, key=rows.key_name, service=service, requests=[agent for _, agent in some])
+        found = ledger.look_up(
+            path, keys, key_name=rows.key_name, service=service, requests=[agent for _, agent in some]
+        )
         for (row, _), one in zip(some, found, strict=True):
             if one is None or (options.resend_unknown and one.outcome == "unknown"):
                 continue
@@ -55,7 +57,7 @@ def note_earlier(path: str | Path | None, rows: Rows, options: Namespace) -> tup
     # An agent that exists is not invalid because its row has become so.
     invalid = rows.invalid()
     while batch := [*islice(invalid, AT_A_TIME)]:
-        found = ledger.look_up(path, [row.key for row in batch], key=rows.key_name, service=service)
+        found = ledger.look_up(path, [row.key for row in batch], key_name=rows.key_name, service=service)
         for row, one in zip(batch, found, strict=True):
             if one is not None:
                 rows.note(_noted(row, one, f"the row has become invalid, and nothing was sent: {row.message}"))
@@ -67,7 +69,7 @@ CHANGED = f"the row has changed since it was sent: {NOT_SENT}"
 """The message about a row that has changed since its agent was created."""
 
 
-def _noted(row: Result, found: ledger.Recorded, change: str) -> Result:
+def _noted(row: Result, found: ledger.LedgerRow, change: str) -> Result:
     """The result of a row that the ledger knows, with a note on how the row has changed."""
     reason = ": ".join(part for part in (found.title, found.code) if part)
     parts = [f"the service rejected it: {safe(reason)}"] if reason else []
@@ -92,7 +94,7 @@ def changed_keys(own: str | Path, rows: Rows) -> list[int]:
         by_email = ledger.look_up_emails(own, [email for _, email in new])
         sent = [one for one, found in zip(new, by_email, strict=True) if found is not None]
         # Again, after the addresses: a row that another import has sent in between is then known by its key.
-        by_key = ledger.look_up(own, [row.key for row, _ in sent], key=rows.key_name)
+        by_key = ledger.look_up(own, [row.key for row, _ in sent], key_name=rows.key_name)
         for (row, email), found in zip(sent, by_key, strict=True):
             if found is None:
                 addresses[row.number] = email.casefold()

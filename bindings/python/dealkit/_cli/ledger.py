@@ -16,7 +16,7 @@ from dealkit._cli.report import Entry
 from dealkit._cli.screen import ask, counted, masked, pairs, safe, say, table
 
 _NO_AGENT = "none"
-# How many rows in doubt are shown.
+# How many unresolved rows are shown.
 _MOST_SHOWN = 20
 
 
@@ -33,15 +33,15 @@ def _which(options: Namespace) -> str:
 
 
 def show(options: Namespace) -> int:
-    """Shows how many rows there are of each kind, and those in doubt."""
-    summary = ledger.show(_which(options))
+    """Shows how many rows there are of each kind, and those unresolved."""
+    summary = ledger.summary(_which(options))
     counts = {
         "created": summary.succeeded,
-        "settled_with_agent": summary.settled_with_agent,
-        "settled_without_agent": summary.settled_without_agent,
+        "resolved_with_agent": summary.resolved_with_agent,
+        "resolved_without_agent": summary.resolved_without_agent,
         "rejected": summary.rejected,
         "in_flight": summary.in_flight,
-        "unknown": len(summary.in_doubt),
+        "unknown": len(summary.unresolved),
     }
     doubts = [
         {
@@ -49,11 +49,11 @@ def show(options: Namespace) -> int:
             "status": str(row.status_code or ""),
             "request_id": safe(row.request_id or ""),
         }
-        for row in summary.in_doubt
+        for row in summary.unresolved
     ]
-    options.result.update(service=summary.service, key=summary.key, counts=counts, in_doubt=doubts)
+    options.result.update(service=summary.service, key=summary.key_name, counts=counts, unresolved=doubts)
     say(
-        f"{masked(options.ledger)}: the ledger of {safe(summary.service)}, by {safe(summary.key or 'keys without a name')}\n"
+        f"{masked(options.ledger)}: the ledger of {safe(summary.service)}, by {safe(summary.key_name or 'keys without a name')}\n"
     )
     say(pairs({name.replace("_", " "): f"{number:,}" for name, number in counts.items()}, indent="  "))
     if doubts:
@@ -64,7 +64,7 @@ def show(options: Namespace) -> int:
     return DONE
 
 
-def settle(options: Namespace) -> int:
+def resolve(options: Namespace) -> int:
     """Records what somebody has found out about rows and entered in the report of the import."""
     which = _which(options)
     path = Path(options.file)
@@ -84,19 +84,19 @@ def settle(options: Namespace) -> int:
         )
     with _naming(path, filled):
         # The report has the agents of created rows from the beginning, which are no news.
-        news = ledger.settle(which, found, dry_run=True)
+        news = ledger.resolve(which, found, dry_run=True)
         if news and not options.yes:
             ask(f"Record what became of {counted(news, 'row')} in {masked(options.ledger)}?")
         if news:
-            ledger.settle(which, found)
-    options.result["counts"] = {"settled": news, "unchanged": len(entries) - news}
-    say(f"{counted(news, 'row')} settled. The next import sends those without an agent.")
+            ledger.resolve(which, found)
+    options.result["counts"] = {"resolved": news, "unchanged": len(entries) - news}
+    say(f"{counted(news, 'row')} resolved. The next import sends those without an agent.")
     return DONE
 
 
-def move(options: Namespace) -> int:
+def set_base_url(options: Namespace) -> int:
     """Records that the service has another address from now on."""
-    ledger.move(_which(options), options.url)
+    ledger.set_base_url(_which(options), options.url)
     say(f"{masked(options.ledger)} is the ledger of {safe(options.url)} from now on.")
     return DONE
 
@@ -119,9 +119,12 @@ def init(options: Namespace) -> int:
 
 @contextmanager
 def _naming(path: Path, entries: Sequence[Entry]) -> Iterator[None]:
-    """Names the entries from a file by their rows, in what is wrong with them."""
+    """Names the row of the file in an error about one of its entries."""
     try:
         yield
     except LedgerError as error:
-        rows = {index: f"row {entry.row} of {named(path)}" for index, entry in enumerate(entries)}
-        raise Failed(in_words(error, rows), code_of(error)) from None
+        text = in_words(error)
+        if error.index is not None:
+            row = f"row {entries[error.index].row} of {named(path)}"
+            text = text.replace(f"the entry at index {error.index}", row)
+        raise Failed(text, code_of(error)) from None

@@ -101,7 +101,7 @@ def deal(options: Namespace) -> int:
 def check(options: Namespace) -> int:
     """Can the service be reached, and does it accept the key?"""
     if options.deal:
-        raise Failed("--deal belongs to --contract, which is missing")
+        raise Failed("--deal belongs to --conformance, which is missing")
     with connect(options, max_retries=0) as client:
         begun = time.monotonic()
         response = probe(client)

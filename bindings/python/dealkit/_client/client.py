@@ -94,7 +94,7 @@ class BaseClient:
         max_response_bytes: int | None = None,
         allow_http: bool | None = None,
         user_agent: str | None = None,
-        on_unreadable: Literal["raise", "none"] | None = None,
+        on_unreadable: Literal["raise", "skip"] | None = None,
     ) -> None:
         """Creates the client, and checks its options. None means the default.
 
@@ -125,7 +125,7 @@ class BaseClient:
             allow_http: Allows plain HTTP to other machines. Anyone along the way can then read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
             on_unreadable: What to do about an unreadable optional field of a response, such as a date in another
-                format: ``"raise"`` (the default) raises DecodeError; ``"none"`` makes it None and lists it in the
+                format: ``"raise"`` (the default) raises DecodeError; ``"skip"`` makes it None and lists it in the
                 model's ``unreadable``.
 
         Raises:

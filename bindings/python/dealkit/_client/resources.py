@@ -19,13 +19,14 @@ from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.service import Service
+from dealkit._client.validation import validate_agent
 from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, CallOptions, Omitted
-from dealkit._core.private import awaited, clear, sealed
-from dealkit._models.agent_request import agent_violations, create_agent
+from dealkit._core.private import awaited, sealed
+from dealkit._models.agent_request import create_agent
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
-from dealkit.exceptions import DealkitError, Violation
+from dealkit.exceptions import DealkitError
 from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
 # What a call returns: an agent or a deal, the coroutine of one, or the response with it; and iterators of these.
@@ -145,13 +146,13 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         created a_1
 
         The ledger records what became of each key, for all processes that use it; ``create_many`` jobs may share it. If
-        the agent was created with this key before, nothing is sent: ``result`` is ``"created_before"``, and
+        the agent was created with this key before, nothing is sent: ``result`` is ``"already_created"``, and
         ``agent_id`` and ``sent_at`` say which and when. Otherwise the ledger gets the key before the request leaves,
         and the outcome before you receive it, so no crash can lead to a second agent.
 
-        A ``RecordedError`` means that nothing was sent: because it is unknown what became of the key (``outcome`` is
-        ``"unknown"``: find out, and ``dealkit.ledger.settle`` it), because another call or job is sending it
-        (``in_flight``: try again shortly), or because the service rejected it (settle the key as having no
+        An ``AlreadyAttemptedError`` means that nothing was sent: because it is unknown what became of the key (``outcome`` is
+        ``"unknown"``: find out, and ``dealkit.ledger.resolve`` it), because another call or job is sending it
+        (``in_flight``: try again shortly), or because the service rejected it (resolve the key as having no
         agent, and send the corrected request with the same key).
 
         The client keeps the last 16 ledgers open until it is closed; opening one never blocks an event loop. If an
@@ -177,7 +178,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 ``max_retries``, ``retry``.
 
         Raises:
-            RecordedError: The ledger has the key, with no agent or an unknown outcome.
+            AlreadyAttemptedError: The ledger has the key, with no agent or an unknown outcome.
             LedgerError: The ledger cannot be used; nothing was sent.
             DealkitError: Whatever ``create`` raises.
         """
@@ -227,12 +228,12 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         >>> client.agents.create_many(rows, ledger="agents.ledger", key="email", on_error="return")
 
-        A result that the ledger has from an earlier run is marked ``recorded``. An agent that was created comes back
-        with its ``agent_id``, and a rejected row with a ``RecordedError``. If the row was rejected for reasons
+        A result that the ledger has from an earlier run is marked ``from_ledger``. An agent that was created comes back
+        with its ``agent_id``, and a rejected row with an ``AlreadyAttemptedError``. If the row was rejected for reasons
         unrelated to its content (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect), it is sent again. If it
-        is unknown whether the agent was created, the error is also a ``RecordedError``, with the outcome ``unknown``:
-        find out and record the answer with ``dealkit.ledger.settle``, or have ``resolve`` do so. Rows that break the
-        rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``settle``.
+        is unknown whether the agent was created, the error is also an ``AlreadyAttemptedError``, with the outcome ``unknown``:
+        find out and record the answer with ``dealkit.ledger.resolve``, or have ``resolve`` do so. Rows that break the
+        rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``resolve``.
 
         The intent to send a row is on disk before it is sent, and its result before you receive it, so a crash loses
         nothing: only the rows that were in flight are unknown. Several jobs may share a ledger, on one machine or,
@@ -261,7 +262,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             resend_unknown: Whether to send rows whose outcome is unknown in the ledger again, without looking them up.
                 If an earlier run did create the agent, there are then two.
             resolve: A function that looks up whether the agent of a row whose outcome is unknown exists, before the row
-                is sent again. It takes a ``dealkit.ledger.RowInDoubt``, and returns the agent's id, which settles the
+                is sent again. It takes a ``dealkit.ledger.UnresolvedRow``, and returns the agent's id, which resolves the
                 row; False if there is certainly no agent, so the row is sent; or None if it cannot tell, so the row
                 stays unknown. Not found yet does not mean never created: return None until ``sent_at`` is longer ago
                 than a request can take and than your search may lag behind. With an ``AsyncClient``, it may be a
@@ -290,26 +291,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             raw=self._form.is_raw,
         )
 
-    def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
-        """Lists every way in which an agent's arguments break the rules, without sending anything.
-
-        It takes the same arguments as ``create``, and makes the same checks: an empty list means that the request would
-        be sent.
-
-        >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
-        [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
-
-        Args:
-            arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
-        """
-        try:
-            return agent_violations(arguments)
-        except BaseException as error:
-            clear(error)
-            raise
-        finally:
-            # Sealed by hand: passing as many keywords on takes a fifth of the time.
-            del arguments
+    validate = staticmethod(validate_agent)
 
 
 class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):

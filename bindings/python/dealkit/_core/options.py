@@ -64,7 +64,7 @@ class ClientOptions(TypedDict, total=False):
     max_response_bytes: int | None
     allow_http: bool | None
     user_agent: str | None
-    on_unreadable: Literal["raise", "none"] | None
+    on_unreadable: Literal["raise", "skip"] | None
 
 
 class CallOptions(TypedDict, total=False):
@@ -76,7 +76,7 @@ class CallOptions(TypedDict, total=False):
     """The timeout of the call in seconds, including all attempts."""
     max_retries: int | None
     """How often the request is retried after the first attempt."""
-    on_unreadable: Literal["raise", "none"] | None
+    on_unreadable: Literal["raise", "skip"] | None
     """What to do about an unreadable optional field of the response."""
     retry: Retry | None
     """What is retried, and when. ``max_retries`` takes precedence for the number."""

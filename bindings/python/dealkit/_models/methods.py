@@ -114,7 +114,7 @@ def _replaced(model: Any, changes: dict[str, Any]) -> Any:
         changed |= extra
     wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
     kept = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
-    return made(type(model), changes, kept, "none" if model.unreadable else "raise")
+    return made(type(model), changes, kept, "skip" if model.unreadable else "raise")
 
 
 class ModelMethods:
@@ -133,14 +133,14 @@ class ModelMethods:
 
     @classmethod
     def from_json(
-        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "none"] = "raise"
+        cls, document: str | bytes | bytearray, /, *, on_unreadable: Literal["raise", "skip"] = "raise"
     ) -> Self:
         """Reads a model from a JSON document, bytes or str.
 
         Raises DecodeError, which names the path of the value that could not be read and keeps the document.
 
         Args:
-            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"none"``
+            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"skip"``
                 reads it as None, or as empty, and lists it in ``unreadable``.
         """
         outcome = cls._read(document, on_unreadable)
@@ -150,7 +150,7 @@ class ModelMethods:
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
         """The optional fields that could not be read, here and at any depth: there are some only where
-        ``on_unreadable="none"`` was asked for.
+        ``on_unreadable="skip"`` was asked for.
 
         Such a field is None, or empty, and its JSON is kept as that of an undocumented field is: ``extra``, ``get`` and
         ``to_json`` have it.
@@ -244,7 +244,7 @@ class ModelMethods:
         def __reduce__(self) -> tuple[Any, ...]:
             # By way of the JSON, which holds everything.
             read = type(self).from_json
-            return (partial(read, on_unreadable="none") if self.unreadable else read, (self.to_json(),))
+            return (partial(read, on_unreadable="skip") if self.unreadable else read, (self.to_json(),))
 
 
 def _frozen(model: Any, name: str, done: str) -> AttributeError:

@@ -66,7 +66,7 @@ class Watched:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.flush()
-        if self._end is None and (error is None or getattr(error, "kind", None) in ("recorded", "ledger")):
+        if self._end is None and (error is None or getattr(error, "kind", None) in ("already_attempted", "ledger")):
             self.forget()  # A ledger has answered, and nothing was sent.
         else:
             self.end(error)

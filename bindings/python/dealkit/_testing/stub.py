@@ -30,7 +30,7 @@ class _Agents:
     def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
         # Like a ledger, returns the existing agent for a known idempotency key.
         if key in self._agent_ids:
-            return Creation(index=0, key=key, agent_id=self._agent_ids[key], recorded=True)
+            return Creation(index=0, key=key, agent_id=self._agent_ids[key], from_ledger=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
         creation = Creation(index=0, key=key, agent=self.create(**agent))
         self._agent_ids[key] = creation.agent_id

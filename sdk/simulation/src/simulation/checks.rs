@@ -112,7 +112,7 @@ impl Simulation {
         self.log(process, || {
             let result = match &creation.result {
                 Ok(Created::Now(agent)) => format!("created {}", agent.id),
-                Ok(Created::Before { agent_id, .. }) => format!("had {agent_id:?}"),
+                Ok(Created::Already { agent_id, .. }) => format!("had {agent_id:?}"),
                 Err(error) => format!("{}, {:?}: {error}", error.outcome(), error.kind()),
             };
             format!("hands over {key}: {result}")
@@ -131,13 +131,20 @@ impl Simulation {
             Ok(_) if was_resent && agent.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
             // Another job may be asking about it by now.
-            Ok(Created::Before { agent_id, .. }) => {
+            Ok(Created::Already { agent_id, .. }) => {
                 agent_id.is_none()
                     || state == "sending"
                     || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
             }
             // These report what the ledger had when it was read.
-            Err(error) if matches!(error.kind(), ErrorKind::Ledger | ErrorKind::Recorded) => true,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Ledger | ErrorKind::AlreadyAttempted
+                ) =>
+            {
+                true
+            }
             // It is only an earlier request that may have created the agent.
             Err(_) if !self.has_sent(process, &key) => true,
             Err(error) => match error.outcome() {
@@ -226,7 +233,7 @@ impl Simulation {
                 .iter()
                 .any(|request| request.key == *key);
             if entry.state == "unknown" && !was_sent {
-                self.report_violation(format!("{key} is in doubt, and was never sent"));
+                self.report_violation(format!("{key} is unresolved, and was never sent"));
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
-use crate::http::{connect::tls::TlsSettings, environment::read_variable};
+use crate::transport::{connect::tls::TlsSettings, environment::read_variable};
 
 /// The schema that has the tables, unless the URL names another.
 const SCHEMA: &str = "dealkit";
@@ -155,7 +155,7 @@ impl Database {
         if let Some(path) = &self.roots {
             settings.add_roots(&fs::read(path)?);
         }
-        let tls = settings.config();
+        let tls = settings.build_config();
         let mut tls = tls.map_err(|what| Cause::Unreachable(what.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
         let connected = config.connect(MakeRustlsConnect::new(tls)).await;

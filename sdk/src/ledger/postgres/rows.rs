@@ -15,7 +15,7 @@ use super::{
     super::{
         error::Cause,
         key_hash::{Digest, KeyHash, Salt},
-        state::{AgentOwners, Job, Record, RequestInfo, Row, State, WhenInDoubt},
+        state::{AgentOwners, Job, Record, RequestInfo, Row, State, WhenUnresolved},
         store::{Header, Rows, Touched, changed},
     },
     session::{bytes, execute, get, query},
@@ -180,7 +180,7 @@ pub(super) async fn lock(
     for row in &claimed {
         let key = KeyHash(bytes(row, 0)?);
         let request = touched.claims.get(&key).cloned().unwrap_or_default();
-        let claimed = Record::claimed(None, WhenInDoubt::Report, &request, job, touched.now);
+        let claimed = Record::claimed(None, WhenUnresolved::Report, &request, job, touched.now);
         rows.insert(key, Row::default());
         stored.insert(key, Row(vec![claimed]));
     }

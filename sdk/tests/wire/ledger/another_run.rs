@@ -15,7 +15,7 @@ use super::*;
 in_both! {
     what_is_new_or_was_not_sent_is_sent
     the_agent_of_a_response_that_cannot_be_read_is_known
-    a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails
+    a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails
     two_rows_with_one_key_and_rows_without_are_refused
     ;
 }
@@ -62,7 +62,7 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
     ];
     assert_eq!(outcomes(&came), second);
     for (recorded, id) in [(0, Some("a_0")), (5, None)] {
-        let Ok(Created::Before {
+        let Ok(Created::Already {
             agent_id, sent_at, ..
         }) = &came[recorded].result
         else {
@@ -73,7 +73,7 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
         assert_eq!(came[recorded].agent_id(), agent_id.as_ref());
     }
     let error = came[1].result.as_ref().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Recorded);
+    assert_eq!(error.kind(), ErrorKind::AlreadyAttempted);
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
         text(&came[1]),
@@ -88,7 +88,7 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
         assert!(!format!("{creation:?}").contains("example.com"));
     }
 
-    // The user has looked, and decides to resend the rows in doubt.
+    // The user has looked, and decides to resend the unresolved rows.
     for resent in [&[2, 4][..], &[]] {
         let (_, sent) = run(&mut peer, &ledger, true, rows(8), |_| Reply::Create).await;
         assert_eq!(sent, resent);
@@ -107,7 +107,7 @@ async fn the_agent_of_a_response_that_cannot_be_read_is_known(ledger: Ledger) {
     assert_eq!(came[0].agent_id().unwrap(), "a_0");
 }
 
-async fn a_row_that_may_have_been_created_stays_in_doubt_when_sending_it_again_fails(
+async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails(
     ledger: Ledger,
 ) {
     let mut peer = Peer::by_hand();

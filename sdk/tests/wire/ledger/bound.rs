@@ -52,10 +52,12 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     let error = at(&renamed).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
     assert!(
-        error.to_string().contains("with Ledger::move_to."),
+        error
+            .to_string()
+            .contains("record the new base URL in the ledger"),
         "{error}"
     );
-    ledger.move_to(&renamed.url).unwrap();
+    ledger.set_base_url(&renamed.url).unwrap();
     assert!(at(&peer).await.unwrap().is_err());
     let (came, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
     assert_eq!(sent, [1]);
@@ -91,7 +93,7 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
         }
     }
     assert_eq!(service.arrived().len(), 2);
-    let known = ledger.summary().unwrap().keys;
+    let known = ledger.summary().unwrap().key_name;
     assert_eq!(known.as_deref(), Some("external_id"));
 }
 

@@ -45,7 +45,7 @@ fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     let missing = at("none/agents.ledger");
     assert_eq!(missing.look_up(None, ["a"]).unwrap(), [None]);
     assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
-    let error = missing.settle([("a", None)]).unwrap_err();
+    let error = missing.resolve([("a", None)]).unwrap_err();
     assert!(error.to_string().contains("name the ledger of a job"));
     // The password may be anywhere in a URL that nobody reads.
     let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
@@ -77,7 +77,7 @@ fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
     assert_eq!(left, others);
 }
 
-/// Rows that are created and in doubt in turn.
+/// Rows that are created and unresolved in turn.
 fn in_turn(number: usize) -> Reply {
     [Reply::Create, Reply::Status(503)][number % 2]
 }
@@ -211,8 +211,11 @@ async fn a_backup_is_the_ledger_at_one_moment() {
     heard.answer(201, FINE);
     assert_eq!(job.next().await.unwrap().outcome(), Succeeded);
     let summary = copy.summary().unwrap();
-    let in_doubt = summary.in_doubt.len();
-    assert_eq!((summary.succeeded, in_doubt, summary.in_flight), (2, 1, 1));
+    let unresolved = summary.unresolved.len();
+    assert_eq!(
+        (summary.succeeded, unresolved, summary.in_flight),
+        (2, 1, 1)
+    );
     let error = ledger.backup(copy.path().unwrap()).unwrap_err();
     assert!(error.to_string().contains("already a file"), "{error}");
     fs::write(ledger.path().unwrap(), "email\nada@example.com\n").unwrap();

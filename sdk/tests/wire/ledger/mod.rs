@@ -35,14 +35,14 @@ macro_rules! in_both {
 mod another_run;
 /// Nobody is recognised by the ledger of another service, or by other keys.
 mod bound;
+/// What is given up is recorded as far as it has come.
+mod cancellation;
 /// A file that anything else has changed is noticed.
 mod file;
-/// What is given up is recorded as far as it has come.
-mod given_up;
 /// A job sends nothing once others may take it for dead.
 mod lease;
 /// People find out what became of a row.
-mod people;
+mod maintenance;
 
 fn in_postgres(test: impl FnOnce(Ledger)) {
     if let Some(cluster) = Cluster::shared() {
@@ -143,7 +143,7 @@ fn open(client: &Client, ledger: &Ledger, keys: Option<&str>) -> Result<(), Ledg
 fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
     let creations = creations.iter();
     creations
-        .map(|creation| (creation.outcome(), creation.is_recorded()))
+        .map(|creation| (creation.outcome(), creation.is_from_ledger()))
         .collect()
 }
 

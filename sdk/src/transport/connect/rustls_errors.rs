@@ -1,0 +1,180 @@
+//! Classification of the errors of rustls: permanent reasons why a secure connection could not be made, with advice.
+//!
+//! Typed values decide the outcome and a retry: the variants of `rustls::Error`, and the connector's record of a request for a
+//! client certificate. Text only adds advice. One advice depends on text alone: over HTTP/2, h2 keeps only the text of an alert
+//! about the client's certificate. Such a failure stays a broken connection with an unknown outcome, and gets the advice.
+
+use std::error::Error as _;
+
+use rustls::{AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError};
+
+use crate::{
+    transport::{
+        connect::{
+            find::find_source, hyper_errors::ended_before_request, tls::SystemCertificatesError,
+        },
+        redact::{Redactor, shorten},
+    },
+    value::message::{
+        Message,
+        Setting::{BaseUrl, Identity, RootCertificates},
+    },
+};
+
+/// The alerts with which a service rejects the client's certificate or the lack of one.
+const CLIENT_CERTIFICATE_ALERTS: [Alert; 9] = [
+    Alert::CertificateRequired,
+    Alert::BadCertificate,
+    Alert::UnsupportedCertificate,
+    Alert::CertificateRevoked,
+    Alert::CertificateExpired,
+    Alert::CertificateUnknown,
+    Alert::UnknownCA,
+    Alert::AccessDenied,
+    // In TLS 1.2.
+    Alert::HandshakeFailure,
+];
+
+/// Returns the permanent reason why a secure connection could not be made, if there is one: the service saw no part of the
+/// request, and another attempt would fail as well. `was_asked` tells that the service asked for a client certificate when the
+/// connection was made.
+pub(crate) fn find_permanent_failure(
+    error: &reqwest::Error,
+    was_asked: bool,
+    has_identity: bool,
+    redactor: &Redactor,
+) -> Option<Message> {
+    // In TLS 1.3, the service checks the client's certificate after the client has completed the handshake, and the client may
+    // already have begun to send. The service has read nothing of that when it sends the alert.
+    if let Some(Error::AlertReceived(alert)) = find_source(error)
+        && CLIENT_CERTIFICATE_ALERTS.contains(alert)
+        && (was_asked || *alert == Alert::CertificateRequired)
+    {
+        return Some(describe_client_certificate(
+            &format!("{alert:?}"),
+            has_identity,
+        ));
+    }
+    if was_asked && ended_before_request(error) {
+        // The service closed the connection before the client had begun to send, and its alert is lost.
+        return Some(describe_client_certificate(
+            "it closed the connection",
+            has_identity,
+        ));
+    }
+    if !error.is_connect() {
+        return None;
+    }
+    Some(match find_source(error)? {
+        Error::InvalidCertificate(error) => describe_certificate(error, redactor),
+        Error::Other(OtherError(error)) => {
+            let error = error.downcast_ref::<SystemCertificatesError>()?;
+            Message::from(error.to_string()).see(RootCertificates)
+        }
+        // TLS begins with another byte.
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => Message::from(
+            "the port does not speak TLS; should its URL begin with http:// rather than https://?",
+        )
+        .see(BaseUrl),
+        error @ (Error::AlertReceived(
+            Alert::ProtocolVersion
+            | Alert::UnrecognisedName
+            | Alert::NoApplicationProtocol
+            | Alert::HandshakeFailure
+            | Alert::InsufficientSecurity,
+        )
+        | Error::PeerIncompatible(_)) => Message::from(format!(
+            "the two sides cannot agree on a secure connection ({error}); is the host in the base URL right, and does the \
+             service speak HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if the client speaks nothing else?"
+        ))
+        .see(BaseUrl),
+        _ => return None,
+    })
+}
+
+/// Returns advice on the client's certificate for a connection that broke, if the text of the error is that of such an alert.
+pub(crate) fn advise_by_text(
+    error: &reqwest::Error,
+    was_asked: bool,
+    has_identity: bool,
+) -> Option<Message> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        let text = error.to_string();
+        let is_said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
+        if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(is_said)
+            && (was_asked || alert == Alert::CertificateRequired)
+        {
+            return Some(describe_client_certificate(
+                &format!("{alert:?}"),
+                has_identity,
+            ));
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// Describes an invalid certificate of the service: advice, and the text of rustls.
+fn describe_certificate(error: &CertificateError, redactor: &Redactor) -> Message {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, Other, UnknownIssuer,
+    };
+
+    let (problem, setting) = match error {
+        UnknownIssuer => {
+            return Message::from(
+                "the issuer of the service's certificate is not trusted; if the issuer is yours, add its certificate to the \
+                 trusted ones, or to the file in SSL_CERT_FILE",
+            )
+            .see(RootCertificates);
+        }
+        Expired | ExpiredContext { .. } => (
+            "has expired; the service has to renew it, unless this machine's clock is wrong",
+            None,
+        ),
+        NotValidYet | NotValidYetContext { .. } => {
+            ("is not valid yet; is this machine's clock right?", None)
+        }
+        NotValidForName | NotValidForNameContext { .. } => (
+            "is not for the host in the base URL; is that host right?",
+            Some(BaseUrl),
+        ),
+        // An issuer with the same name but another key, such as one that was created again.
+        BadSignature => (
+            "was not signed by the trusted issuer of that name; is the issuer's certificate up to date?",
+            Some(RootCertificates),
+        ),
+        // This error's type belongs to webpki. The text adds advice; any invalid certificate is a permanent failure.
+        Other(error) if error.to_string() == "CaUsedAsEndEntity" => (
+            "is the certificate of an issuer (CA:TRUE), which `openssl req -x509` creates by default; create it with the \
+             option -addext basicConstraints=critical,CA:FALSE, too",
+            None,
+        ),
+        _ => ("cannot be accepted", None),
+    };
+    let text = match error {
+        Other(error) => error.to_string(),
+        error => error.to_string(),
+    };
+    // The text may repeat names in the certificate.
+    let text = shorten(&redactor.mask(&text));
+    let message = Message::from(format!("the service's certificate {problem} ({text})"));
+    match setting {
+        Some(setting) => message.see(setting),
+        None => message,
+    }
+}
+
+fn describe_client_certificate(reason: &str, has_identity: bool) -> Message {
+    let text = if has_identity {
+        format!(
+            "the service does not accept the client's certificate ({reason}); is it the right one, has it expired, and does \
+             it come with the certificates that lead to its issuer?"
+        )
+    } else {
+        "the service asks for a client certificate, and none is set".to_owned()
+    };
+    Message::from(text).see(Identity)
+}

@@ -1,0 +1,18 @@
+//! Sending a request and reading its response. Knows nothing of agents or deals.
+
+pub(crate) mod base_url;
+pub(crate) mod call_progress;
+pub(crate) mod connect;
+pub(crate) mod environment;
+pub(crate) mod error;
+pub(crate) mod headers;
+pub(crate) mod key;
+pub(crate) mod operation;
+pub(crate) mod outcome;
+pub(crate) mod path;
+pub(crate) mod rate;
+pub(crate) mod redact;
+pub(crate) mod response;
+pub(crate) mod retry;
+pub(crate) mod send;
+pub(crate) mod trace;

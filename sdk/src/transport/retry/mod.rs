@@ -1,0 +1,5 @@
+//! Retries: the policy and the loop, the retry quota, and the `Retry-After` header.
+
+pub(crate) mod attempts;
+pub(crate) mod quota;
+pub(crate) mod retry_after;
