@@ -35,7 +35,7 @@ LAYERS = {
         state
         contract
         sandbox
-        config attached
+        config
         service
         net
         server health

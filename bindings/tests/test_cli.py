@@ -187,8 +187,8 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
         ({"status": 429, "retry_after": 0}, 3, "The service asks for fewer requests."),
         ({"status": 500}, 3, "The service failed. Try again later"),
         ({"status": 302}, 3, "302 Found"),
-        ({"cut": "after-bytes:9", "how": "eof"}, 3, ""),
-        ({"garbage": True}, 3, ""),
+        ({"cut": "after-bytes:9", "after_cut": "eof"}, 3, ""),
+        ({"malformed": True}, 3, ""),
     ],
 )
 def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:

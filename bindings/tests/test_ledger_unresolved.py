@@ -28,7 +28,7 @@ class Text(str):
 
 
 def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
-    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(process_then_reset=True)
     in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
     before = ledger.read_bytes()
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
