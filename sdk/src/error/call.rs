@@ -80,7 +80,7 @@ impl Error {
         Self::new(Cause::Config(text.into()))
     }
 
-    /// The call's turn comes when its time is over.
+    /// Creates the error of a call that cannot be sent before its timeout.
     pub(crate) fn throttled(late: LateAdmission) -> Self {
         let mut error = Self::new(Cause::Throttled(late));
         error.0.attempts.retry_after = Some(late.wait);
@@ -273,7 +273,7 @@ impl Error {
     }
 
     /// How long to wait before the next attempt: as the service asks (`Retry-After`), or, if the call was throttled, until
-    /// its turn would have come.
+    /// it could have been sent.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.attempts.retry_after
     }
@@ -423,7 +423,7 @@ impl Error {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// The call was not sent, because its turn would have come too late, due to the client's own rate limit or because
+    /// Returns true if the call was not sent before its timeout, because of the client's own rate limit or because
     /// the service asked for fewer requests. [`is_rate_limited`](Self::is_rate_limited) is for a request that was sent
     /// and got a 429.
     pub fn is_throttled(&self) -> bool {

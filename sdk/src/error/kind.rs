@@ -33,7 +33,7 @@ named! {
         /// The call or an attempt timed out. Troubleshooting: [`Error::outcome`](crate::Error::outcome) says whether the
         /// service may have acted.
         Timeout = "timeout",
-        /// The call would have timed out before its turn, so it was not sent: because of the client's own
+        /// The call could not be sent before its timeout: because of the client's own
         /// [`rate_limit`](crate::ClientBuilder::rate_limit), or because the service asked for fewer requests.
         /// Troubleshooting: [`Error::retry_after`](crate::Error::retry_after) says how long to wait; with a longer timeout,
         /// the call waits by itself.
