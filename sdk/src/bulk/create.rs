@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How many agents are created at the same time by default. At 100 ms a create, each makes ten rows a second, so this many make a
-/// million in under an hour. A service that takes fewer at once refuses the others without acting, and the pace follows it: with a
+/// million in under an hour. A service that takes fewer at once rejects the others without acting, and the rate limiter adapts: with a
 /// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. More would leave people more to look up: after a crash, every row
 /// that was in flight is unknown.
 const CONCURRENCY: usize = 32;
