@@ -115,7 +115,9 @@ async fn a_delay_beyond_the_timeout_ends_the_call_immediately() {
     }
     let service = service(&[(500, None)]).await;
     let client = service.builder().build().unwrap();
-    let endless = RetryPolicy::new().backoff(Duration::MAX, Duration::MAX);
+    let endless = RetryPolicy::new()
+        .initial_backoff(Duration::MAX)
+        .max_backoff(Duration::MAX);
     assert_eq!(retrieve(&client, endless).await.attempts(), 1);
     assert_eq!(service.log().len(), 1);
 }

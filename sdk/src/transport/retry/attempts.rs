@@ -35,7 +35,7 @@ use crate::transport::{error::TransportError, response::HttpResponse, trace::Rec
 /// let client = Client::builder()
 ///     .base_url("https://deals.example.com")
 ///     .service_key("my-key")
-///     .retry(RetryPolicy::new().max_retries(4).backoff(Duration::from_millis(100), Duration::from_secs(2)))
+///     .retry(RetryPolicy::new().max_retries(4).max_backoff(Duration::from_secs(2)))
 ///     .build()?;
 /// let call = client.deals().retrieve("d_1").retry(RetryPolicy::never());
 /// # let _ = call;
@@ -76,10 +76,16 @@ impl RetryPolicy {
         self.max_retries
     }
 
-    /// Sets the upper bound of the delay before the first retry, which doubles with each retry, and its maximum.
+    /// Sets the upper bound of the delay before the first retry, 0.2 s by default. The bound doubles with each retry.
     #[must_use]
-    pub const fn backoff(mut self, initial_backoff: Duration, max_backoff: Duration) -> Self {
+    pub const fn initial_backoff(mut self, initial_backoff: Duration) -> Self {
         self.initial_backoff = initial_backoff;
+        self
+    }
+
+    /// Sets the maximum of the upper bound, 5 s by default.
+    #[must_use]
+    pub const fn max_backoff(mut self, max_backoff: Duration) -> Self {
         self.max_backoff = max_backoff;
         self
     }
