@@ -57,10 +57,10 @@ const LONGEST_URL: usize = 65_534;
 
 /// Decides for each attempt whether its request may leave.
 pub(crate) trait Guard: Send + Sync {
-    /// Completes shortly before the attempt's turn. If it fails, nothing is sent.
+    /// Completes shortly before the attempt is admitted. If it fails, nothing is sent.
     fn prepare(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Checks, once it is the attempt's turn and again once it has a connection, that its request may still leave. If not,
+    /// Checks, once the attempt is admitted and again once it has a connection, that its request may still leave. If not,
     /// nothing is sent.
     fn check(&self) -> Result<(), Error>;
 

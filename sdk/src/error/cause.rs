@@ -202,7 +202,7 @@ fn transport(cause: &TransportCause) -> Words {
 
 fn throttled(late: LateAdmission) -> Words {
     let wait = in_words(late.wait);
-    let why = if late.is_for_service {
+    let why = if late.is_due_to_service {
         words!(
             "the service has asked for fewer requests; this one would have to wait {}",
             wait

@@ -65,7 +65,7 @@ pub(crate) struct LateAdmission {
     /// The time until the admission.
     pub(crate) wait: Duration,
     /// True if the service has asked for the wait, false if the client's own rate limit causes it.
-    pub(crate) is_for_service: bool,
+    pub(crate) is_due_to_service: bool,
 }
 
 impl Queue {
@@ -114,7 +114,7 @@ impl Queue {
             } else {
                 Admission::TooLate(LateAdmission {
                     wait,
-                    is_for_service: self.interval(now) > self.min_interval
+                    is_due_to_service: self.interval(now) > self.min_interval
                         || self.limiter.pause_end() > now,
                 })
             };
