@@ -34,7 +34,7 @@ const SCALE: f64 = 0.4;
 /// The weight of the last window in the measured rate.
 const SMOOTHING: f64 = 0.8;
 
-/// The time after which calls are counted anew.
+/// The length of a window of the measured rate.
 const WINDOW: Duration = Duration::from_millis(500);
 
 /// The multiple of the measured rate above which the rate does not grow.
@@ -73,7 +73,7 @@ struct MeasuredRate {
 struct CubicRate {
     /// The rate at the last rejection.
     max: f64,
-    /// How long the rate has grown since that rejection.
+    /// The time for which the rate has grown since that rejection.
     growth: Duration,
     updated: Duration,
 }
