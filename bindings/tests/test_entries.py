@@ -31,7 +31,7 @@ def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
 
 
 def test_no_entry_is_missing(cases: dict[str, list[Callable[[], object]]]) -> None:
-    assert cases.keys() | entries.APART == entries.names()
+    assert cases.keys() | entries.SEPARATE == entries.names()
 
 
 def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) -> None:
@@ -91,7 +91,7 @@ def test_the_collector_stays_as_it_was(cases: dict[str, list[Callable[[], object
     finally:
         gc.enable()
     # An entry point that waits without the GIL leaves the collector to other threads.
-    waits = threading.Thread(target=cases["Many.wait"][0])
+    waits = threading.Thread(target=cases["BulkCalls.wait"][0])
     waits.start()
     assert gc.isenabled()
     waits.join()

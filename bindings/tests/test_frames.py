@@ -14,7 +14,7 @@ from conftest import made, run, untyped
 from pydantic import TypeAdapter
 
 from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal
-from dealkit._calls.service import restored_service
+from dealkit._calls.session import restore_session
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -74,7 +74,7 @@ OF_SETTINGS: dict[str, Any] = {
     "a wrong proxy": lambda url: Client(base_url=url, service_key="k", proxy=f"ftp://u:{KEY}@x"),
     "with_options, a new key": lambda url: Client(base_url=url, service_key="k").with_options(service_key=KEY + " "),
     "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
-    "unpickling": lambda url: restored_service({"base_url": "ftp://x", "service_key": KEY}, False, False),
+    "unpickling": lambda url: restore_session({"base_url": "ftp://x", "service_key": KEY}, False, False),
     "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
     "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
     "a dict in a model": lambda url: Agent(**untyped({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),

@@ -198,11 +198,11 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
 def test_no_attribute_is_one_that_every_record_has(nowhere: str) -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
     client: Any = Client(base_url=f"http://{nowhere}", service_key="k", max_retries=1)
-    watch: Any = _native.watch([])
-    client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
-    fields: list[Any] = []
-    until(lambda: fields.extend(watch.take()) or fields)
-    names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
+    trace: Any = _native.start_trace([])
+    client._session.client.send(_native.retrieve_deal("d_1"), options=None, raw=False, trace=trace)
+    events: list[Any] = []
+    until(lambda: events.extend(trace.take()) or events)
+    names = {name.replace(".", "_") for event in events for name in event.fields} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
 
 

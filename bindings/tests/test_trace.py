@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from processes import Peer, ended, python
 
 from dealkit import Client
-from dealkit._observe.trace import start
+from dealkit._observe.trace import start_span
 from dealkit.testing import Sandbox
 
 KEY = "k-c4n4ry"
@@ -179,7 +179,7 @@ def test_without_a_provider_there_is_no_span(peer: Any) -> None:
     with Client(base_url=server.url, service_key=KEY) as client:
         client.deals.retrieve(ID)
     assert sent(server.requests[0], "traceparent") is None
-    assert start(("GET", "/", "h", 1)) is None
+    assert start_span({"http.request.method": "GET", "url.template": "/"}) is None
 
 
 def test_nothing_of_it_is_imported(dealkit_sandbox: Sandbox) -> None:

@@ -1,5 +1,5 @@
-# What users see of the native half. stubtest holds this against the built module; bindings/stubs.py writes the models at the end.
-# The rest has its types and documentation in bindings/src.
+# The public classes of the native module. stubtest compares them with the built module. bindings/stubs.py writes the models at
+# the end. For the other classes and functions, see bindings/src.
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -12,26 +12,32 @@ from dealkit.enums import Role
 class Failure:
     def parts(self) -> tuple[str, str, dict[str, Any]]: ...
 
-# It needs the class above, where this file stands in for the module.
+# Below Failure, which this import needs when this file stands in for the module.
 from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 EFFECTS: Final[dict[tuple[str, str, str], str]]
 READINGS: Final[tuple[str, ...]]
 
-# What only dealkit's own code sees.
+# Only for dealkit's own code.
 def __getattr__(name: str) -> Any: ...
 
+BackgroundCall: TypeAlias = Any
+BlockingCall: TypeAlias = Any
+BulkCalls: TypeAlias = Any
+BulkResult: TypeAlias = Any
 Call: TypeAlias = Any
-Engine: TypeAlias = Any
-KeyAnswer: TypeAlias = Any
+CallTrace: TypeAlias = Any
+CreateOnce: TypeAlias = Any
+CreateRow: TypeAlias = Any
+KeyRequest: TypeAlias = Any
 KeySource: TypeAlias = Any
+LedgerOptions: TypeAlias = Any
 Mailbox: TypeAlias = Any
-Many: TypeAlias = Any
+NativeClient: TypeAlias = Any
 Options: TypeAlias = Any
-Question: TypeAlias = Any
+ResolveRequest: TypeAlias = Any
 TableBuilder: TypeAlias = Any
-Watch: TypeAlias = Any
 
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]: ...
 def raw_json(text: str) -> RawJson | Failure: ...
@@ -59,7 +65,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @final
 class RawJson:
-    """JSON that is kept as text: a value nested too deep for Python objects."""
+    """JSON that stays text: a value nested too deep for Python objects."""
 
     def __new__(cls, text: str, /) -> Self: ...
     @property
@@ -111,7 +117,7 @@ class Schema:
         """The names of the columns."""
 
     def __arrow_c_schema__(self) -> object:
-        """The schema for another library, as Arrow's PyCapsule interface has it."""
+        """Exports the schema as an Arrow schema (PyCapsule)."""
 
 @final
 class Table:
@@ -130,11 +136,10 @@ class Table:
         """The errors of the deals that failed, as a table, if they were to be returned; otherwise None."""
 
     def __arrow_c_schema__(self) -> object:
-        """The schema for another library, as Arrow's PyCapsule interface has it."""
+        """Exports the schema as an Arrow schema (PyCapsule)."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
-        casting to it is up to the caller."""
+        """Exports the rows as an Arrow stream (PyCapsule). Ignores the requested schema: the caller must cast."""
 
     def __len__(self) -> int: ...
 

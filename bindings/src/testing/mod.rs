@@ -1,4 +1,4 @@
-//! The sandbox.
+//! The embedded sandbox and its command.
 
 pub(crate) mod cli;
 pub(crate) mod sandbox;

@@ -1,4 +1,4 @@
-//! The embedded server, for `dealkit.testing`.
+//! The embedded sandbox server of `dealkit.testing`.
 
 use std::{
     fs, process,
@@ -15,8 +15,8 @@ use pyo3::{
 use crate::{
     calls::runtime::{self, Slot},
     python::{
-        arguments::{Expected, Settings, set},
-        failure::{Failure, Outcome, entry},
+        arguments::{NumberKind, Settings, set},
+        failure::{Failure, Result, run_entry},
         gil,
     },
 };
@@ -34,7 +34,7 @@ pub(crate) struct NativeSandbox {
     process: u32,
 }
 
-/// Starts a server with these deals, each a JSON text. With a file for the certificate to trust, it makes its own certificate.
+/// Starts a server. Each deal is a JSON text. With `ca_file`, the server makes its own certificate, and writes the CA to that file.
 #[pyfunction]
 #[pyo3(signature = (deals, settings, ca_file=None))]
 pub(crate) fn start_sandbox<'py>(
@@ -46,24 +46,24 @@ pub(crate) fn start_sandbox<'py>(
     let configure = || {
         let settings = Settings(settings);
         let port: u16 = settings
-            .number("port", Expected::Count)?
+            .number("port", NumberKind::Count)?
             .unwrap_or_default();
         let texts = deals.map(|deals| {
             let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
-            texts.collect::<Outcome<Vec<_>>>()
+            texts.collect::<Result<Vec<_>>>()
         });
         let builder = Sandbox::builder().listen(([127, 0, 0, 1], port));
         let mut builder = set!(builder,
-            strict: settings.number("strict", Expected::Bool)?,
+            strict: settings.number("strict", NumberKind::Bool)?,
             deals: texts.transpose()?,
-            max_agents: settings.number("max_agents", Expected::Count)?,
-            max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
-            max_body_bytes: settings.number("max_body_bytes", Expected::Count)?,
+            max_agents: settings.number("max_agents", NumberKind::Count)?,
+            max_store_bytes: settings.number("max_store_bytes", NumberKind::Count)?,
+            max_body_bytes: settings.number("max_body_bytes", NumberKind::Count)?,
             service_key: settings.text("service_key")?,
-            rate_limit: settings.number("rate_limit", Expected::Count)?,
+            rate_limit: settings.number("rate_limit", NumberKind::Count)?,
             admin_token: settings.text("admin_token")?,
             worlds: settings.text("worlds")?,
-            max_worlds: settings.number("max_worlds", Expected::Count)?,
+            max_worlds: settings.number("max_worlds", NumberKind::Count)?,
         );
         let readings = settings.text("reading")?;
         let readings = readings.map(|names| Reading::list(&names)).transpose();
@@ -78,18 +78,18 @@ pub(crate) fn start_sandbox<'py>(
         };
         let client_ca = settings.paths("tls_client_ca")?;
         builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
-        let seed = settings.number("seed", Expected::Count)?;
-        if let Some(count) = settings.number("generate", Expected::Count)? {
+        let seed = settings.number("seed", NumberKind::Count)?;
+        if let Some(count) = settings.number("generate", NumberKind::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());
         }
         Ok(builder)
     };
-    let configured = gil::uncollected(py, || Ok(configure()))?;
+    let configured = gil::without_gc(py, || Ok(configure()))?;
     let started = configured.and_then(|builder| {
         let started = gil::release(py, || builder.start());
         started.map_err(|error| Failure::Config(error.to_string()))
     });
-    entry(py, || {
+    run_entry(py, || {
         let sandbox = started?;
         Ok(NativeSandbox {
             url: sandbox.url(),
@@ -118,7 +118,7 @@ impl NativeSandbox {
         self.ca_file.as_deref()
     }
 
-    /// Calls the server's control interface: the status and the body of its response.
+    /// Calls the server's control interface. Returns the status and the body of its response.
     fn call<'py>(
         &self,
         py: Python<'py>,
@@ -135,8 +135,8 @@ impl NativeSandbox {
                 runtime.block_on(service.control(method, target, body.as_bytes()))
             }))
         };
-        let response: Outcome<_> = call();
-        entry(py, || {
+        let response: Result<_> = call();
+        run_entry(py, || {
             let response = response?;
             let body = PyBytes::new(py, response.body());
             Ok((response.status().as_u16(), body))
@@ -154,7 +154,7 @@ impl NativeSandbox {
     fn stop(&self) {
         let sandbox = self.lock().take();
         if let (Some(_), Some(file)) = (&sandbox, &self.ca_file) {
-            // It was made for this server. It may be gone already.
+            // The file belongs to this server. An error means that it has been deleted already.
             let _ = fs::remove_file(file);
         }
     }
@@ -163,11 +163,11 @@ impl NativeSandbox {
         self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What calls go to, which nobody has to wait for meanwhile.
-    fn service(&self) -> Outcome<Service> {
+    /// Returns the server's service. The lock is released before the service is called, so that calls do not block each other.
+    fn service(&self) -> Result<Service> {
         match &*self.lock() {
             Some(_) if self.process != process::id() => Err(Failure::Runtime(
-                "this sandbox runs in another process, which this one was forked from".to_owned(),
+                "this sandbox runs in another process, from which this one was forked".to_owned(),
             )),
             Some(sandbox) => Ok(Service::clone(sandbox)),
             None => Err(Failure::Runtime("this sandbox is closed".to_owned())),
@@ -178,7 +178,7 @@ impl NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         if self.process != process::id() {
-            // Its thread is the parent's: waiting for it to end would take for ever.
+            // The server's thread exists only in the parent process: joining it here would block forever.
             std::mem::forget(self.lock().take());
         } else {
             self.stop();

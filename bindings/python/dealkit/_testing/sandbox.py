@@ -10,9 +10,8 @@ from urllib.parse import quote, urlencode
 
 from dealkit import AsyncClient, Client, ConfigError, Deal, _native
 from dealkit._core.arguments import file_path
-from dealkit._core.failure import unwrap
-from dealkit._core.plain import plain
-from dealkit._core.private import sealed
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._core.errors import sealed, unwrap
 from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest, created, pending, recorded
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def _text(name: str, deal: DealLike) -> str:
         raise ConfigError(f"{name} is not UTF-8")
     if not hasattr(deal, "keys"):
         raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
-    return unwrap(_native.json_text(name, plain(deal)))
+    return unwrap(_native.json_text(name, to_builtin_types(deal)))
 
 
 def _start(given: dict[str, Any]) -> _native.NativeSandbox:
@@ -205,7 +204,13 @@ class Sandbox:
     def _ask(self, method: str, path: str, body: object = None, /, **query: object) -> Any:
         """What the control interface responds. If it refuses the call, a ConfigError says why."""
         given = {name: value for name, value in query.items() if value is not None}
-        text = "" if body is None else body if isinstance(body, str) else unwrap(_native.json_text("body", plain(body)))
+        text = (
+            ""
+            if body is None
+            else body
+            if isinstance(body, str)
+            else unwrap(_native.json_text("body", to_builtin_types(body)))
+        )
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(given)}", text))
         try:
             read: Any = json.loads(response, parse_float=Decimal) if response else None
@@ -393,7 +398,7 @@ class Sandbox:
         # For `times`, None means no limit; for the others, it means not given.
         absent = {name: ... if name == "times" else None for name in given}
         fault = {name: value for name, value in given.items() if value is not absent[name]}
-        self._ask("POST", "faults", unwrap(_native.json_text("the fault", plain(fault))))
+        self._ask("POST", "faults", unwrap(_native.json_text("the fault", to_builtin_types(fault))))
 
     def release(self) -> int:
         """Releases all requests that ``fail_next(hold=True)`` holds, so that each is acted on and gets its response, and

@@ -27,13 +27,13 @@ class _Agents:
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         return _outcome("create", self._create, **agent)
 
-    def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        # A key used before gets what the ledger would return.
-        if key in self._made:
-            return Creation(index=0, key=key, agent_id=self._made[key], recorded=True)
+    def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+        # A key used before gets the result that a ledger would return.
+        if idempotency_key in self._made:
+            return Creation(index=0, key=idempotency_key, agent_id=self._made[idempotency_key], recorded=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
-        creation = Creation(index=0, key=key, agent=self.create(**agent))
-        self._made[key] = creation.agent_id
+        creation = Creation(index=0, key=idempotency_key, agent=self.create(**agent))
+        self._made[idempotency_key] = creation.agent_id
         return creation
 
 
@@ -94,7 +94,7 @@ class Stub:
 
         Args:
             create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
-                ``agents.create_once`` uses it too; of a key used before, it knows the agent.
+                ``agents.create_once`` uses it too, and returns the same agent for the same idempotency key.
             retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
         """
         self.agents, self.deals = _Agents(create), _Deals(retrieve)
