@@ -46,7 +46,7 @@ def test_results_and_errors_of_a_key(
     assert create_once(idempotency_key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
 
 
-def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "agents.ledger"
     options: Any = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
     with Client(**options) as client:
@@ -55,7 +55,7 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
         assert client.with_raw_response.agents.create_once(idempotency_key="raw", ledger=path, **ADA).agent_id == "a_1"
         patient = client.with_options(timeout=50)
         assert patient.agents.create_once(idempotency_key="raw", ledger=path, timeout=90, max_retries=0, **ADA).recorded
-        # The clients share what is open.
+        # The clients share the open ledger.
         assert len([*tmp_path.glob("*-job-*")]) == 1
         del patient
     del client
@@ -80,7 +80,7 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
-            # What is known of it is recorded a moment later.
+            # The outcome is recorded a moment later.
             with pytest.raises(RecordedError, match="its outcome is unknown"):
                 await client.agents.create_once(idempotency_key="cancelled", ledger=path, wait_in_flight=True, **ADA)
 
@@ -123,7 +123,7 @@ def test_a_detached_call_completes_without_its_caller(
             dealkit_sandbox.release()
             with pytest.raises(RecordedError, match="rejected"):
                 await client.agents.create_once(idempotency_key="rejected", ledger=path, wait_in_flight=True, **ADA)
-            # Its end is logged, although nothing awaits it.
+            # The end of the call is logged, although no task awaits it.
             while "POST /v1/agents: 422" not in caplog.text:
                 await asyncio.sleep(0)
         await cancelled("outlives the loop")

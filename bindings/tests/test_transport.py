@@ -1,6 +1,6 @@
-"""Certificates, proxies and limits: the settings as Python has them, and errors that name these.
+"""Options for certificates, proxies and limits, and errors that name these options.
 
-What connections do is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
+The behaviour of connections is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dealkit import (
 )
 
 FINE = answer(200, BODY)
-# A name that nobody can resolve but a proxy.
+# A host name that only a proxy can resolve.
 HOST = "deals.invalid"
 USER, AUTHORIZATION = "ada:pa%20s:tr33", base64.b64encode(b"ada:pa s:tr33").decode()
 
@@ -36,11 +36,11 @@ def many(client: Any) -> Any:
     return made(client, lambda client: client.deals.retrieve_many(["d_1"]))
 
 
-def fails(client: Any, told: str) -> APIConnectionError:
-    """The error of a call that never reaches the service; it names settings as Python does."""
+def check_fails(client: Any, text: str) -> APIConnectionError:
+    """Checks that a call does not reach the service, and that its error names options by their Python names."""
     with pytest.raises(APIConnectionError) as caught:
         retrieve(client)
-    assert told in str(caught.value), caught.value
+    assert text in str(caught.value), caught.value
     assert (caught.value.outcome, caught.value.attempts) == ("not_sent", 1)
     for name in ("in Python", "root_certificates", "identity"):
         assert name not in str(caught.value)
@@ -71,7 +71,7 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
         assert retrieve(of_class(base_url=service.url, service_key="k", ca_file=ca_file)) == "d_1"
     requests = len(service.requests)
     for wrong in (None, other.file):
-        fails(
+        check_fails(
             of_class(base_url=service.url, service_key="k", ca_file=wrong),
             "is not trusted; if it is yours, add the issuer's certificate with ca_file or to the file in SSL_CERT_FILE",
         )
@@ -82,29 +82,29 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
 def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     certificate, key = other.pair()
-    # The key that is given is used, not one that the certificate's file happens to contain.
+    # The key file is used, even if the certificate's file contains another key.
     both = certificate.with_name("both.pem")
     both.write_bytes(certificate.read_bytes() + authority.pair()[1].read_bytes())
     settings: Any = {"base_url": service.url, "service_key": "k", "ca_file": authority.file}
     for client_cert in ((certificate, key), [str(certificate), bytes(key)], other.issue("client"), (both, key)):
         assert retrieve(of_class(**settings, client_cert=client_cert)) == "d_1"
-    for wrong, told in (
+    for wrong, text in (
         (None, "the service asks for a client certificate; set client_cert"),
         (authority.issue("client"), "the certificate in client_cert"),
     ):
-        fails(of_class(**settings, client_cert=wrong), told)
+        check_fails(of_class(**settings, client_cert=wrong), text)
 
 
 @BOTH
 def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     client = of_class(base_url=service.url, service_key="k", max_retries=0)
-    fails(client, "is not trusted")
+    check_fails(client, "is not trusted")
     trusting = client.with_options(ca_file=authority.file)
-    fails(trusting, "set client_cert")
+    check_fails(trusting, "set client_cert")
     both = trusting.with_options(client_cert=other.pair())
     assert {retrieve(one) for one in (both, both.with_options(timeout=5), pickle.loads(pickle.dumps(both)))} == {"d_1"}
-    fails(both.with_options(ca_file=None), "is not trusted")
+    check_fails(both.with_options(ca_file=None), "is not trusted")
     assert repr(both) == f"{of_class.__name__}(base_url={service.url!r})"
 
 
@@ -116,7 +116,9 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
     if not is_set:
         monkeypatch.setenv("HTTPS_PROXY", url)
     client = of_class(base_url=f"https://{HOST}", service_key="k", proxy=url if is_set else None)
-    error = fails(client, "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the")
+    error = check_fails(
+        client, "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the"
+    )
     head = refusing.requests[0].decode()
     assert head.startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n") and f": Basic {AUTHORIZATION}\r\n" in head
     assert "x-service-key" not in head
@@ -126,7 +128,7 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
 
 
 @BOTH
-def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
+def test_clients_that_share_a_rate_limit(of_class: Any, peer: Any) -> None:
     service = peer(FINE)
     client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=60)
     retrieve(client)
