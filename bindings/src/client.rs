@@ -33,7 +33,7 @@ pub(crate) struct NativeClient {
     builder: ClientBuilder,
     /// The client whose connections this one uses.
     shared: Option<Py<NativeClient>>,
-    /// Whether this client also uses the limits of `shared`.
+    /// True if this client also uses the limits of `shared`.
     shares_limits: bool,
     /// Per process, because a forked child must not use its parent's connections.
     client: PerProcess<dealkit::Client>,

@@ -78,7 +78,7 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def status_code(self) -> int:
-        """The status, a 2xx."""
+        """The status code, 200 to 299."""
 
     @property
     def http_version(self) -> str:
@@ -94,23 +94,23 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def attempts(self) -> int:
-        """How many times the request was sent, at least 1."""
+        """Number of times the request was sent, at least 1."""
 
     @property
     def body(self) -> bytes:
         """The raw body."""
 
     def parse(self) -> _T_co:
-        """The body as the model that the call returns. Raises DecodeError if it is something else."""
+        """Returns the body as the model that the call returns. Raises DecodeError if the body is invalid."""
 
     def json(self) -> Any:
-        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+        """Returns the body as plain Python objects: int, Decimal, str, bool, None, list and dict.
 
-        Values nested deeper than 127 levels are a RawJson."""
+        Values nested deeper than 127 levels are RawJson objects."""
 
 @final
 class Schema:
-    """The columns of a table of deals. Its text form lists them."""
+    """The columns of a table of deals. ``print`` lists them."""
 
     @property
     def names(self) -> list[str]:
@@ -121,11 +121,10 @@ class Schema:
 
 @final
 class Table:
-    """Deals, or errors of deals, as a table in memory.
+    """A table of deals, or of deals that failed, in memory.
 
-    It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
-    ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
-    the number of rows."""
+    Libraries read it through Arrow's PyCapsule interface, without a copy: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. ``len(table)`` is the number of rows."""
 
     @property
     def schema(self) -> Schema:
@@ -133,7 +132,7 @@ class Table:
 
     @property
     def errors(self) -> Table | None:
-        """The errors of the deals that failed, as a table, if they were to be returned; otherwise None."""
+        """A table of the deals that failed; None unless ``on_error="return"`` was given."""
 
     def __arrow_c_schema__(self) -> object:
         """Exports the schema as an Arrow schema (PyCapsule)."""
@@ -147,7 +146,7 @@ _Given = TypeVar("_Given")
 _Read = TypeVar("_Read")
 
 class _Attribute(Generic[_Given, _Read]):
-    """An attribute for which the constructor takes more types than it is read as."""
+    """An attribute for which the constructor accepts more types than the type of the attribute."""
 
     def __get__(self, model: object, of_class: object = None) -> _Read: ...
     def __set__(self, model: object, value: _Given) -> None: ...
@@ -158,15 +157,15 @@ _Texts: TypeAlias = _Attribute[Mapping[str, str] | None, Mapping[str, str]]
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
 class _Attributes:
-    """The attributes of its subclasses are the keywords of their constructors."""
+    """Makes the attributes of subclasses keywords of their constructors, for type checkers."""
 
 class _Model(_Attributes, ModelMethods):
     """The base class of all models."""
 
     extra: Mapping[str, Any] = ...
-    """The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know,
-    and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
-    finds the field when a later version knows it."""
+    """The fields that no attribute holds, by their wire names: fields that this version of dealkit does not know, and
+    unreadable fields (see ``unreadable``). Each access makes a copy. For one field, use ``get``, which still finds the field when
+    a later version knows it."""
 
 # Written by bindings/stubs.py: do not change what follows.
 

@@ -60,9 +60,9 @@ class Recorded(NamedTuple):
     status_code: int | None
     """The status of the response, if the row was rejected or its outcome is unknown, and there was a response."""
     in_flight: bool = False
-    """Whether a job is sending the row now. Its outcome is unknown until then."""
+    """True if a job is sending the row now. Its outcome is unknown until then."""
     request_differs: bool = False
-    """Whether the request that was sent differs from the one given to ``look_up``."""
+    """True if the request that was sent differs from the one given to ``look_up``."""
     title: str | None = None
     """The title of the error response, if the row was rejected and the response had one."""
     code: str | None = None

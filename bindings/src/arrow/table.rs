@@ -7,15 +7,14 @@ use pyo3::{prelude::*, types::PyCapsule};
 
 use crate::python::failure::{EntryResult, Failure, Result, run_entry};
 
-/// The columns of a table of deals. Its text form lists them.
+/// The columns of a table of deals. ``print`` lists them.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Schema(SchemaRef);
 
-/// Deals, or errors of deals, as a table in memory.
+/// A table of deals, or of deals that failed, in memory.
 ///
-/// It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
-/// ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
-/// the number of rows.
+/// Libraries read it through Arrow's PyCapsule interface, without a copy: ``polars.DataFrame(table)``,
+/// ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. ``len(table)`` is the number of rows.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Table {
     pub(super) schema: SchemaRef,
@@ -80,7 +79,7 @@ impl Schema {
 
 #[pymethods]
 impl Table {
-    /// The errors of the deals that failed, as a table, if they were to be returned; otherwise None.
+    /// A table of the deals that failed; None unless ``on_error="return"`` was given.
     #[getter]
     fn errors(&self, py: Python<'_>) -> Option<Py<Table>> {
         self.errors.as_ref().map(|errors| errors.clone_ref(py))

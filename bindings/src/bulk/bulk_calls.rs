@@ -220,7 +220,7 @@ impl BulkCalls {
         self.shared.state.lock().in_flight
     }
 
-    /// Whether the job would reject further inputs, for example after a 401.
+    /// True if the job would reject further inputs, for example after a 401.
     #[getter]
     fn has_stopped(&self) -> bool {
         self.shared.job.has_stopped()
@@ -271,7 +271,7 @@ impl BulkCalls {
         })
     }
 
-    /// Whether all calls have ended and the ledger is closed.
+    /// True if all calls have ended and the ledger is closed.
     #[getter]
     fn has_ended(&self) -> bool {
         self.shared.check_process().is_err() || self.shared.state.lock().has_ended

@@ -34,14 +34,14 @@ pub(super) struct Shared {
 pub(super) struct State {
     /// Inputs that the task has not taken yet.
     pub(super) inputs: Inputs,
-    /// Whether the job is being cancelled. It then accepts no inputs.
+    /// True if the job is being cancelled. It then accepts no inputs.
     pub(super) is_cancelled: bool,
     /// Number of inputs so far.
     pub(super) pushed: usize,
     /// Number of inputs whose results have not been taken.
     pub(super) in_flight: usize,
     pub(super) events: VecDeque<Event>,
-    /// Whether the task has ended, and the ledger is closed.
+    /// True if the task has ended, and the ledger is closed.
     pub(super) has_ended: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Event {
 }
 
 impl Shared {
-    /// Whether Python code has nothing to do and must wait.
+    /// True if Python code has nothing to do and must wait.
     pub(super) fn must_wait(state: &State) -> bool {
         state.events.is_empty() && !state.has_ended
     }

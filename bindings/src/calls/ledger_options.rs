@@ -16,11 +16,11 @@ use crate::python::{
 pub(crate) struct LedgerOptions {
     pub(crate) ledger: Ledger,
     pub(crate) key_name: Option<String>,
-    /// Whether a row whose outcome is unknown is sent again.
+    /// True if a row whose outcome is unknown is sent again.
     pub(crate) resend_unknown: bool,
-    /// Whether Python code resolves rows whose outcome is unknown. Only for `create_many`.
+    /// True if Python code resolves rows whose outcome is unknown. Only for `create_many`.
     pub(crate) resolve: bool,
-    /// Whether to wait for the outcome of a row that another job is sending.
+    /// True if the job waits for the outcome of a row that another job is sending.
     pub(crate) wait_in_flight: bool,
 }
 

@@ -40,11 +40,11 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct State {
     futures: VecDeque<Py<PyAny>>,
-    /// Whether the loop is emptying the mailbox, or has been woken to do so.
+    /// True if the loop is emptying the mailbox, or has been woken to do so.
     is_awake: bool,
     /// Number of futures that the loop has resolved.
     resolved: u64,
-    /// Whether the task [`rewake_until_empty`](Inbox::rewake_until_empty) is running.
+    /// True if the task [`rewake_until_empty`](Inbox::rewake_until_empty) is running.
     has_rewake_task: bool,
 }
 

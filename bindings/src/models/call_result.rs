@@ -75,13 +75,13 @@ pub(crate) struct BulkResult {
 /// Facts that a ledger adds to the result of a create.
 #[pyclass(frozen, get_all, module = "dealkit._native")]
 pub(crate) struct LedgerRecord {
-    /// Whether the result is that of an earlier run, and nothing was sent.
+    /// True if the result is that of an earlier run, and nothing was sent.
     is_earlier: bool,
     /// The identifier of the agent that an earlier run created.
     agent_id: Option<String>,
     /// The time at which an earlier run sent the row.
     sent_at: Option<Py<PyDateTime>>,
-    /// Whether the earlier run sent another request.
+    /// True if the earlier run sent another request.
     request_differs: bool,
     /// A Failure if the result could not be written to the ledger.
     error: Option<Py<PyAny>>,

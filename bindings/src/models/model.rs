@@ -114,9 +114,9 @@ impl Model {
         })
     }
 
-    /// The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know, and
-    /// those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
-    /// finds the field when a later version knows it.
+    /// The fields that no attribute holds, by their wire names: fields that this version of dealkit does not know, and
+    /// unreadable fields (see ``unreadable``). Each access makes a copy. For one field, use ``get``, which still finds the field
+    /// when a later version knows it.
     #[getter]
     fn extra<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();

@@ -79,7 +79,7 @@ pub(crate) struct RawResponse {
 
 #[pymethods]
 impl RawResponse {
-    /// The status, a 2xx.
+    /// The status code, 200 to 299.
     #[getter]
     fn status_code(&self) -> u16 {
         self.response.status().as_u16()
@@ -97,7 +97,7 @@ impl RawResponse {
         self.response.request_id()
     }
 
-    /// How many times the request was sent, at least 1.
+    /// Number of times the request was sent, at least 1.
     #[getter]
     fn attempts(&self) -> u32 {
         self.response.attempts()

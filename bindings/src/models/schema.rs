@@ -26,12 +26,12 @@ pub(crate) fn empty_value(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
     }
 }
 
-/// Whether the value is a role: a member of the enum Role, or a str if it is undocumented.
+/// True if the value is a role: a member of the enum Role, or a str if it is undocumented.
 pub(crate) const fn is_role(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::OpenSet(name) if matches!(name.as_bytes(), b"AssignedRole"))
 }
 
-/// Whether the field's strings often repeat, so that caching them saves memory.
+/// True if the field's strings often repeat, so that caching them saves memory.
 pub(crate) const fn often_repeats(field: &Field) -> bool {
     matches!(field.kind, FieldKind::OpenSet(_))
         || matches!(
@@ -62,7 +62,7 @@ impl Class {
             .ok_or_else(|| PyTypeError::new_err("this class is not a model of dealkit"))
     }
 
-    /// Whether `class` is the model's class, which has no subclasses.
+    /// True if `class` is the model's class, which has no subclasses.
     pub(crate) fn is(&self, class: &Bound<'_, PyType>) -> bool {
         class.is((self.get_type)(class.py()))
     }

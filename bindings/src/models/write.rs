@@ -196,17 +196,17 @@ impl Location<'_> {
 
 /// Writes a request, and collects a violation for each value that JSON cannot represent.
 ///
-/// It writes exact built-in types only. Python code must convert others first, such as mappings that are not dicts.
+/// Only values of built-in types can be written. Python code must convert others first, such as mappings that are not dicts.
 pub(crate) struct Writer {
     out: String,
     /// Number of containers around the current value.
     depth: usize,
     values: usize,
-    /// Whether a limit on the size is exceeded.
+    /// True if a limit on the size is exceeded.
     is_full: bool,
-    /// Whether there was a value that Python code must convert first.
+    /// True if there was a value that Python code must convert first.
     needs_conversion: bool,
-    /// Whether this is a create request whose documented fields must have their documented types.
+    /// True if this is a create request whose documented fields must have their documented types.
     is_create: bool,
     violations: Vec<Violation>,
     /// The exception of a signal handler that ran while Python converted a long number.
@@ -246,7 +246,7 @@ impl Writer {
         }
     }
 
-    /// Whether there was a value that Python code must convert first.
+    /// True if there was a value that Python code must convert first.
     pub(crate) fn needs_conversion(&self) -> bool {
         self.needs_conversion
     }

@@ -62,7 +62,7 @@ pub(crate) fn role_member(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAn
     imports(py)?.roles.bind(py).as_any().get_item(role.as_str())
 }
 
-/// Whether the value's class is Decimal itself, not a subclass, whose methods may run bytecode.
+/// True if the value's class is Decimal itself, not a subclass, whose methods may run bytecode.
 pub(crate) fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
     imports(value.py()).is_ok_and(|imports| value.get_type().is(imports.decimal.bind(value.py())))
 }
@@ -74,7 +74,7 @@ pub(crate) fn make_decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'
 
 /// Makes Decimals from the numbers in documents, faster than the class Decimal, which first looks up the program's context.
 ///
-/// It belongs to one thread, because it has a decimal context of its own, which every such number fits.
+/// It has a separate decimal context, so it belongs to one thread.
 pub(crate) struct DecimalFactory(Py<PyAny>);
 
 impl DecimalFactory {
@@ -168,7 +168,7 @@ pub(crate) fn make_datetime(
     )
 }
 
-/// Whether a datetime, which counts microseconds, can hold the timestamp exactly.
+/// True if a datetime, which counts microseconds, can hold the timestamp exactly.
 pub(crate) fn has_whole_microseconds(timestamp: DateTime<Utc>) -> bool {
     microsecond(timestamp) * 1_000 == timestamp.timestamp_subsec_nanos()
 }

@@ -160,12 +160,12 @@ pub(crate) fn text(error: &Error) -> String {
     }
 }
 
-/// What the libraries below said, which is the end of the text.
+/// Joins the distinct messages of the HTTP, TLS and socket libraries, which end the message.
 fn details(error: &Error) -> Option<String> {
     let mut details: Vec<String> = Vec::new();
     for cause in error.transport_words() {
         let said = cause.with_names(name);
-        // Libraries repeat each other.
+        // Libraries often repeat the message of the library below.
         if !details.contains(&said) {
             details.push(said);
         }

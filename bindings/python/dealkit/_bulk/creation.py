@@ -79,13 +79,13 @@ class Creation(Generic[T]):
         self.key: Final = key
         """The idempotency key, if there is one. It may be personal data, so no message contains it."""
         self.recorded: Final = recorded
-        """Whether this is the result of an earlier run, from the ledger, so that nothing was sent. If the agent was
+        """True if this is the result of an earlier run, from the ledger, so that nothing was sent. If the agent was
         created, ``agent_id`` and ``sent_at`` are set as far as the ledger has them. If the row was rejected or its outcome is
         unknown, ``error`` is a ``RecordedError``."""
         self.sent_at: Final = sent_at
         """The time, in UTC, at which an earlier run sent the row and created its agent."""
         self.request_differs: Final = request_differs
-        """Whether the row has changed since the earlier run, so that the change was not sent."""
+        """True if the row has changed since the earlier run, so that the change was not sent."""
         self.ledger_error: Final = ledger_error
         """The error if the result could not be written to the ledger. A later run treats the outcome as unknown."""
 

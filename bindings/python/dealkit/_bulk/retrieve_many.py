@@ -50,7 +50,7 @@ class BatchWindow(Window[Table]):
         self._progress = progress
         self._builder = builder
         self.in_batches: bool | None = None
-        """Whether to yield batches. None before the first use."""
+        """True if the window yields batches. None before its first use."""
         self.done: int = 0
         """Number of deals so far."""
 

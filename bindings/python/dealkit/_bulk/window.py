@@ -86,7 +86,7 @@ class Window(Generic[R]):
         # Inputs that are not in flight yet, and the index of the first of them.
         self._taken: list[Any] = []
         self._first_index = 0
-        # Whether the caller's iterator is running.
+        # True if the caller's iterator is running.
         self._is_taking = False
         # Results that native code has read, and requests to resolve rows. The next one is the last item.
         self._ready: list[Any] = []
@@ -110,7 +110,7 @@ class Window(Generic[R]):
         return given
 
     def _is_sent(self, index: int) -> bool:
-        """Whether the call of this input is sent: invalid inputs are not."""
+        """True if the call of this input is sent: invalid inputs are not."""
         return True
 
     def _make_result(self, result: _native.BulkResult) -> R:

@@ -36,7 +36,7 @@ class Session:
         self.key_source: tuple[KeyProvider, _native.KeySource] | None = key_source
         """The callable that provides the key, if there is one."""
         self.is_async: bool = is_async
-        """Whether the calls are awaited."""
+        """True if the calls are awaited."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (restore_session, (self.options, self.client is None, self.is_async))

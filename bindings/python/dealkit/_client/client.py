@@ -183,7 +183,7 @@ class BaseClient:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client is closed."""
+        """True if the client is closed."""
         return self._session.client is None
 
     @sealed
@@ -260,7 +260,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
 
     @property
     def with_raw_response(self) -> RawClient[RawAgents, RawDeals]:
-        """The same calls, returning the whole response."""
+        """The client's calls, which return the whole response."""
         return RawClient(AgentCalls(self._session, BLOCKING_RAW), DealCalls(self._session, BLOCKING_RAW))
 
     def close(self) -> None:
@@ -302,7 +302,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
 
     @property
     def with_raw_response(self) -> RawClient[AsyncRawAgents, AsyncRawDeals]:
-        """The same calls, returning the whole response."""
+        """The client's calls, which return the whole response."""
         session = self._session
         return RawClient(AsyncAgentCalls(session, ASYNC_RAW), AsyncDealCalls(session, ASYNC_RAW))
 

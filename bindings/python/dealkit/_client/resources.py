@@ -43,7 +43,7 @@ class CallStyle(NamedTuple):
     create_many: Any
     retrieve_many: Any
     raw: bool = False
-    """Whether calls return the whole response."""
+    """True if calls return the whole response."""
 
 
 BLOCKING = CallStyle(

@@ -52,13 +52,13 @@ class _RawResponseMethods:
         return Headers(self._headers())
 
     def parse(self: Any) -> Any:
-        """The body as the model that the call returns. Raises DecodeError if it is something else."""
+        """Returns the body as the model that the call returns. Raises DecodeError if the body is invalid."""
         return unwrap(self._parse())
 
     def json(self: Any) -> Any:
-        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+        """Returns the body as plain Python objects: int, Decimal, str, bool, None, list and dict.
 
-        Values nested deeper than 127 levels are a RawJson.
+        Values nested deeper than 127 levels are RawJson objects.
         """
         return unwrap(self._json())
 

@@ -152,7 +152,7 @@ def _find_logger() -> tuple[logging.Logger | None, int]:
 
 
 def may_be_observed() -> bool:
-    """Whether the program may use the log or OpenTelemetry now. If not, ``observe_call`` returns no observer."""
+    """True if the program may use the log or OpenTelemetry now. If not, ``observe_call`` returns no observer."""
     return "opentelemetry" in sys.modules or _find_logger()[1] != NEVER
 
 

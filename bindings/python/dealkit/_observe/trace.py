@@ -56,7 +56,7 @@ def start_span(attributes: dict[str, Any]) -> tuple[Any, list[tuple[str, str]]] 
 
 
 def is_suppressed() -> bool:
-    """Whether the program has suppressed instrumentation in this context, as exporters do for their own requests."""
+    """True if the program has suppressed instrumentation in this context, as exporters do for their own requests."""
     context: Any = sys.modules.get("opentelemetry.context")
     keys = ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
     return any(context.get_value(key) for name in keys if (key := getattr(context, name, None)) is not None)
