@@ -417,8 +417,8 @@ def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
         return _make_unreadable_error(error)
     call = try_create_call(arguments, validate)
     if isinstance(call, Failure):
-        error = make_exception(call)
-        return error if isinstance(error, ValidationError) else _make_row_error(str(error))
+        rejection = make_exception(call)
+        return rejection if isinstance(rejection, ValidationError) else _make_row_error(str(rejection))
     return _make_unreadable_error(call) if isinstance(call, Exception) else call
 
 
