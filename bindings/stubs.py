@@ -63,14 +63,13 @@ class {model.__name__}(_Model):
 
 
 def roles() -> str:
-    """The members of the enum Role, and the type of their names."""
+    """Returns the members of the enum Role, and the type of their names."""
     names = json.loads(CONTRACT.read_text())["components"]["schemas"]["Role"]["enum"]
     members = "".join(f'    {name} = "{name}"\n' for name in names)
     return f"""{members}
 
 RoleName = Literal[{", ".join(f'"{name}"' for name in names)}]
-\"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
-anything else.\"""
+\"""The roles of a request, as strings. Convert other strings with ``Role(text)``, which raises ValueError for an unknown role.\"""
 """
 
 

@@ -49,7 +49,7 @@ from dealkit import Client
 
 with Client() as client:
     agent = {"email": "one@example.com", "first_name": "A", "last_name": "B", "profile": {}}
-    client.agents.create_once(key="one@example.com", ledger="agents.ledger", **agent)
+    client.agents.create_once(idempotency_key="one@example.com", ledger="agents.ledger", **agent)
 """
 
 

@@ -1,4 +1,4 @@
-//! Connections and the calls on them: the implementation of the Python classes Client and AsyncClient.
+//! The native client: the connections behind the Python classes Client and AsyncClient.
 
 use std::fs;
 
@@ -6,50 +6,54 @@ use dealkit::ClientBuilder;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    bulk::many::{LedgerOptions, Many},
+    bulk::bulk_calls::{BulkCalls, BulkOptions},
     calls::{
-        call::{self, Call, Options},
-        key::KeySource,
-        pending::Pending,
+        background_call::BackgroundCall,
+        blocking_call::BlockingCall,
+        call::{self, AnyCall, Options},
+        key_source::KeySource,
+        ledger_options::LedgerOptions,
+        observer::CallTrace,
         runtime::{self, PerProcess, Slot},
-        waiting::Waiting,
-        watch::Watch,
     },
     python::{
-        arguments::{Expected, Settings, set},
-        failure::{Failure, Outcome, Returned, entry},
+        arguments::{NumberKind, Settings, set},
+        failure::{EntryResult, Failure, Result, run_entry},
         gil,
-        untracked::untracked,
+        untrack::untrack,
     },
 };
 
-/// A client of one configuration.
+/// A client with one configuration.
 ///
-/// Sync and async callers and bulk jobs share it, and so share its limits; their connections are separate, since each
-/// lives on the runtime that made it.
+/// Blocking calls, asyncio calls and bulk jobs share its limits. They do not share connections, because a connection belongs to
+/// the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Engine {
+pub(crate) struct NativeClient {
     builder: ClientBuilder,
-    /// The engine whose connections are used, if the configuration allows it.
-    shared: Option<Py<Engine>>,
+    /// The client whose connections this one uses.
+    shared: Option<Py<NativeClient>>,
+    /// True if this client also uses the limits of `shared`.
     shares_limits: bool,
+    /// Per process, because a forked child must not use its parent's connections.
     client: PerProcess<dealkit::Client>,
     slot: Slot,
 }
 
-impl Drop for Engine {
+impl Drop for NativeClient {
     fn drop(&mut self) {
-        // The background thread closes its own connections.
+        // Only the calling threads' connections: the background thread closes its own.
         if let Some(client) = self.client.take() {
             runtime::drop_for_callers(self.slot, client);
         }
     }
 }
 
-fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
+/// Converts a client's settings.
+fn configure_builder(settings: &Settings<'_, '_>) -> Result<ClientBuilder> {
     let client_cert = settings.paths("client_cert")?;
-    let retries = settings.number("max_retries", Expected::Count)?;
-    let mut retry = call::retry(settings)?;
+    let retries = settings.number("max_retries", NumberKind::Count)?;
+    let mut retry = call::retry_policy(settings)?;
     if let Some(retries) = retries {
         retry = Some(retry.unwrap_or_default().max_retries(retries));
     }
@@ -76,11 +80,11 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
         retry: retry,
         proxy: settings.text("proxy")?,
         unreadable: settings.unreadable()?,
-        http1_only: settings.number("http2", Expected::Bool)?.map(|http2: bool| !http2),
-        max_idle_connections: settings.number("max_idle_connections", Expected::Count)?,
-        max_response_bytes: settings.number("max_response_bytes", Expected::Count)?,
-        rate_limit: settings.number("rate_limit", Expected::PerSecond)?,
-        allow_http: settings.number("allow_http", Expected::Bool)?,
+        http1_only: settings.number("http2", NumberKind::Bool)?.map(|http2: bool| !http2),
+        max_idle_connections: settings.number("max_idle_connections", NumberKind::Count)?,
+        max_response_bytes: settings.number("max_response_bytes", NumberKind::Count)?,
+        rate_limit: settings.number("rate_limit", NumberKind::PerSecond)?,
+        allow_http: settings.number("allow_http", NumberKind::Bool)?,
         user_agent: settings.text("user_agent")?,
         root_certificates: certificates,
     );
@@ -93,157 +97,166 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
     Ok(builder)
 }
 
-/// Sets up an Engine. It shares the connections and limits of another one, if the settings allow it.
+/// Opens a client. It uses the connections and limits of the client `shared` where its settings permit that.
 #[pyfunction]
 #[pyo3(signature = (settings, shared))]
-pub(crate) fn open_engine<'py>(
+pub(crate) fn open_client<'py>(
     settings: &Bound<'py, PyDict>,
-    shared: Option<Py<Engine>>,
-) -> Returned<'py> {
+    shared: Option<Py<NativeClient>>,
+) -> EntryResult<'py> {
     let py = settings.py();
-    entry(py, || {
-        let mut engine = Engine {
-            builder: configured(&Settings(settings))?,
-            shared: shared.map(|other| Engine::first(other, py, true)),
+    run_entry(py, || {
+        let mut native = NativeClient {
+            builder: configure_builder(&Settings(settings))?,
+            shared: shared.map(|other| NativeClient::sharing_root(other, py, true)),
             shares_limits: false,
             client: PerProcess::new(),
             slot: Slot::NONE,
         };
-        // Errors in the configuration surface here rather than at the first call.
-        let client = engine.made()?;
-        engine.slot = Slot::of_origin(&client.origin());
-        if let Some(other) = engine.shared.take() {
-            let with = other.get().made()?;
-            if client.shares_limits(&with) {
-                engine.shares_limits = true;
-                engine.shared = Some(other);
-            } else if client.shares_connections(&with) {
-                engine.shared = Some(Engine::first(other, py, false));
+        // Made now, so that an invalid configuration fails here and not at the first call.
+        let client = native.client()?;
+        native.slot = Slot::for_origin(&client.origin());
+        if let Some(other) = native.shared.take() {
+            let other_client = other.get().client()?;
+            if client.shares_limits(&other_client) {
+                native.shares_limits = true;
+                native.shared = Some(other);
+            } else if client.shares_connections(&other_client) {
+                native.shared = Some(NativeClient::sharing_root(other, py, false));
             }
         }
-        Ok(engine)
+        Ok(native)
     })
 }
 
 #[pymethods]
-impl Engine {
-    /// The time limit of a whole call, in seconds.
+impl NativeClient {
+    /// Default timeout of a call, in seconds.
     #[getter]
-    fn timeout<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || Ok(self.made()?.timeout().as_secs_f64()))
+    fn timeout<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || Ok(self.client()?.timeout().as_secs_f64()))
     }
 
     #[getter]
-    fn max_retries<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || Ok(self.made()?.max_retries()))
+    fn max_retries<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || Ok(self.client()?.max_retries()))
     }
 
-    /// Makes a call and waits briefly. Returns its result, or a Waiting while it is in flight.
+    /// Sends a call and waits briefly. Returns its result, or a `BlockingCall` if it is still in flight.
+    #[pyo3(signature = (call, options, raw, trace))]
     fn send<'py>(
         &self,
         py: Python<'py>,
-        call: &Bound<'py, Call>,
+        call: AnyCall<'py>,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
-        watch: Option<&Bound<'py, Watch>>,
-    ) -> Returned<'py> {
-        let call = call.get();
-        let options = options.map(|options| options.get());
-        let made = self.made();
-        let sent = gil::with_stack(|| {
-            made.map(|client| call.send(&client, options, Watch::observer(watch)))
+        trace: Option<&Bound<'py, CallTrace>>,
+    ) -> EntryResult<'py> {
+        let client = self.client();
+        let sent = gil::with_enough_stack(|| {
+            client.map(|client| {
+                let options = options.map(Bound::get);
+                call.send(&client, options, CallTrace::observer(trace))
+            })
         });
-        Waiting::begin(py, self.slot, sent, call.read_as, raw)
+        BlockingCall::start(py, self.slot, sent, call.body_model(), raw)
     }
 
+    /// Sends a call on the background thread. Returns a `BackgroundCall`.
+    #[pyo3(signature = (call, options, raw, trace))]
     fn start<'py>(
         &self,
         py: Python<'py>,
-        call: &Bound<'py, Call>,
+        call: AnyCall<'py>,
         options: Option<&Bound<'py, Options>>,
         raw: bool,
-        watch: Option<&Bound<'py, Watch>>,
-    ) -> Returned<'py> {
-        entry(py, || {
-            let call = call.get();
-            let options = options.map(|options| options.get());
-            let sent = call.send(&self.made()?, options, Watch::observer(watch));
-            let pending = Pending::start(self.slot, sent, call.read_as, raw)?;
-            Ok(untracked(Bound::new(py, pending)?))
+        trace: Option<&Bound<'py, CallTrace>>,
+    ) -> EntryResult<'py> {
+        run_entry(py, || {
+            let options = options.map(Bound::get);
+            let sent = call.send(&self.client()?, options, CallTrace::observer(trace));
+            let background = BackgroundCall::start(self.slot, sent, call.body_model(), raw)?;
+            Ok(untrack(Bound::new(py, background)?))
         })
     }
 
-    /// The description of a call: its method, template, host and port.
-    fn describe<'py>(&self, py: Python<'py>, call: &Bound<'py, Call>) -> Returned<'py> {
-        entry(py, || {
-            let call = call.get().on(&self.made()?, None);
+    /// Describes a call as a dict of OpenTelemetry attributes.
+    fn describe<'py>(&self, py: Python<'py>, call: AnyCall<'py>) -> EntryResult<'py> {
+        run_entry(py, || {
+            let call = call.build(&self.client()?);
             let (method, template, base) = call.describe();
-            let host = base.host_str().unwrap_or_default().to_owned();
+            let attributes = PyDict::new(py);
+            attributes.set_item("http.request.method", method.as_str())?;
+            attributes.set_item("url.template", template)?;
+            attributes.set_item("server.address", base.host_str().unwrap_or_default())?;
             let port = base.port_or_known_default().unwrap_or_default();
-            Ok((method.to_string(), template.to_owned(), host, port))
+            attributes.set_item("server.port", port)?;
+            Ok(attributes)
         })
     }
 
-    /// Begins to retrieve many deals, whose identifiers are pushed as they are wanted.
-    fn many<'py>(
+    /// Starts a job that retrieves deals. Python code pushes their identifiers.
+    #[pyo3(signature = (ordered, concurrency, options))]
+    fn retrieve_many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         concurrency: usize,
         options: Option<&Bound<'py, Options>>,
-    ) -> Returned<'py> {
-        entry(py, || {
-            let options = options.map(|options| options.get());
-            // The future of a job is large until it is on the heap.
-            gil::with_stack(|| {
-                Many::retrieve(self.slot, &self.made()?, ordered, concurrency, options)
-            })
-        })
+    ) -> EntryResult<'py> {
+        let options = BulkOptions {
+            ordered,
+            concurrency,
+            call_options: options.map(Bound::get),
+        };
+        // A job's future is large before it is boxed.
+        let calls =
+            gil::with_enough_stack(|| BulkCalls::retrieve(self.slot, &self.client()?, options));
+        run_entry(py, || calls)
     }
 
-    /// Begins to create many agents, whose calls are pushed one at a time. A ledger is (its path, the name of its
-    /// keys or None, what becomes of unresolved rows: `report`, `resend` or `ask`, whether rows in flight elsewhere are waited
-    /// for).
+    /// Starts a job that creates agents. Python code pushes their rows.
+    #[pyo3(signature = (ordered, concurrency, options, ledger))]
     fn create_many<'py>(
         &self,
         py: Python<'py>,
         ordered: bool,
         concurrency: usize,
         options: Option<&Bound<'py, Options>>,
-        ledger: Option<LedgerOptions>,
-    ) -> Returned<'py> {
-        let options = options.map(|options| options.get());
-        let begun = gil::with_stack(|| {
-            Many::create(
-                self.slot,
-                &self.made()?,
-                ordered,
-                concurrency,
-                options,
-                ledger.as_ref(),
-            )
+        ledger: Option<&Bound<'py, LedgerOptions>>,
+    ) -> EntryResult<'py> {
+        let options = BulkOptions {
+            ordered,
+            concurrency,
+            call_options: options.map(Bound::get),
+        };
+        let ledger = ledger.map(Bound::get);
+        let calls = gil::with_enough_stack(|| {
+            BulkCalls::create(self.slot, &self.client()?, options, ledger)
         });
-        entry(py, || begun)
+        run_entry(py, || calls)
     }
 }
 
-impl Engine {
-    fn made(&self) -> Outcome<dealkit::Client> {
+impl NativeClient {
+    /// Returns this process's client, and makes it first if necessary.
+    fn client(&self) -> Result<dealkit::Client> {
         self.client.get_or_make(|| {
             let mut builder = self.builder.clone();
             if let Some(shared) = &self.shared {
-                builder = builder.share_connections(&shared.get().made()?);
+                builder = builder.share_connections(&shared.get().client()?);
             }
-            Ok(gil::with_stack(|| builder.build())?)
+            Ok(gil::with_enough_stack(|| builder.build())?)
         })
     }
 
-    /// The first of the engines that share the connections of this one, and its limits too, if these are wanted. A
-    /// sharing engine holds on to the first one rather than to its predecessor, which would form an endless chain.
-    fn first(this: Py<Self>, py: Python<'_>, with_limits: bool) -> Py<Self> {
-        let engine = this.get();
-        match &engine.shared {
-            Some(first) if engine.shares_limits || !with_limits => first.clone_ref(py),
+    /// Returns the first client of a chain of clients that share connections and, with `with_limits`, limits.
+    ///
+    /// A new client refers to that first one, not to its predecessor: otherwise the chain would grow without limit.
+    fn sharing_root(this: Py<Self>, py: Python<'_>, with_limits: bool) -> Py<Self> {
+        let native = this.get();
+        match &native.shared {
+            Some(root) if native.shares_limits || !with_limits => root.clone_ref(py),
             _ => this,
         }
     }

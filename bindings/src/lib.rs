@@ -1,14 +1,20 @@
-//! The native half of the Python package dealkit: the Rust core, as Python objects.
+//! The native module of the Python package dealkit: the crate `dealkit` as Python classes and functions.
 //!
-//! Everything here is thin. The crate `dealkit` decides what a request may hold, how a scalar is read, what is
-//! retried and what an error says; the Python package around this module provides the public API. The rule in [`gil`]
-//! says what native code may do with the interpreter.
+//! This crate is thin. The crate `dealkit` has the rules of requests, the parsers, the retry policy and the error messages, and
+//! the Python code of the package has the public API. [`gil`] states the rule for what native code may do with the interpreter.
 //!
-//! # Where things are
+//! # Layers
 //!
-//! A folder for each layer, bottom to top: [`python`], the interpreter and its own types; [`json`], JSON text to these;
-//! [`models`], the response types and the request; [`calls`], one call; [`arrow`], tables; [`bulk`], many calls;
-//! [`testing`], the sandbox. `client` opens connection pools and stands above them.
+//! Each folder is a layer, from bottom to top:
+//!
+//! * [`python`][]: the interpreter and Python's built-in types
+//! * [`json`][]: JSON text to built-in types
+//! * [`models`][]: response models, the create request, and results of calls
+//! * [`calls`][]: single calls
+//! * [`arrow`][]: tables
+//! * [`bulk`][]: bulk jobs and ledgers
+//! * [`testing`][]: the sandbox
+//! * [`client`][]: the client, which sends all calls
 
 use pyo3::prelude::*;
 
@@ -21,8 +27,8 @@ mod models;
 mod python;
 mod testing;
 
-/// Hands over what Python code has imported: the class Decimal, a context that fits every number in a document, the
-/// members of the enum Role by their values, and the module gc.
+/// Stores objects that Python code has imported: the class Decimal, a decimal context that is precise enough for every number in
+/// a document, the members of the enum Role by their values, and the module gc. Called once, before all other functions.
 #[pyfunction]
 fn prepare(
     decimal: Bound<'_, pyo3::types::PyType>,
@@ -31,11 +37,11 @@ fn prepare(
     gc: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     python::gil::prepare(gc.py(), gc)?;
-    python::builtin::prepare(decimal, context, roles);
+    python::builtin::store_imports(decimal, context, roles);
     Ok(())
 }
 
-/// The native half of dealkit; its public names are those of the package `dealkit`.
+/// The native module of dealkit. Import its public names from the package `dealkit`.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
@@ -45,35 +51,40 @@ mod _native {
             table_builder::{TableBuilder, open_table_builder},
         },
         bulk::{
+            CreateRow,
+            bulk_calls::BulkCalls,
+            create_row,
             ledger::{
                 back_up_ledger, init_ledger, ledger_display_name, ledger_path, ledgers_in_folder,
                 look_up_emails_in_ledger, look_up_in_ledger, normalize_key, resolve_ledger,
                 set_ledger_base_url, summarize_ledger,
             },
-            many::Many,
-            questions::Question,
+            resolve_requests::ResolveRequest,
         },
         calls::{
+            background_call::BackgroundCall,
+            blocking_call::BlockingCall,
             call::{
-                Call, Options, call_options, create_agent, create_once, raw_request, retrieve_deal,
+                Call, CreateOnce, Options, call_options, create_agent, create_once, raw_request,
+                retrieve_deal,
             },
-            key::{KeyAnswer, KeySource, key_source},
+            key_source::{KeyRequest, KeySource, key_source},
+            ledger_options::{LedgerOptions, ledger_options},
             mailbox::{Mailbox, open_mailbox},
-            pending::Pending,
-            runtime::end,
-            waiting::Waiting,
-            watch::{Watch, watch},
+            observer::{CallTrace, TraceEvent, start_trace},
+            runtime::shut_down,
         },
-        client::{Engine, open_engine},
+        client::{NativeClient, open_client},
         json::value::RawJson,
         models::{
+            call_result::{BulkResult, LedgerRecord},
             classes::{
                 Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal,
                 ListingAgent, ListingContract, Offer, Quote, RoleAssignment, Side,
             },
+            json_functions::{json_text, raw_json, violation_texts},
             model::Model,
             response::RawResponse,
-            texts::{json_text, raw_json, violation_texts},
         },
         prepare,
         python::failure::NativeFailure,
@@ -93,8 +104,8 @@ mod _native {
         });
         module.add("EFFECTS", effects.into_py_dict(module.py())?)?;
         module.add("VARIANTS", crate::testing::sandbox::variants(module.py())?)?;
-        crate::models::schema::prepare(crate::models::classes::CLASSES);
-        crate::calls::watch::install();
+        crate::models::schema::register_classes(crate::models::classes::CLASSES);
+        crate::calls::observer::install_subscriber();
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ from ports import reserved_port
 from processes import Peer
 
 from dealkit import Agent, AsyncClient, Client, Deal, DecodeError
-from dealkit._core.failure import unwrap
+from dealkit._core.errors import unwrap
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 

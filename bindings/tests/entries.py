@@ -1,6 +1,7 @@
-"""Every entry point of the native module, with a call that works and, where there is one, a call that fails.
+"""Calls of every entry point of the native module: one that succeeds and, if there is one, a call that fails.
 
-`test_entries.py` makes sure that none is missing here.
+`test_entries.py` makes sure that none is missing here. Arguments are positional: `functools.partial` makes a dict of keyword
+arguments, which would make the garbage collector run.
 """
 
 from __future__ import annotations
@@ -100,11 +101,11 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
     """The entry points that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
     failure: Any = dealkit.Deal._read('{"id": 5}', "raise")
-    invalid = native.create_agent({**FIELDS, "email": "no"}, None, True, True)
+    invalid = _create({**FIELDS, "email": "no"}, is_converted=True)
     settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
     comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
     return {
-        **plain(raw, native.retrieve_deal("d")),
+        **plain(raw),
         **{f"RawJson.{name}": [partial(getattr(raw, name), other)] for name in comparisons},
         "raw_json": [partial(native.raw_json, '{"a": 1}'), partial(native.raw_json, "{")],
         "Failure.parts": [failure.parts, invalid.parts],
@@ -115,12 +116,14 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, None, True, False),
         ],
         "create_once": [
-            partial(
-                native.create_once, native.create_agent(FIELDS, None, True, False), "key", "l", "email", False, True
-            ),
-            partial(
-                native.create_once, native.create_agent(FIELDS, None, True, False), "\ud800", "l", None, False, True
-            ),
+            partial(native.create_once, _create(FIELDS), key, _ledger_options("l")) for key in ("key", "\ud800")
+        ],
+        "create_row": [
+            partial(native.create_row, _create(FIELDS), "key"),
+            partial(native.create_row, None, None),
+        ],
+        "ledger_options": [
+            partial(native.ledger_options, ledger, "email", False, True, True) for ledger in ("l", "postgresql://[")
         ],
         "retrieve_deal": [
             partial(native.retrieve_deal, "d"),
@@ -128,7 +131,12 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         ],
         "raw_request": [
             partial(
-                native.raw_request, "PATCH", ("agents", "a"), ({"a": Decimal("1.10")},), [("q", "1")], [("h", "2")]
+                native.raw_request,
+                "PATCH",
+                ("agents", "a"),
+                ({"a": Decimal("1.10")},),
+                [("q", "1")],
+                [("h", "2")],
             ),
             partial(native.raw_request, "G T", (), None, [], []),
             partial(native.raw_request, "GET", (), ([{1}] * 9,), [], []),
@@ -142,13 +150,13 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.call_options, {"timeout": "5"}),
             partial(native.call_options, {"max_retries": -1}),
         ],
-        "open_engine": [
-            partial(native.open_engine, settings, None),
-            partial(native.open_engine, {**settings, "rate_limit": 5.0}, None),
-            partial(native.open_engine, {**settings, "service_key": native.key_source(print)}, None),
-            partial(native.open_engine, {**settings, "service_key_file": "/none"}, None),
-            partial(native.open_engine, {**settings, "service_key": "a b"}, None),
-            partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
+        "open_client": [
+            partial(native.open_client, settings, None),
+            partial(native.open_client, {**settings, "rate_limit": 5.0}, None),
+            partial(native.open_client, {**settings, "service_key": native.key_source(print)}, None),
+            partial(native.open_client, {**settings, "service_key_file": "/none"}, None),
+            partial(native.open_client, {**settings, "service_key": "a b"}, None),
+            partial(native.open_client, {**settings, "headers": [("a", 1)]}, None),
         ],
         **of_tables(),
         "resolve_ledger": [
@@ -160,16 +168,19 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(
                 native.look_up_in_ledger,
                 "/none/agents.ledger",
+                ["a", "b"],
                 "email",
                 "https://deals.example.com",
-                ["a", "b"],
                 None,
                 True,
             ),
-            partial(native.look_up_in_ledger, "/none/agents.ledger", None, None, [], [], False),
+            partial(native.look_up_in_ledger, "/none/agents.ledger", [], None, None, [], False),
         ],
         "look_up_emails_in_ledger": [partial(native.look_up_emails_in_ledger, "/none/agents.ledger", ["a@b.c"], True)],
-        "normalize_key": [partial(native.normalize_key, "email", "A\u0301"), partial(native.normalize_key, None, "a")],
+        "normalize_key": [
+            partial(native.normalize_key, "A\u0301", "email"),
+            partial(native.normalize_key, "a", None),
+        ],
         "back_up_ledger": [partial(native.back_up_ledger, "/none/agents.ledger", "/none/copy")],
         "summarize_ledger": [partial(native.summarize_ledger, "/none/agents.ledger")],
         "ledger_display_name": [partial(native.ledger_display_name, "postgresql://u:p@localhost/x")],
@@ -178,14 +189,17 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
         "set_ledger_base_url": [
             partial(native.set_ledger_base_url, "/none/agents.ledger", "https://deals.example.com")
         ],
-        "watch": [partial(native.watch, [("a", "b"), ("a b", "c")]), partial(native.watch, [("a", 1)])],
+        "start_trace": [
+            partial(native.start_trace, [("a", "b"), ("a b", "c")]),
+            partial(native.start_trace, [("a", 1)]),
+        ],
         "prepare": [partial(native.prepare, Decimal, Context(), {role.value: role for role in Role}, gc)],
     }
 
 
 def of_tables() -> dict[str, list[Callable[[], object]]]:
     """The entry points of tables in memory."""
-    builder = native.open_table_builder(10, True, 1)
+    builder = _table_builder()
     builder.push([DEAL, "{"], "raise")
     schema, table = native.deal_schema(10), builder.finish()
     return {
@@ -199,7 +213,7 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
         "TableBuilder.push": [
             partial(builder.push, [DEAL, DEAL.encode(), bytearray(b"{")], "skip"),
             partial(builder.push, [5], "raise"),
-            partial(native.open_table_builder(0, False, 5).push, [DEAL], False),
+            partial(_table_builder(0).push, [DEAL], False),
         ],
         "TableBuilder.batch": [builder.batch, builder.batch],
         "TableBuilder.finish": [builder.finish],
@@ -211,68 +225,85 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
 def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     """The entry points that send something to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-    engine, server = client._service.engine, sandbox._server
+    native_client, server = client._session.client, sandbox._server
+    send = partial(native_client.send, options=None, raw=False, trace=None)
+    start = partial(native_client.start, options=None, raw=False, trace=None)
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
     loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
-    watch = native.watch([])
-    many = engine.many(True, 8, None)
+    trace = native.start_trace([])
+    retrieves = _retrieve_many(native_client)
     # These receive nothing and send nothing.
-    creates, given_up = engine.create_many(True, 8, None, None), engine.create_many(False, 8, None, None)
-    create = native.create_agent(FIELDS, None, True, False)
+    creates, cancelled = _create_many(native_client), _create_many(native_client)
+    create = _create(FIELDS)
+    once = native.create_once(create, idempotency_key="key", ledger=_ledger_options("/none/agents.ledger"))
+    rows = [native.create_row(call=create, idempotency_key="key"), native.create_row(call=None, idempotency_key=None)]
     full, first = _mailbox(client)
-    question = _question(sandbox, engine, create)
-    builder = native.open_table_builder(10, True, 1)
+    request, result = _resolve_request(sandbox, native_client, create)
+    builder = _table_builder()
 
     return {
-        **plain(engine, many, response, server),
-        "KeyAnswer.give": [partial(_key_answer(sandbox.url, call).give, "k", time) for time in (None, 5.0, -1.0)],
-        "KeyAnswer.fail": [partial(_key_answer(sandbox.url, call).fail, "OSError")],
-        "Engine.send": [
-            partial(engine.send, call, None, False, watch),
-            partial(engine.send, call, None, True, None),
-            partial(engine.send, missing, native.call_options({"timeout": 50, "max_retries": 0}), False, None),
+        **plain(native_client, retrieves, response, server, request, result, result.ledger_record, _trace_event(send)),
+        "KeyRequest.provide": [partial(_key_request(sandbox.url, call).provide, "k", t) for t in (None, 5.0, -1.0)],
+        "KeyRequest.fail": [partial(_key_request(sandbox.url, call).fail, "OSError")],
+        "NativeClient.send": [
+            partial(native_client.send, call, None, False, trace),
+            partial(native_client.send, call, None, True, None),
+            partial(native_client.send, missing, native.call_options({"timeout": 50, "max_retries": 0}), False, None),
+            partial(native_client.send, once, None, False, None),
         ],
-        "Engine.start": [partial(engine.start, call, None, False, watch)],
-        "Engine.many": [
-            partial(engine.many, True, 8, None),
-            partial(engine.many, False, 8, native.call_options({"timeout": 5})),
+        "NativeClient.start": [partial(native_client.start, call, None, False, trace)],
+        "NativeClient.retrieve_many": [
+            partial(native_client.retrieve_many, True, 8, None),
+            partial(native_client.retrieve_many, False, 8, native.call_options({"timeout": 5})),
         ],
-        "Engine.create_many": [
-            partial(engine.create_many, True, 8, native.call_options({"timeout": 5}), None),
-            partial(engine.create_many, True, 8, None, ("/none/agents.ledger", "email", "ask", True)),
+        "NativeClient.create_many": [
+            partial(native_client.create_many, True, 8, native.call_options({"timeout": 5}), None),
+            partial(native_client.create_many, True, 8, None, _ledger_options("/none/agents.ledger")),
         ],
-        "Engine.describe": [partial(engine.describe, call)],
-        "Watch.take": [watch.take],
-        "Many.push": [
-            partial(many.push, [("d_1", watch), ("d_1", None)], 0),
-            partial(engine.many(True, 8, None).push, [(5, None)], 0),
-            partial(creates.push, [((create, "key"), watch), ((None, None), None)], 0),
-            partial(creates.push, [("d_1", None)], 0),
-            partial(many.push, [], 999),
+        "NativeClient.describe": [partial(native_client.describe, call), partial(native_client.describe, once)],
+        "CallTrace.take": [trace.take],
+        "BulkCalls.push": [
+            partial(retrieves.push, ["d_1", "d_1"], [trace, None], 0),
+            partial(_retrieve_many(native_client).push, [5], None, 0),
+            partial(creates.push, rows, [trace, None], 0),
+            partial(creates.push, ["d_1"], None, 0),
+            partial(retrieves.push, [], None, 999),
         ],
-        "Many.cancel": [
-            partial(engine.create_many(True, 8, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
-            partial(given_up.cancel, [], 0),
+        "BulkCalls.cancel": [
+            partial(_create_many(native_client).cancel, rows, 0),
+            partial(cancelled.cancel, [], 0),
         ],
-        "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
-        "Many.wait": [many.wait],
-        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
-        "Many.tell": [partial(many.tell, box, future)],
-        "Many.finish": [engine.many(True, 8, None).finish],
-        "Many.tell_end": [partial(many.tell_end, box, future)],
-        "Many.has_ended": [partial(attrgetter("has_ended"), many), partial(attrgetter("has_ended"), given_up)],
-        "Many.close": [engine.many(True, 8, None).close],
-        "Question.row": [question.row],
-        "Question.answer": [partial(question.answer, "agent"), partial(question.answer, "agent", "a_1")],
-        "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
+        "BulkCalls.take": [
+            partial(retrieves.take, [], False),
+            partial(retrieves.take, [], True),
+            partial(creates.take, [5], False),
+        ],
+        "BulkCalls.wait": [retrieves.wait],
+        "BulkCalls.wait_for_end": [retrieves.wait_for_end, cancelled.wait_for_end],
+        "BulkCalls.notify": [partial(retrieves.notify, box, future)],
+        "BulkCalls.finish": [_retrieve_many(native_client).finish],
+        "BulkCalls.notify_end": [partial(retrieves.notify_end, box, future)],
+        "BulkCalls.has_ended": [
+            partial(attrgetter("has_ended"), retrieves),
+            partial(attrgetter("has_ended"), cancelled),
+        ],
+        "BulkCalls.close": [_retrieve_many(native_client).close],
+        "ResolveRequest.answer_agent": [partial(request.answer_agent, "a_1")],
+        "ResolveRequest.answer_no_agent": [request.answer_no_agent],
+        "ResolveRequest.answer_unknown": [request.answer_unknown],
+        "ResolveRequest.fail": [request.fail],
+        "TableBuilder.add": [
+            partial(builder.add, 0, "d_1", response),
+            partial(builder.add, 1, "x", _failure(native_client)),
+        ],
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
-        "Pending.tell": [partial(engine.start(call, None, False, watch).tell, box, future)],
-        "Pending.take": [_ended(client), engine.start(call, None, False, watch).take],
-        "Pending.abort": [engine.start(call, None, False, watch).abort],
+        "BackgroundCall.notify": [partial(start(call).notify, box, future)],
+        "BackgroundCall.take": [_take_ended(client), start(call).take],
+        "BackgroundCall.abort": [start(call).abort],
         "RawResponse._headers": [response._headers],
         "RawResponse._parse": [response._parse],
         "RawResponse._json": [response._json],
@@ -293,53 +324,98 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
 
 
 def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
-    """The entry points of a call in flight, to a server that does not answer."""
+    """The entry points of a call in flight, to a server that does not respond."""
     client: Any = Client(base_url=url, service_key="k")
-    waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
-    other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
-    return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
+    send = partial(client._session.client.send, native.retrieve_deal("d_1"), options=None, raw=False, trace=None)
+    waiting, other = send(), send()
+    return {"BlockingCall.wait": [waiting.wait], "BlockingCall.abort": [other.abort]}
 
 
-def _failure(engine: Any) -> Any:
-    """The failure of a call."""
-    many = engine.many(True, 8, None)
-    many.push([("nothing", None)], 0)
+def _create(fields: dict[str, Any], *, is_converted: bool = False) -> Any:
+    return native.create_agent(fields, omitted=None, validate=True, is_converted=is_converted)
+
+
+def _ledger_options(ledger: str) -> Any:
+    return native.ledger_options(
+        ledger=ledger, key_name="email", resend_unknown=False, resolve=True, wait_in_flight=True
+    )
+
+
+def _table_builder(scale: int | None = 10) -> Any:
+    return native.open_table_builder(scale=scale, returns_errors=scale == 10, batch_size=1)
+
+
+def _retrieve_many(native_client: Any) -> Any:
+    return native_client.retrieve_many(ordered=True, concurrency=8, options=None)
+
+
+def _create_many(native_client: Any, ledger: Any = None) -> Any:
+    return native_client.create_many(ordered=True, concurrency=8, options=None, ledger=ledger)
+
+
+def _take_one(calls: Any) -> Any:
+    """Waits for an object to take from a job."""
     taken: list[Any] = []
     while not taken:
-        many.wait()
-        many.take(taken, True)
-    return taken[0][2]
-
-
-def _key_answer(url: str, call: Any) -> Any:
-    """What a call waits for that needs a key."""
-    answers: Queue[Any] = Queue()
-    settings = {"base_url": url, "service_key": native.key_source(answers.put)}
-    pending = native.open_engine(settings, None).start(call, None, False, None)
-    try:
-        return answers.get(timeout=240)
-    finally:
-        pending.abort()
-
-
-def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
-    """What is asked about an unresolved row."""
-    # Retrievals of the other entries are still in flight.
-    sandbox.fail_next(status=503, method="POST")
-    taken: list[Any] = []
-    with TemporaryDirectory() as folder:
-        for _ in range(2):
-            many = engine.create_many(True, 1, None, (f"{folder}/agents.ledger", None, "ask", False))
-            many.push([((create, "key"), None)], 0)
-            taken.clear()
-            while not taken:
-                many.wait()
-                many.take(taken, True)
-            # After `close`, the ledger might still write a file into the folder while that is deleted.
-            many.finish()
-            while many.wait_for_end() is False:
-                pass
+        calls.wait()
+        calls.take(taken, raw=True)
     return taken[0]
+
+
+def _trace_event(send: Callable[..., object]) -> Any:
+    """Makes a trace event."""
+    trace = native.start_trace([])
+    send(native.retrieve_deal("d_1"), trace=trace)
+    while not (events := trace.take()):
+        pass
+    return events[0]
+
+
+def _failure(native_client: Any) -> Any:
+    """Makes the failure of a call."""
+    calls = _retrieve_many(native_client)
+    calls.push(["nothing"], traces=None, first_index=0)
+    return _take_one(calls).value
+
+
+def _key_request(url: str, call: Any) -> Any:
+    """Makes a request for a key, on which a call waits."""
+    requests: Queue[Any] = Queue()
+    settings = {"base_url": url, "service_key": native.key_source(requests.put)}
+    native_client = native.open_client(settings, None)
+    background = native_client.start(call, options=None, raw=False, trace=None)
+    try:
+        return requests.get(timeout=240)
+    finally:
+        background.abort()
+
+
+def _resolve_request(sandbox: Sandbox, native_client: Any, create: Any) -> tuple[Any, Any]:
+    """Makes a request to resolve a row, and a result with a ledger record."""
+    # Only a create: retrievals of other entries are still in flight.
+    sandbox.fail_next(status=503, method="POST")
+    with TemporaryDirectory() as folder:
+
+        def run(*, resolve: bool) -> Any:
+            ledger = native.ledger_options(
+                ledger=f"{folder}/agents.ledger",
+                key_name=None,
+                resend_unknown=False,
+                resolve=resolve,
+                wait_in_flight=False,
+            )
+            calls = _create_many(native_client, ledger)
+            row = native.create_row(call=create, idempotency_key="key")
+            calls.push([row], traces=None, first_index=0)
+            taken = _take_one(calls)
+            # After `close`, the ledger could still write a file into the folder while that is deleted.
+            calls.finish()
+            while calls.wait_for_end() is False:
+                pass
+            return taken
+
+        run(resolve=False)  # The response leaves the outcome unknown.
+        return run(resolve=True), run(resolve=False)
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:
@@ -349,8 +425,9 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
         box: Any = native.open_mailbox(ref(loop), lambda box: None)
         for _ in range(2):
-            pending = client._service.engine.start(native.retrieve_deal("d_1"), None, False, None)
-            pending.tell(box, loop.create_future())
+            call = native.retrieve_deal("d_1")
+            background = client._session.client.start(call, options=None, raw=False, trace=None)
+            background.notify(box, loop.create_future())
         while (first := box.first()) is None:
             await asyncio.sleep(0.001)
         return box, first
@@ -358,19 +435,20 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
     return asyncio.run(fetch())
 
 
-def _ended(client: Any) -> Callable[[], object]:
-    """What takes the outcome of a call that has ended."""
+def _take_ended(client: Any) -> Callable[[], object]:
+    """Returns a function that takes the result of a call that has ended."""
 
     async def fetch() -> Callable[[], object]:
-        pending: Any = client._service.engine.start(native.retrieve_deal("d_1"), None, False, None)
-        await event_loop.news(pending.tell, None)
-        return partial(pending.take)
+        call = native.retrieve_deal("d_1")
+        background: Any = client._session.client.start(call, options=None, raw=False, trace=None)
+        await event_loop.wait_for(background.notify, None)
+        return partial(background.take)
 
     return asyncio.run(fetch())
 
 
-# The one that ends the interpreter, and the one that is only called once, in a process of its own.
-APART = {"end", "run_server"}
+# Entry points that other tests call in a separate process, because they end the interpreter or run once.
+SEPARATE = {"shut_down", "run_server"}
 
 
 def names() -> set[str]:

@@ -1,4 +1,4 @@
-"""Real processes and a server that answers as it is told, for the tests that need them."""
+"""Helpers for tests: Python processes, and a scripted server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-# After this many seconds, a process or an event counts as hanging. Only a hanging test takes that long, on a busy machine too.
+# Time in seconds after which a process or an event counts as hanging. Only failing tests take that long, even on a busy machine.
 HANGS = 240
 
-# Everything that Python finds wrong is an error, and shows on standard error.
+# Development mode, with warnings as errors on standard error.
 STRICT = ("-X", "dev", "-W", "error")
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
@@ -42,8 +42,8 @@ def python(
     folder: Path | None = None,
     waits: bool = False,
 ) -> subprocess.Popen[str]:
-    """Starts a script (a file, or its source) with the client's environment variables set. If it waits, with ``input``, then
-    for ``go_on``."""
+    """Starts a script, given as a file or its source, with the client's environment variables. A script that calls ``input``
+    needs ``waits=True``, and waits for ``go_on``."""
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
@@ -58,25 +58,25 @@ def python(
 
 
 def go_on(process: subprocess.Popen[str]) -> None:
-    """Lets a script go on that waits."""
+    """Continues a script that waits in ``input``."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> tuple[str, str]:
-    """What a process, the leader of a group, writes to standard output and error until it ends."""
+    """Waits for the end of a process, which is a group leader. Returns its standard output and standard error."""
     try:
         return process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
-        # faulthandler, which -X dev enables, shows where it hangs, or a child of its that has the same output.
+        # With -X dev, faulthandler prints the stacks of the process and of its children.
         os.killpg(process.pid, signal.SIGABRT)
-        shown, told = process.communicate()
-        raise AssertionError(f"the process hangs:\n{shown}{told}") from None
+        output, errors = process.communicate()
+        raise AssertionError(f"the process hangs:\n{output}{errors}") from None
 
 
 def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
-    """The next line that a process, the leader of a group, writes to standard output."""
+    """Returns the next line of standard output of a process, which is a group leader."""
     assert process.stdout is not None
     hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
     hangs.start()
@@ -84,21 +84,22 @@ def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
         found = process.stdout.readline()
     finally:
         hangs.cancel()
-    assert found, "it ends, or hangs: {}{}".format(*waited_for(process))
+    assert found, "the process has ended, or hangs: {}{}".format(*waited_for(process))
     return found
 
 
 def ended(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
-    """The output of a process that must end well, with nothing on standard error."""
-    shown, told = waited_for(process, seconds=seconds)
-    assert (process.returncode, SLOW.sub("", told)) == (0, ""), f"exit code {process.returncode}:\n{shown}{told}"
-    return shown
+    """Returns the output of a process, which must exit with 0 and write nothing to standard error."""
+    output, errors = waited_for(process, seconds=seconds)
+    assert (process.returncode, SLOW.sub("", errors)) == (0, ""), f"exit code {process.returncode}:\n{output}{errors}"
+    return output
 
 
 class Peer(socketserver.ThreadingTCPServer):
-    """A server that answers every request with the same bytes, or as a function says; if those are none, it never answers.
+    """A server that responds to every request with the same bytes, or with the result of a function. With empty bytes, it never
+    responds.
 
-    With a certificate, it does so over TLS; with an issuer of its clients' certificates, it asks for one.
+    ``certificate`` enables TLS. ``clients`` is the CA of the client certificates that it then requires.
     """
 
     request_queue_size = 256
@@ -129,27 +130,27 @@ class Peer(socketserver.ThreadingTCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
         if self._context is not None:
-            # The handshake is part of the first reading, in the connection's own thread.
+            # The handshake takes place at the first read, on the connection's thread.
             connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         self.connections.append(connection)
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # That a connection breaks off is no error of the test's.
+        # An interrupted connection does not fail the test.
         if not isinstance(sys.exception(), OSError):
             raise
 
     def wait_for_requests(self, count: int, seconds: float = HANGS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
-            came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
-        assert came, f"{len(self.requests)} requests came, not {count}"
+            arrived = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert arrived, f"{len(self.requests)} requests arrived, not {count}"
 
     def wait_for_ends(self, count: int, seconds: float = HANGS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
-            came = self.changed.wait_for(lambda: self.ended >= count, seconds)
-        assert came, f"{self.ended} connections ended, not {count}"
+            has_ended = self.changed.wait_for(lambda: self.ended >= count, seconds)
+        assert has_ended, f"{self.ended} connections ended, not {count}"
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
@@ -191,7 +192,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 def run_pytest(file: Path, *options: str) -> str:
-    """The output of a pytest run that knows nothing but this file."""
+    """Runs pytest with this file only, and returns its output."""
     script = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     alone = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", *options]
     return ended(python(script, str(file), *alone, flags=()))
@@ -199,7 +200,7 @@ def run_pytest(file: Path, *options: str) -> str:
 
 @contextlib.contextmanager
 def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
-    """Presses Ctrl-C once ``when``, which waits for an event, returns: it must interrupt the block."""
+    """Sends SIGINT when the function ``when`` returns, which waits for an event. The signal must interrupt the block."""
 
     def press() -> None:
         when()

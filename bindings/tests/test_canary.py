@@ -1,4 +1,4 @@
-"""The service key and personal data must not be in any text that somebody might read."""
+"""No message, log or repr contains the service key or personal data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def texts_of(error: BaseException) -> list[str]:
 
 
 def provoke(client: Client) -> list[str]:
-    """The texts of errors of every kind."""
+    """Returns the messages of errors of every kind, and reprs."""
     texts = [repr(client), str(client), repr(client.deals), repr(client.with_raw_response)]
     wrong: Any = {**ADA, "first_name": PERSON * 100, "email": PERSON}
     rows: Any = [ADA, wrong, {PERSON: PERSON}, PERSON]
@@ -77,7 +77,7 @@ def test_every_text(status: int, body: str, peer: Any, caplog: pytest.LogCapture
     with caplog.at_level(logging.DEBUG):
         with Client(base_url=server.url, service_key=KEY, max_retries=0) as client:
             texts = provoke(client)
-    # Of all texts, the reprs of a model and of a Creation alone show an identifier: that of the record itself.
+    # Only the reprs of a model and of a Creation contain an identifier, which is that of the object itself.
     check(*(OF_RECORD.sub("", text) for text in texts), caplog.text)
     assert "dealkit" in {record.name for record in caplog.records}
 
@@ -105,7 +105,7 @@ def test_wrong_keys() -> None:
     check(*texts_of(caught.value))
 
 
-def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
+def test_names_that_are_data_are_in_no_message(peer: Any) -> None:
     for body in (
         f'{{"id": "d", "metadata": {{"a": "b", "{PERSON}": 5}}}}',
         f'{{"id": "d", "metadata": {{"{PERSON}": null}}}}',
@@ -125,7 +125,7 @@ def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
         assert PERSON not in text and "/profile/clientMetadata/*" in text
 
 
-def test_a_title_cannot_disguise_the_line(peer: Any) -> None:
+def test_control_characters_of_a_title_are_removed(peer: Any) -> None:
     title = "a\u202eb\u2066c\u2028d\u200fe\x1b[31mf\ng"
     with Client(base_url=peer(answer(400, json.dumps({"title": title}))).url, service_key="k") as client:
         with pytest.raises(APIStatusError) as caught:

@@ -1,4 +1,4 @@
-"""The client that waits: its configuration, its calls, and what is sent."""
+"""The blocking client: its configuration, its calls, and their requests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_create_and_retrieve(of_class: Any, dealkit_sandbox: Sandbox) -> None:
         made(client, lambda client: client.deals.retrieve("nope"))
 
 
-def test_what_is_sent(peer: Any) -> None:
+def test_the_request_of_a_create(peer: Any) -> None:
     server = peer(answer(201, AGENT))
     metadata = {"n": 2**70, "d": Decimal("10.10"), "f": 0.5, "t": (1, [True, None]), "m": MappingProxyType({"a": "ü"})}
     extra = {"unknown_key": 1, "nested": {"user_id": [None]}, "tier": "A"}
@@ -152,7 +152,7 @@ def test_closed(client: Client) -> None:
     many = client.deals.retrieve_many(["d_1"] * 3)
     assert next(many).id == "d_1"
     client.close()
-    assert [deal.id for deal in many] == ["d_1", "d_1"], "what was begun goes on"
+    assert [deal.id for deal in many] == ["d_1", "d_1"], "calls in flight continue"
     assert pickle.loads(pickle.dumps(client)).is_closed
 
 
@@ -198,7 +198,7 @@ def test_a_timeout_and_headers_pickle(client: Client) -> None:
 
 
 class Labelled(Client):
-    """A subclass as users write them: with arguments and attributes of its own."""
+    """A typical subclass of a user, with more arguments and attributes."""
 
     def __init__(self, label: str, **settings: Any) -> None:
         super().__init__(**settings)
@@ -221,7 +221,7 @@ def test_subclasses_keep_their_attributes(dealkit_sandbox: Sandbox) -> None:
     assert copy.copy(client).is_closed
 
 
-def test_signals_are_not_taken_for_wrong_values(client: Client, chance: Random) -> None:
+def test_an_exception_of_a_signal_handler_is_not_a_validation_error(client: Client, chance: Random) -> None:
     """Python checks for signals while it formats a long number."""
 
     class Now(BaseException):
@@ -248,10 +248,10 @@ def test_signals_are_not_taken_for_wrong_values(client: Client, chance: Random) 
         signal.signal(signal.SIGALRM, former)
 
 
-# Python 3.14 reserves the last half of 64 KiB for itself and calls nothing once it gets there.
+# Python 3.14 reserves half of a stack of 64 KiB, and makes no calls when only that half is left.
 @pytest.mark.parametrize("stack", [*([64] if sys.version_info < (3, 14) else []), 128, 256])
 def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox, nowhere: str) -> None:
-    """As threads have on Alpine. Deep nesting needs more stack in a build for tests than in one for users."""
+    """Threads on Alpine have small stacks. Deep nesting needs more stack in a debug build than in a release build."""
     code = """
 import sys, threading
 from dealkit import APIConnectionError, AsyncClient, Client
@@ -282,7 +282,7 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
     for other in (Client.shared(), Client.shared(rate_limit=1000), Client.shared(rate_limit=1000, headers={})):
         assert other is not client and type(other) is Client
 
-    # Its options are remembered when the environment they came from changes.
+    # In another environment, `shared` returns another client. In the former environment, it returns the former client.
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "another")
     with pytest.raises(AuthenticationError):
         Client.shared(rate_limit=1000, headers={"x-tenant": "7"}).deals.retrieve("d_1")
@@ -292,7 +292,7 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
     client.close()
     again = Client.shared(rate_limit=1000, headers={"x-tenant": "7"})
     assert again is not client and again.deals.retrieve("d_1").id == "d_1"
-    # Nothing keeps the closed one.
+    # The cache has no reference to the closed client.
     closed = ref(client)
     del client
     gc.collect()

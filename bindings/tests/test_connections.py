@@ -1,4 +1,4 @@
-"""Connections end with the client that made them, and with a call that is interrupted."""
+"""Closing a client, or interrupting a call, closes the connections."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def established(sandbox_url: str) -> int:
-    """The number of connections of this process to the server."""
+    """Returns the number of connections of this process to the server."""
     port = int(sandbox_url.rpartition(":")[2])
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table][1:]
-    # The remote address, and state 1, ESTABLISHED.
+    # Column 2 is the remote address. State 1 is ESTABLISHED.
     return sum(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
 
 
-def keep_connections(client: Client, count: int) -> None:
-    """Has the client keep many idle connections."""
+def open_connections(client: Client, count: int) -> None:
+    """Makes concurrent calls, which leave idle connections open."""
     ready = threading.Barrier(count)
 
     def work() -> None:
@@ -43,10 +43,10 @@ def keep_connections(client: Client, count: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "with", "del", "shared"])
-def test_connections_are_closed_at_once(end: str) -> None:
+def test_connections_are_closed_immediately(end: str) -> None:
     with Sandbox() as sandbox:
         client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
-        keep_connections(client, 16)
+        open_connections(client, 16)
         assert established(sandbox.url) > 0
         if end == "with":
             with client:
@@ -64,7 +64,7 @@ def test_connections_are_closed_at_once(end: str) -> None:
         assert established(sandbox.url) == 0
 
 
-def test_connections_of_an_async_client_are_closed_at_once() -> None:
+def test_connections_of_an_async_client_are_closed() -> None:
     async def main(sandbox: Sandbox) -> None:
         async with AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key) as client:
             await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
@@ -76,7 +76,7 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
         run(main(sandbox))
 
 
-def test_ctrl_c_leaves_no_connection_and_no_descriptor_behind() -> None:
+def test_ctrl_c_leaves_no_connection_and_no_file_descriptor_open() -> None:
     code = """
 import os
 from dealkit import Client, Timeout
@@ -86,7 +86,7 @@ def interrupted():
         client.deals.retrieve("d_1")
     except KeyboardInterrupt:
         print("interrupted", flush=True)
-    input()  # Until the service has seen the end of the connection.
+    input()  # Until the service has received the end of the connection.
     return len(os.listdir("/proc/self/fd"))
 counts = [interrupted() for _ in range(5)]
 assert counts[-1] <= counts[1], counts

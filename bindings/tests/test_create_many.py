@@ -1,4 +1,4 @@
-"""Creating many agents: every row comes back once, whatever happens to it and wherever the job is interrupted."""
+"""``create_many`` yields one result for each row, also if the row is invalid or the job is interrupted at any point."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def created(sandbox: Sandbox) -> list[str]:
 @BOTH
 @pytest.mark.parametrize("concurrency", [1, 8, 100])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_every_row_comes_once(of_class: Any, concurrency: int, ordered: bool, sandbox: Sandbox) -> None:
+def test_every_row_has_one_result(of_class: Any, concurrency: int, ordered: bool, sandbox: Sandbox) -> None:
     client, options = of(sandbox, of_class), {"concurrency": concurrency, "ordered": ordered}
     creations = made(client, lambda client: client.agents.create_many(rows(50), **options))
     indexes = [creation.index for creation in creations]
@@ -102,15 +102,15 @@ class Broken(dict[str, Any]):
 
 
 WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
-    "no mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
-    "a field that is wrong": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
+    "not a mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
+    "an invalid field": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
     "null": ({**row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
     "not a number": (
         {**row(0), "phone": float("nan")},
         [("/phone", "wrong_type")],
         "/phone: must be a string, got float (",
     ),
-    "a number that is none, among metadata": (
+    "NaN among metadata": (
         {**row(0), "profile": {"client_metadata": {"a": float("nan")}}},
         [("/profile/clientMetadata/a", "wrong_type")],
         "must be a finite number",
@@ -120,22 +120,26 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
         [("/profile/clientMetadata/a", "wrong_type")],
         "got date; write it as text with isoformat()",
     ),
-    "metadata that is no mapping": (
+    "metadata that is not a mapping": (
         {**row(0), "profile": {"client_metadata": {5}}},
         [("/profile/clientMetadata", "wrong_type")],
         "/profile/clientMetadata: must be an object, got set (",
     ),
-    "a text that is none": (
+    "a complex number": (
         {**row(0), "profile": {"onboarding_complete": 1j}},
         [("/profile/onboardingComplete", "wrong_type")],
         "must be a boolean, got complex (",
     ),
-    "unknown fields, and a wrong one": (
+    "unknown fields, and an invalid one": (
         {**row(0), "emial": 1, PERSON: 2, "last_name": ""},
         [("/last_name", "too_short"), (f"/{PERSON}", "unknown_field"), ("/emial", "unknown_field")],
         '/*: is not a documented field; did you mean "email"? (unknown_field)',
     ),
-    "a name that is no str": ({**row(0), 5: 1}, [("", "wrong_type")], "must have names that are Unicode text, got int"),
+    "a name that is not a str": (
+        {**row(0), 5: 1},
+        [("", "wrong_type")],
+        "must have names that are Unicode text, got int",
+    ),
     "a field that is named twice": (
         {**row(0), "profile": {"userId": "a", "user_id": "b"}},
         [("", "wrong_type")],
@@ -146,9 +150,13 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
         [("/date_of_birth", "wrong_type")],
         "/date_of_birth: must be a date or a string, got datetime; pass its .date() (",
     ),
-    "what has no place in JSON": ({**row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
-    "one that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
-    "one with a profile that raises": (
+    "a value that JSON cannot represent": (
+        {**row(0), "profile": {"tier": {1}}},
+        [("/profile/tier", "wrong_type")],
+        "set",
+    ),
+    "a row that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
+    "a row with a profile that raises": (
         {**row(0), "profile": Broken(tier=PERSON)},
         [("", "wrong_type")],
         "cannot be read: LookupError",
@@ -157,7 +165,7 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, wrong: Any) -> None:
+def test_an_invalid_row_is_an_error_of_that_row(client: Client, sandbox: Sandbox, wrong: Any) -> None:
     given, violations, text = wrong
     mixed: Any = [row(0), given, row(2)]
     for ordered in (True, False):
@@ -180,14 +188,14 @@ def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, 
     assert [creation.index for creation in creations_raised] == [2]
 
 
-def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sandbox) -> None:
+def test_an_error_stops_sending_and_loses_no_result(client: Client, sandbox: Sandbox) -> None:
     given: Any = [row(0), {}, *rows(100)]
     creations = client.agents.create_many(given, concurrency=4)
     assert next(creations).index == 0
     with pytest.raises(ValidationError) as caught:
         next(creations)
     assert caught.value.index == 1
-    # Those in flight still come back, and no others.
+    # Only the rows in flight still yield results.
     rest = list(creations)
     assert [creation.index for creation in rest] == list(range(2, 2 + len(rest))) and len(rest) <= 4
     assert len(created(sandbox)) == 1 + len(rest)
@@ -211,13 +219,13 @@ def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: 
         raise LookupError("mine")
 
     creations = client.agents.create_many(broken(), concurrency=concurrency)
-    came: list[int] = []
+    indexes: list[int] = []
     with pytest.raises(LookupError, match="mine"):
         for creation in creations:
-            came.append(creation.index)
-    # The rows that it had yielded before are not lost.
-    came += [creation.index for creation in creations]
-    assert came == list(range(5)) and len(created(sandbox)) == 5
+            indexes.append(creation.index)
+    # The rows that the generator has yielded are not lost.
+    indexes += [creation.index for creation in creations]
+    assert indexes == list(range(5)) and len(created(sandbox)) == 5
 
     sandbox.reset()
     creations = client.agents.create_many(broken(), concurrency=concurrency)
@@ -230,31 +238,31 @@ def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: 
 
 def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
     creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=4)
-    came = []
+    indexes = []
     for creation in creations:
-        came.append(creation.index)
-        if len(came) == 10:
+        indexes.append(creation.index)
+        if len(indexes) == 10:
             creations.stop()
-    assert came == list(range(len(came))) and 10 <= len(came) <= 14
-    assert len(created(sandbox)) == len(came)
+    assert indexes == list(range(len(indexes))) and 10 <= len(indexes) <= 14
+    assert len(created(sandbox)) == len(indexes)
     assert creations.cancel() == []
 
 
 @BOTH
-@pytest.mark.parametrize("refusal", [AuthenticationError, PermissionDeniedError])
-def test_a_401_or_403_stops_it(of_class: Any, refusal: Any, sandbox: Sandbox) -> None:
-    status = 401 if refusal is AuthenticationError else 403
+@pytest.mark.parametrize("rejection", [AuthenticationError, PermissionDeniedError])
+def test_a_401_or_403_stops_the_job(of_class: Any, rejection: Any, sandbox: Sandbox) -> None:
+    status = 401 if rejection is AuthenticationError else 403
     sandbox.fail_next(status=status, times=None)
     many = map(row, range(2_000))
     creations = made(
         of(sandbox, of_class), lambda client: client.agents.create_many(many, concurrency=8, on_error="return")
     )
-    # Every row that was taken comes back, and the first that was not sent says why.
+    # Every row taken from the iterator has a result. The error of the first row that was not sent has the reason.
     taken = len(creations)
     assert [creation.index for creation in creations] == list(range(taken)) and taken <= 24 and next(many) == row(taken)
     kinds = [type(creation.error) for creation in creations]
     sent = kinds.index(StoppedError)
-    assert {*kinds[:sent]} == {refusal} and {*kinds[sent:]} == {StoppedError} and sandbox.agents == []
+    assert {*kinds[:sent]} == {rejection} and {*kinds[sent:]} == {StoppedError} and sandbox.agents == []
     error = pickle.loads(pickle.dumps(creations[sent].error))
     assert (error.outcome, error.status_code) == ("not_sent", status) and error.first_index < sent
     assert "no further rows are taken" in str(error)
@@ -267,11 +275,11 @@ def test_a_callable_that_raises(client: Client) -> None:
     creations = client.agents.create_many(rows(3), progress=broken, concurrency=1)
     with pytest.raises(LookupError):
         next(creations)
-    # The row that the callable was told of is not lost.
+    # The row whose progress was reported is not lost.
     assert [creation.index for creation in creations.cancel() or creations] == [0]
 
 
-def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
+def test_an_iterator_of_rows_that_takes_results_of_the_job(client: Client, sandbox: Sandbox) -> None:
     class Rows:
         def __init__(self) -> None:
             self.given = 0
@@ -297,8 +305,8 @@ def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox
     assert len(created(sandbox)) == 60 == len({*created(sandbox)})
 
 
-def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> None:
-    """A row is read again if reading it has already sent it, and it is sent once."""
+def test_a_row_that_takes_results_of_the_job(client: Client, sandbox: Sandbox) -> None:
+    """If reading a row has sent that row already, it is read again, but not sent again."""
 
     class Own(dict[str, Any]):
         is_first = True
@@ -331,7 +339,7 @@ def test_whole_responses(client: Client, peer: Any) -> None:
         assert isinstance(unread.error, DecodeError) and unread.outcome == "succeeded"
 
 
-def test_a_task_that_is_cancelled_leaves_its_rows_to_cancel(sandbox: Sandbox) -> None:
+def test_cancel_returns_the_rows_of_a_cancelled_task(sandbox: Sandbox) -> None:
     sandbox.fail_next(hold=True, times=2)
 
     async def main() -> None:
@@ -358,9 +366,9 @@ def test_a_creation_is_a_value(client: Client) -> None:
     assert Creation[Agent](index=0, agent_id="a_1").outcome == "succeeded"
 
 
-# A job of many rows in a real process, which Ctrl-C interrupts at any point: each row must come back once, and must
-# say what the service did. The job prints JSON: the outcome of each row, in the order in which they come back. It calls no
-# function of its own between taking a row and noting it, where an interrupt would lose it.
+# A job in another process, which Ctrl-C interrupts at any point. Each row must have one result, which must agree with the service.
+# The job prints the results as JSON, in order of arrival. Between taking and storing a result, it calls no function of its own, in
+# which an interrupt would lose the result.
 JOB = """
 import asyncio, itertools, json, signal, sys, time
 from dealkit import AsyncClient, Client
@@ -395,18 +403,18 @@ print(json.dumps(came), flush=True)
 @pytest.mark.parametrize("arguments", [("8", "ordered"), ("64", "as completed")])
 def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], chance: random.Random) -> None:
     for _ in range(2):
-        # What was given up may arrive late, at a sandbox that no other job uses.
+        # A sandbox of its own, because requests of a cancelled job may arrive late.
         with Sandbox() as sandbox:
             sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
             process = python(JOB + ASYNC, *arguments, url=sandbox.url)
             assert next_line(process) == "ready\n"
             time.sleep(chance.uniform(0, 0.4))
             process.send_signal(signal.SIGINT)
-            judge(sandbox, json.loads(ended(process)))
+            check_results(sandbox, json.loads(ended(process)))
 
 
-def judge(sandbox: Sandbox, came: list[Any]) -> None:
-    """Every row comes back once, and each agrees with the service."""
+def check_results(sandbox: Sandbox, came: list[Any]) -> None:
+    """Checks that every row has one result, which agrees with the service."""
     indexes = sorted(index for index, *_ in came)
     assert indexes == list(range(len(indexes)))
     ids: dict[str, list[str]] = {}
@@ -421,10 +429,10 @@ def judge(sandbox: Sandbox, came: list[Any]) -> None:
             assert found == []
         else:
             assert outcome == "unknown"
-    assert ids == {}, "an agent of a row that did not come back"
+    assert ids == {}, "an agent of a row without a result"
 
 
-# Signal handlers that raise, again and again, at any possible moment: a timer of a few microseconds.
+# A timer of a few microseconds, whose signal handler raises at any possible moment.
 STORM = """
 class Interrupted(Exception):
     pass
@@ -436,7 +444,7 @@ def handler(*_):
 signal.signal(signal.SIGALRM, handler)
 
 class Source:
-    # It goes on after an exception, as a generator does not, and loses nothing itself.
+    # Unlike a generator, it continues after an exception, and loses no row.
     given = 0
 
     def __iter__(self):
@@ -450,23 +458,23 @@ class Source:
         return row
 
 def job(first):
-    # Creates until something raises, and then finishes or cancels, whatever else raises.
+    # Creates agents. After an exception, continues or cancels, until no more exceptions occur.
     global armed, interrupted
     creations = client.agents.create_many(source, concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
-    found, left, longest, gives_up = [], None, 2e-2, False
+    found, left, max_delay, cancels = [], None, 2e-2, False
     armed = True
     while left is None:
         try:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, longest))
-            if not gives_up:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, max_delay))
+            if not cancels:
                 for creation in creations:
                     found.append(creation)
             left = creations.cancel()
         except Interrupted:
             interrupted += 1
-            # At first soon, and later and later, so that it comes to an end on a busy machine too.
-            longest = 2e-3 if longest == 2e-2 else longest * 1.1
-            gives_up = gives_up or random.random() < 0.3
+            # Growing delays, so that the job also ends on a busy machine.
+            max_delay = 2e-3 if max_delay == 2e-2 else max_delay * 1.1
+            cancels = cancels or random.random() < 0.3
     armed = False
     signal.setitimer(signal.ITIMER_REAL, 0)
     found += left
@@ -483,17 +491,17 @@ print(json.dumps([interrupted, came]), flush=True)
 
 
 @pytest.mark.parametrize("arguments", [("1", "ordered"), ("8", "ordered"), ("64", "as completed")])
-def test_handlers_that_raise_anywhere_lose_no_row(
+def test_signal_handlers_that_raise_lose_no_row(
     sandbox: Sandbox, arguments: tuple[str, str], chance: random.Random
 ) -> None:
     sandbox.fail_next(delay=0.005, times=None, probability=0.3, seed=1)
     process = python(seeded(chance) + JOB + STORM, *arguments, url=sandbox.url)
     interrupted, came = json.loads(ended(process))
     assert interrupted > 5 and len(came) == 300
-    judge(sandbox, came)
+    check_results(sandbox, came)
 
 
-def test_after_a_fork_they_are_the_parent_s(sandbox: Sandbox) -> None:
+def test_a_forked_child_cannot_use_its_parents_job(sandbox: Sandbox) -> None:
     code = """
 import os, warnings
 warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)

@@ -1,4 +1,4 @@
-"""Outcomes reach the futures that wait for them, whatever a signal handler does in the middle of the delivery."""
+"""Results reach their futures, even if a signal handler interrupts the delivery at any point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dealkit import AsyncClient, Deal
 from dealkit._calls import event_loop
 from dealkit.testing import Sandbox
 
-# How often 16 calls are made under a storm of signals; `make soak` repeats it more often.
+# Number of rounds, each of 16 calls during frequent signals. `make soak` makes more.
 TRIES = int(os.environ.get("DEALKIT_SIGNAL_TRIES", "30"))
 
 # A signal every third of a millisecond, whose handler cancels one of the tasks, as asyncio.run's own handler does.
@@ -50,8 +50,8 @@ def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sand
     ended(python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
 
 
-def test_delivery_goes_on_after_any_of_its_steps_fails(async_client: AsyncClient) -> None:
-    """A handler raises at each line of the delivery in turn; a trace function stands in for it."""
+def test_delivery_continues_after_an_exception_at_any_line(async_client: AsyncClient) -> None:
+    """A trace function raises at each line in turn, like a signal handler."""
     code = event_loop._deliver.__code__
 
     class Now(BaseException):

@@ -1,7 +1,7 @@
-"""The rule of the native module, checked for every one of its entry points.
+"""Checks for every entry point of the native module that it runs no Python bytecode.
 
-Native code runs no Python bytecode: before 3.14, CPython ends a daemon thread while it runs bytecode, and a native
-frame below it takes the whole process down. `test_exit.py` ends processes for real.
+Before 3.14, CPython ends a daemon thread while the thread runs bytecode, which aborts the process if there is a native frame on
+its stack. `test_exit.py` ends real processes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
 
 
 def test_no_entry_is_missing(cases: dict[str, list[Callable[[], object]]]) -> None:
-    assert cases.keys() | entries.APART == entries.names()
+    assert cases.keys() | entries.SEPARATE == entries.names()
 
 
 def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) -> None:
-    """Not even that of finalisers: the garbage collector is as eager as can be, and its callback is Python code."""
+    """Nor finalisers: the garbage collector runs as often as possible, and has a callback in Python, which would be traced."""
     ran: list[str] = []
 
     def trace(frame: FrameType, event: str, _: object) -> None:
@@ -47,15 +47,15 @@ def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) ->
     found: dict[str, set[str]] = {}
     threshold = gc.get_threshold()
     gc.collect()
-    gc.freeze()  # The objects so far need not be examined again each time.
+    gc.freeze()  # Exempts the existing objects from the following collections, which makes them fast.
     gc.callbacks.append(collected)
     try:
         for name, calls in cases.items():
             for call in calls:
                 runs = []
-                # Three times, because the interpreter occasionally creates containers of its own.
+                # Three times, because the interpreter itself occasionally makes containers.
                 for _ in range(3):
-                    if sys.version_info < (3, 12):  # Later versions collect between bytecodes: here, not in the entry.
+                    if sys.version_info < (3, 12):  # Later versions collect only between bytecodes.
                         gc.set_threshold(1)
                         gc.collect()
                     ran.clear()
@@ -74,7 +74,7 @@ def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) ->
     assert gc.isenabled()
 
 
-def test_an_entry_that_runs_bytecode_would_be_found() -> None:
+def test_the_trace_function_detects_bytecode() -> None:
     ran: list[str] = []
     sys.settrace(lambda frame, event, _: ran.append(frame.f_code.co_name))
     sorted([2, 1], key=lambda number: number)
@@ -82,7 +82,7 @@ def test_an_entry_that_runs_bytecode_would_be_found() -> None:
     assert ran == ["<lambda>", "<lambda>"]
 
 
-def test_the_collector_stays_as_it_was(cases: dict[str, list[Callable[[], object]]]) -> None:
+def test_entry_points_restore_the_collector(cases: dict[str, list[Callable[[], object]]]) -> None:
     gc.disable()
     try:
         for calls in cases.values():
@@ -90,8 +90,8 @@ def test_the_collector_stays_as_it_was(cases: dict[str, list[Callable[[], object
         assert not gc.isenabled()
     finally:
         gc.enable()
-    # An entry point that waits without the GIL leaves the collector to other threads.
-    waits = threading.Thread(target=cases["Many.wait"][0])
+    # While an entry point waits without the GIL, the collector is enabled for other threads.
+    waits = threading.Thread(target=cases["BulkCalls.wait"][0])
     waits.start()
     assert gc.isenabled()
     waits.join()

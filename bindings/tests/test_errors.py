@@ -1,4 +1,4 @@
-"""Exceptions: one tree, and every one pickles and keeps its attributes."""
+"""The tree of exceptions. Every exception can be pickled with its attributes."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_the_tree() -> None:
 
 @pytest.mark.parametrize("of_class", CLASSES)
 def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "kind": "connect",
         "outcome": "unknown",
         "attempts": 3,
         "request_id": "r",
         "retry_after": 1.5,
     }
-    error = of_class("text", **told)
+    error = of_class("text", **attributes)
     error.index, error.id = 7, "d_7"
     error.add_note("a note")
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
@@ -92,16 +92,16 @@ def test_every_class_can_be_made_and_pickled(of_class: Any) -> None:
     assert of_class.__doc__
 
 
-def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
-    with pytest.raises(ValidationError) as refused:
+def test_kinds_of_errors_without_a_response(client: Client) -> None:
+    with pytest.raises(ValidationError) as invalid:
         client.deals.retrieve("..")
     with pytest.raises(ConfigError) as misconfigured:
         Client(base_url="nothing", service_key="k")
     with pytest.raises(DecodeError) as unreadable:
         dealkit.Deal.from_json("{}")
-    found = [caught.value.kind for caught in (refused, misconfigured, unreadable)]
+    found = [caught.value.kind for caught in (invalid, misconfigured, unreadable)]
     assert found == ["validation", "config", "decode"]
-    # Errors made by hand.
+    # Errors that a program constructs.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
         *("cancelled", "ledger", "already_attempted", "duplicate_key", "service_key", "stopped"),
@@ -136,7 +136,7 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
     assert vars(again) == vars(error)
 
 
-def test_an_answer_that_cannot_be_read(peer: Any) -> None:
+def test_an_unreadable_response(peer: Any) -> None:
     body = b'{"id": "d_1", "expiry_date": "soon"}'
     server = peer(answer(200, body, {"X-Request-Id": "r-1"}))
     with Client(base_url=server.url, service_key="k") as client:
@@ -158,7 +158,7 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("body", ['{"id": 5}', "{}"])
-def test_an_error_knows_what_was_asked_for(body: str, of_class: Any, dealkit_sandbox: Sandbox, peer: Any) -> None:
+def test_an_error_has_the_requested_identifier(body: str, of_class: Any, dealkit_sandbox: Sandbox, peer: Any) -> None:
     client = of(dealkit_sandbox, of_class)
     unreadable = of_class(base_url=peer(answer(200, body)).url, service_key="k")
 
@@ -177,9 +177,9 @@ def test_an_error_knows_what_was_asked_for(body: str, of_class: Any, dealkit_san
 
 
 @pytest.mark.parametrize("of_class", CLASSES)
-def test_an_exception_of_which_no_outcome_is_said(of_class: Any) -> None:
-    """An error that only a call can raise, now or in an earlier run, says that the call may have acted, unless its status
-    says that it did not.
+def test_the_default_outcome_of_an_exception(of_class: Any) -> None:
+    """The default is ``unknown`` for errors that follow a request, unless the status rules out an effect, and otherwise
+    ``not_sent``.
     """
     if getattr(of_class(), "status_code", 0) in range(400, 500):
         expected = "rejected"

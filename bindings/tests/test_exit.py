@@ -1,8 +1,7 @@
-"""The interpreter exits while any entry point of the native module, or anything that calls one, is running.
+"""The interpreter exits while entry points of the native module are running, called directly or through the package.
 
-CPython ends a daemon thread in the middle of what it does; before 3.14 that took the process down with
-it (SIGABRT, "FATAL: exception not rethrown") if a native frame was below. Whether it happens is a matter
-of chance: `make soak` tries each case several hundred times, `make test` once.
+CPython ends daemon threads at any point. Before 3.14, that aborts the process (SIGABRT, "FATAL: exception not rethrown") if a
+thread has a native frame on its stack. It depends on timing: `make soak` tries each case several hundred times, `make test` once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from processes import Peer, ended, python
 
 from dealkit.testing import Sandbox
 
-# How often each case is tried.
+# Number of tries of each case.
 TRIES = int(os.environ.get("DEALKIT_EXIT_TRIES", "1"))
 
 TESTS = str(Path(__file__).parent)
@@ -49,7 +48,7 @@ found = [call for name, calls in cases.items() if name.partition(".")[0] in name
 works = random.sample(found, min(len(found), 6))  # More threads would only wait for each other.
 """
 
-# What users do, in one thread each.
+# Typical uses of the package, each on its own threads.
 USES = {
     "repr, hash and equality": "works = [lambda: (repr(deal), hash(deal), deal == Deal.from_json(entries.DEAL))]",
     "pickle": "import pickle; works = [lambda: pickle.loads(pickle.dumps(deal))]",
@@ -94,18 +93,18 @@ from dealkit import Agent, AsyncClient, Client, Deal
 deal, agent, client = Deal.from_json(entries.DEAL), Agent.from_json(entries.AGENT), Client()
 """
 
-# The classes and functions of the module, some of them for each process.
-NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
+# The classes and functions of the native module. Each process uses an eighth of them.
+NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.SEPARATE})
 
 
 @pytest.mark.parametrize("names", [NAMES[at::8] for at in range(8)], ids=lambda names: names[0])
-def test_under_some_entries(names: list[str], chance: Random) -> None:
+def test_exit_during_entry_points(names: list[str], chance: Random) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
             ended(python(seeded(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
+def test_exit_during_typical_uses(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
     for _ in range(TRIES):
         ended(python(seeded(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))

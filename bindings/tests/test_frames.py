@@ -14,7 +14,7 @@ from conftest import made, run, untyped
 from pydantic import TypeAdapter
 
 from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal
-from dealkit._calls.service import restored_service
+from dealkit._calls.session import restore_session
 from dealkit.testing import Sandbox
 
 KEY = "sk-canary-0b5e1f"
@@ -22,7 +22,7 @@ PERSON = "Canary Lovelace"
 
 
 def shown_in_frames(error: BaseException) -> str:
-    """What an error tracker collects: the variables of every frame except those of this file."""
+    """Formats the variables of every frame, as error trackers do, except for frames of this file."""
     seen: list[str] = []
     frames = list(traceback.walk_tb(error.__traceback__))
     chained: BaseException | None = error.__context__
@@ -44,7 +44,7 @@ class BrokenMapping(dict[str, Any]):
 
 
 class Interrupted(dict[str, Any]):
-    """The exception that is raised when it is read is not an error of the row."""
+    """A row that raises KeyboardInterrupt when it is read, which is not an error of the row."""
 
     def keys(self) -> Any:
         raise KeyboardInterrupt
@@ -59,26 +59,26 @@ def rows() -> Iterator[Any]:
 
 UNTYPED: Any = [KEY]
 BROKEN: Any = BrokenMapping(tier=PERSON)
-AWAITED = ["an invalid create", "a create that is refused", "an invalid row", "a wrong request"]
+AWAITED = ["an invalid create", "an unvalidated create", "an invalid row", "a wrong request"]
 WRONG: Any = {"last_name": "L", "profile": {}, "email": PERSON, "first_name": PERSON * 99}
 PERSONAL: Any = {"id": "a", "email": PERSON, "first_name": PERSON, "last_name": PERSON, "role_assignments": ()}
 PERSONAL["profile"] = AgentProfileResponse(client_metadata={PERSON: PERSON})
-# What fails: with the URL of a sandbox, or with a client of it.
+# Calls that fail: with the URL of a sandbox, or with a client of a sandbox.
 OF_SETTINGS: dict[str, Any] = {
     "a wrong setting": lambda url: Client(base_url="ftp://x", service_key=KEY),
     "a wrong key": lambda url: Client(base_url=url, service_key=KEY + " "),
-    "a key that is no str": lambda url: Client(base_url=url, service_key=KEY.encode()),  # type: ignore[arg-type]
+    "a key that is not a str": lambda url: Client(base_url=url, service_key=KEY.encode()),  # type: ignore[arg-type]
     "a wrong header": lambda url: Client(base_url=url, service_key=KEY, headers={"a": KEY + "\n"}),
-    "headers that are none": lambda url: Client(base_url=url, service_key=KEY, headers=UNTYPED),
+    "headers that are not pairs": lambda url: Client(base_url=url, service_key=KEY, headers=UNTYPED),
     "a wrong timeout": lambda url: Client(base_url=url, service_key=KEY, timeout="5"),  # type: ignore[arg-type]
     "a wrong proxy": lambda url: Client(base_url=url, service_key="k", proxy=f"ftp://u:{KEY}@x"),
     "with_options, a new key": lambda url: Client(base_url=url, service_key="k").with_options(service_key=KEY + " "),
     "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
-    "unpickling": lambda url: restored_service({"base_url": "ftp://x", "service_key": KEY}, False, False),
+    "unpickling": lambda url: restore_session({"base_url": "ftp://x", "service_key": KEY}, False, False),
     "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
     "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
     "a dict in a model": lambda url: Agent(**untyped({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),
-    "what pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
+    "a value that pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
         Deal.from_json('{"id": "d", "new": {"%s": [%s]}}' % (PERSON, "9" * 5000))
     ),
     "a document": lambda url: Agent.from_json('{"id": "%s"}' % PERSON),
@@ -90,7 +90,7 @@ OF_CLIENTS: dict[str, Any] = {
     "with_options of a closed client": lambda client: closed(client).with_options(service_key=KEY),
     "an invalid create": lambda client: client.agents.create(**WRONG),
     "an invalid create, raw": lambda client: client.with_raw_response.agents.create(**WRONG),
-    "a create that is refused": lambda client: client.agents.create(**WRONG, validate=False),
+    "an unvalidated create": lambda client: client.agents.create(**WRONG, validate=False),
     "a create with a wrong option": lambda client: client.agents.create(**WRONG, validate=1),
     "a profile that cannot be read": lambda client: client.agents.create(**{**WRONG, "profile": BROKEN}),
     "a create on a closed client": lambda client: closed(client).agents.create(**WRONG, validate=False),
@@ -98,7 +98,7 @@ OF_CLIENTS: dict[str, Any] = {
     "a row that raises": lambda client: client.agents.create_many([BrokenMapping(**WRONG)]),
     "a row with a profile that raises": lambda client: client.agents.create_many([{**WRONG, "profile": BROKEN}]),
     "a row with an unknown field": lambda client: client.agents.create_many([{**WRONG, PERSON: PERSON}]),
-    "a row that is refused": lambda client: client.agents.create_many([WRONG], validate=False),
+    "an unvalidated row": lambda client: client.agents.create_many([WRONG], validate=False),
     "rows that raise": lambda client: client.agents.create_many(rows()),
     "rows with a wrong option": lambda client: client.agents.create_many([WRONG], concurrency=0),
     "one row": lambda client: client.agents.create_many(WRONG),
@@ -124,7 +124,7 @@ def check(fails: Callable[[], object]) -> None:
         fails()
     shown = shown_in_frames(caught.value)
     assert KEY not in shown and PERSON not in shown, shown
-    assert any(name in shown for name in ("self", "function", "outcome")), "no frame of dealkit's was looked at"
+    assert any(name in shown for name in ("self", "function", "result")), "no frame of dealkit was found"
 
 
 @pytest.mark.parametrize("call", OF_SETTINGS.values(), ids=OF_SETTINGS.keys())

@@ -1,4 +1,4 @@
-"""Keys that change while a program runs: functions, files, and what is sent again."""
+"""Service keys that change while a program runs: key functions, key files, and retries after a 401."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SECRET = "not-a-key-c4n4ry"
 
 
 class InTurn:
-    """A function that returns one key after the other, and then the last one again; it counts its calls."""
+    """A key function that returns the given keys in order, and then the last one. Counts its calls."""
 
     def __init__(self, *keys: Any) -> None:
-        self.keys, self.asked = keys, 0
+        self.keys, self.calls = keys, 0
 
     def __call__(self) -> Any:
-        self.asked += 1
-        return self.keys[min(self.asked, len(self.keys)) - 1]
+        self.calls += 1
+        return self.keys[min(self.calls, len(self.keys)) - 1]
 
 
 def in_async(sandbox: Sandbox, call: Callable[[AsyncClient], Any], **options: Any) -> Any:
@@ -46,31 +46,31 @@ def in_async(sandbox: Sandbox, call: Callable[[AsyncClient], Any], **options: An
 
 
 def test_a_function_returns_keys_to_every_style_of_call(sandbox: Sandbox) -> None:
-    """Both clients, single calls and jobs; the first call gets a 401."""
+    """Both clients, with single calls and bulk jobs. The first call gets a 401."""
     for client_class in (Client, AsyncClient):
         sandbox.accept_keys("new")
         keys = InTurn("old", "new")
         client = client_class(base_url=sandbox.url, service_key=keys)
         assert made(client, lambda client: client.agents.create(**ADA)).first_name == "Ada"
         assert len(made(client, lambda client: client.deals.retrieve_many(["d_1", "d_2"]))) == 2
-        assert keys.asked == 2
+        assert keys.calls == 2
 
 
 def test_a_coroutine_function_runs_in_the_callers_loop(sandbox: Sandbox) -> None:
-    asked: list[asyncio.AbstractEventLoop] = []
+    loops: list[asyncio.AbstractEventLoop] = []
 
-    async def ask() -> str:
-        asked.append(asyncio.get_running_loop())
+    async def provide() -> str:
+        loops.append(asyncio.get_running_loop())
         await asyncio.sleep(0)
-        return "old" if len(asked) == 1 else "new"
+        return "old" if len(loops) == 1 else "new"
 
     async def calls(client: AsyncClient) -> None:
         await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
         assert [creation.outcome async for creation in client.agents.create_many([ADA] * 3)] == ["succeeded"] * 3
-        assert asked == [asyncio.get_running_loop()] * 2
+        assert loops == [asyncio.get_running_loop()] * 2
 
     sandbox.accept_keys("new")
-    in_async(sandbox, calls, service_key=ask)
+    in_async(sandbox, calls, service_key=provide)
 
 
 def fail() -> str:
@@ -78,7 +78,7 @@ def fail() -> str:
 
 
 @pytest.mark.parametrize(
-    ("provider", "told"),
+    ("provider", "message"),
     [
         (fail, "the provider of the service key failed with PermissionError; "),
         (lambda: SECRET.encode(), "failed with TypeError"),
@@ -86,13 +86,13 @@ def fail() -> str:
         (lambda: (SECRET, 1, 2), "failed with ValueError"),
     ],
 )
-def test_a_function_that_fails(sandbox: Sandbox, provider: Any, told: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_that_fails(sandbox: Sandbox, provider: Any, message: str, caplog: pytest.LogCaptureFixture) -> None:
     def check(error: BaseException) -> None:
         assert isinstance(error, ServiceKeyError) and error.kind == "service_key"
         assert (error.outcome, error.attempts, error.may_have_acted) == ("not_sent", 0, False)
-        assert str(error).startswith(("POST /v1/agents: not sent: ", "GET /v1/deals/{id}: not sent: ")) and told in str(
-            error
-        )
+        assert str(error).startswith(
+            ("POST /v1/agents: not sent: ", "GET /v1/deals/{id}: not sent: ")
+        ) and message in str(error)
         assert SECRET not in f"{error!s}{error!r}{caplog.text}"
         assert pickle.loads(pickle.dumps(error)).outcome == "not_sent"
 
@@ -121,14 +121,14 @@ def test_a_coroutine_function_is_for_the_async_client(sandbox: Sandbox) -> None:
             Client(base_url=sandbox.url, service_key=provider)
         deal = in_async(sandbox, lambda client: client.deals.retrieve("d_1"), service_key=provider)
         assert deal.id == "d_1"
-    # One that does not look like it.
+    # A coroutine that the constructor cannot detect.
     with Client(base_url=sandbox.url, service_key=lambda: coroutine_function()) as client:
         with pytest.raises(ServiceKeyError, match="failed with RuntimeError"):
             client.deals.retrieve("d_1")
 
 
 def test_every_client_reads_its_file_again(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients from the environment, shared, unpickled, and made from another client."""
+    """Also shared and unpickled clients, and clients made by ``with_options``."""
     path = tmp_path / "key"
     path.write_text("one")
     sandbox.accept_keys("one")
@@ -146,7 +146,7 @@ def test_every_client_reads_its_file_again(sandbox: Sandbox, tmp_path: Path, mon
     for client in clients:
         client.agents.create(**ADA)
     assert Client.shared() is clients[2]
-    # Another source takes the place of the file.
+    # Another source replaces the file.
     sandbox.accept_keys("three")
     client = clients[0].with_options(service_key="three")
     assert client.deals.retrieve("d_1").id == "d_1"
@@ -154,7 +154,7 @@ def test_every_client_reads_its_file_again(sandbox: Sandbox, tmp_path: Path, mon
     assert client.with_options(service_key_file=path).deals.retrieve("d_1").id == "d_1"
 
 
-def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_required_and_unambiguous(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_SERVICE_KEY_FILE"):
         monkeypatch.delenv(name, raising=False)
     url, path = sandbox.url, tmp_path / "key"
@@ -164,10 +164,10 @@ def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytes
         ({"service_key": "k", "service_key_file": path}, "service_key and service_key_file are both set"),
         ({"service_key_file": tmp_path / "none"}, f"service_key_file {tmp_path / 'none'} cannot be read: No such file"),
     ]
-    for options, told in wrong:
+    for options, message in wrong:
         with pytest.raises(ConfigError) as caught:
             Client(base_url=url, **untyped(options))
-        assert told in str(caught.value) and SECRET not in str(caught.value)
+        assert message in str(caught.value) and SECRET not in str(caught.value)
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
     monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", str(path))
     with pytest.raises(ConfigError, match="service_key and service_key_file are both set, or both in the environment"):
@@ -175,7 +175,7 @@ def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytes
     assert Client(base_url=url, service_key="k").timeout == 60
 
 
-def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
+def test_the_retry_policy(sandbox: Sandbox) -> None:
     patient = Retry(max_retries=4, initial_backoff=0, max_backoff=0, retry_non_idempotent=True)
     assert repr(patient) == "Retry(max_retries=4, initial_backoff=0, max_backoff=0, retry_non_idempotent=True)"
     assert patient == pickle.loads(pickle.dumps(patient)) and hash(patient) != hash(Retry()) and patient != Retry()
@@ -197,12 +197,12 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     assert client.with_options(max_retries=1).with_options(retry=patient).max_retries == 4
     with pytest.raises(TypeError, match="retry must be a Retry, not int"):
         client.deals.retrieve("d_1", **untyped({"retry": 3}))
-    for wrong, told in [
+    for wrong, message in [
         ({"initial_backoff": -1}, "initial_backoff must be a number of seconds, zero or more"),
         ({"max_backoff": float("nan")}, "max_backoff must be a number of seconds"),
         ({"max_retries": -1}, "max_retries must be a whole number"),
     ]:
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             Client(base_url=sandbox.url, service_key="k", retry=Retry(**untyped(wrong)))
 
 
@@ -213,20 +213,20 @@ def test_a_function_that_hangs_takes_one_thread(sandbox: Sandbox) -> None:
         may_end.wait(HANGS)
         return "sandbox-key"
 
-    def asking() -> int:
+    def provider_threads() -> int:
         return sum(thread.name == "dealkit-service-key" for thread in threading.enumerate())
 
-    before = asking()
+    before = provider_threads()
     with Client(base_url=sandbox.url, service_key=hang) as client:
         for _ in range(5):
             with pytest.raises(ServiceKeyError, match="has not returned"):
                 client.deals.retrieve("d_1", timeout=0.05)
-        assert asking() - before == 1
+        assert provider_threads() - before == 1
         may_end.set()
         assert client.deals.retrieve("d_1").id == "d_1"
 
 
-# From 3.12 on, no thread can be started once the main thread has ended.
+# From Python 3.12 on, no thread can be started after the main thread has ended.
 @pytest.mark.parametrize(
     "script",
     [

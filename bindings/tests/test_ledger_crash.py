@@ -45,7 +45,7 @@ agents = Client(max_retries=1).agents
 
 def once(row):
     try:
-        return agents.create_once(key=row["email"], keys="email", ledger=ledger, **row).outcome
+        return agents.create_once(idempotency_key=row["email"], key_name="email", ledger=ledger, **row).outcome
     except LedgerError:
         raise
     except DealkitError as error:

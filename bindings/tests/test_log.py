@@ -1,4 +1,4 @@
-"""The logger `dealkit`: a record for each call and for each retry, if somebody reads it."""
+"""The logger `dealkit`: a record for each call and for each retry, if the program reads them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """The records of the logger, from INFO on."""
+    """Collects the logger's records from INFO on."""
     caplog.set_level(logging.INFO, "dealkit")
     return caplog
 
 
-def told(record: Any) -> tuple[Any, ...]:
+def summarize(record: Any) -> tuple[Any, ...]:
     return (record.levelname, record.http_request_method, record.url_template, record.http_response_status_code)
 
 
@@ -49,12 +49,12 @@ def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
     took = time.monotonic() - begun
     (record,) = log.records
     template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
-    assert told(record) == ("INFO", "GET", template, 200)
+    assert summarize(record) == ("INFO", "GET", template, 200)
     assert record.dealkit_attempts == 1 and 0 < record.dealkit_duration < took
     assert (record.dealkit_request_id, record.error_type, record.dealkit_outcome) == ("r-1", None, "succeeded")
     text = f"GET {template}: 200 in {record.dealkit_duration:.3f} s [request id r-1]"
     assert record.getMessage() == text
-    # It names the place in the program.
+    # The file of the code that made the call.
     assert record.filename == "conftest.py"
 
 
@@ -62,7 +62,7 @@ CHANGED = answer(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if "raw" not in way and "request" not in way])
-def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> None:
+def test_a_record_of_unreadable_fields(way: str, peer: Any, log: Any) -> None:
     call(way, peer(CHANGED).url, on_unreadable="skip")
     record, end = log.records
     assert (record.levelname, record.dealkit_unreadable, end.dealkit_outcome) == ("INFO", 31, "succeeded")
@@ -71,7 +71,7 @@ def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> No
     assert record.getMessage() == f"GET /v1/deals/{{id}}: 31 fields could not be read: {record.dealkit_pointers}"
 
 
-def test_the_result_in_words(peer: Any, log: Any) -> None:
+def test_results_in_messages(peer: Any, log: Any) -> None:
     for served, timeout, text in [
         (answer(404), None, ": 404 in "),
         (answer(200, "[]"), None, ": 200 decode in "),
@@ -84,7 +84,7 @@ def test_the_result_in_words(peer: Any, log: Any) -> None:
     assert [record.dealkit_outcome for record in log.records] == ["rejected", "succeeded", "unknown"]
 
 
-def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
+def test_a_record_for_a_cancelled_call(peer: Any, log: Any) -> None:
     server = peer(b"")
 
     async def main(client: AsyncClient) -> None:
@@ -98,14 +98,14 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
         with pressing_ctrl_c(lambda: server.wait_for_requests(3)):
             client.deals.retrieve("d_1")
     took = time.monotonic() - begun
-    assert [told(record) for record in log.records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
+    assert [summarize(record) for record in log.records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
     for record in log.records:
         assert (record.error_type, record.dealkit_outcome) == ("cancelled", "unknown")
         assert 0 < record.dealkit_duration < took
 
 
-def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
-    """Creates that are given up are logged too, with what is known of them; a row that is not sent is not a call."""
+def test_a_record_for_each_of_many_creates(peer: Any, log: Any) -> None:
+    """Cancelled creates are logged with their outcomes. Rows that are not sent are not logged."""
     rows: Any = [ADA, 5, ADA]
     server = peer(b"")
     with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=10_000) as client:
@@ -114,12 +114,12 @@ def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
         until(lambda: len(server.requests) > 0)
         left = creations.cancel()
         assert sorted(creation.outcome for creation in left) == ["not_sent", "unknown"]
-    assert {told(record)[1:] for record in log.records} == {("POST", "/v1/agents", None)}
+    assert {summarize(record)[1:] for record in log.records} == {("POST", "/v1/agents", None)}
     assert {record.error_type for record in log.records} == {"cancelled"}
     levels = sorted((record.dealkit_outcome, record.levelname) for record in log.records)
     assert levels == [("not_sent", "INFO"), ("unknown", "WARNING")]
-    said = {record.dealkit_outcome: record.getMessage().partition("; ")[2] for record in log.records}
-    assert said == {"not_sent": "", "unknown": "the agent may exist"}
+    effects = {record.dealkit_outcome: record.getMessage().partition("; ")[2] for record in log.records}
+    assert effects == {"not_sent": "", "unknown": "the agent may exist"}
 
 
 def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any) -> None:
@@ -140,7 +140,7 @@ def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any)
 
 
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> None:
-    """Not only when it has ended: that may be a minute later."""
+    """Not only at the end of the call, which may be a minute later."""
     for way in ("one", "one, awaited", "many", "many, awaited"):
         log.clear()
         release = threading.Event()
@@ -162,12 +162,12 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> N
         assert [record.levelname for record in log.records] == ["WARNING", "INFO"]
 
 
-def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) -> None:
+def test_a_record_is_logged_in_the_context_of_the_call(dealkit_sandbox: Sandbox) -> None:
     """A filter that adds the id of the request that the program is serving finds the right id."""
-    current = contextvars.ContextVar("current", default="nobody's")
+    current = contextvars.ContextVar("current", default="none")
     seen = []
 
-    def note(record: Any) -> bool:
+    def remember(record: Any) -> bool:
         seen.append((current.get(), record.http_request_method))
         return True
 
@@ -184,29 +184,29 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
             await asyncio.gather(*(serve(f"{what}{n}", client) for what in ("create", "read") for n in range(5)))
 
     logger = logging.getLogger("dealkit")
-    logger.addFilter(note)
+    logger.addFilter(remember)
     logger.setLevel(logging.INFO)
     try:
         run(main())
     finally:
-        logger.removeFilter(note)
+        logger.removeFilter(remember)
         logger.setLevel(logging.NOTSET)
     assert len(seen) == 200
     assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
 
 
-def test_no_attribute_is_one_that_every_record_has(nowhere: str) -> None:
+def test_no_attribute_replaces_one_of_the_record(nowhere: str) -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
     client: Any = Client(base_url=f"http://{nowhere}", service_key="k", max_retries=1)
-    watch: Any = _native.watch([])
-    client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
-    fields: list[Any] = []
-    until(lambda: fields.extend(watch.take()) or fields)
-    names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
+    trace: Any = _native.start_trace([])
+    client._session.client.send(_native.retrieve_deal("d_1"), options=None, raw=False, trace=trace)
+    events: list[Any] = []
+    until(lambda: events.extend(trace.take()) or events)
+    names = {name.replace(".", "_") for event in events for name in event.fields} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
 
 
-def test_a_program_that_has_not_set_logging_up_sees_nothing(peer: Any) -> None:
+def test_nothing_is_logged_unless_the_program_configures_logging(peer: Any) -> None:
     """Python itself would write warnings to standard error if there were no handler."""
     code = """
 import logging, sys

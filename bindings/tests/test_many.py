@@ -1,4 +1,4 @@
-"""Many deals, and what many creates do in the same way."""
+"""``retrieve_many``, and the behaviour that ``create_many`` shares with it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from dealkit.testing import Sandbox
 
 
 class Bulk(NamedTuple):
-    """One of both calls for many, and what it takes and yields."""
+    """``retrieve_many`` or ``create_many``, with functions that make its inputs and number its results."""
 
     many: Callable[..., Any]
     given: Callable[[int], Any]
-    place: Callable[[Any], int]
+    number: Callable[[Any], int]
     unit: str
 
 
-# What both share: how far they ask for what is given, the order, threads, and progress.
 RETRIEVE = Bulk(
     lambda client, given, **options: client.deals.retrieve_many(given, **options),
     lambda number: f"g_{number}",
@@ -54,8 +53,8 @@ def ids(count: int) -> list[str]:
     return [f"d_{n % 3 + 1}" for n in range(count)]
 
 
-def found(client: Any, given: Iterable[str], **options: Any) -> list[Any]:
-    """What many calls of a client of either class come to."""
+def retrieve_all(client: Any, given: Iterable[str], **options: Any) -> list[Any]:
+    """Returns the results of ``retrieve_many`` of a blocking or an async client."""
     items: list[Any] = made(client, lambda client: client.deals.retrieve_many(given, **options))
     return items
 
@@ -64,9 +63,9 @@ def found(client: Any, given: Iterable[str], **options: Any) -> list[Any]:
 def test_in_order(of_class: Any, sandbox: Sandbox) -> None:
     client, wanted = of(sandbox, of_class), ids(100)
     for given, options in ((wanted, {}), (iter(wanted), {"concurrency": 1}), (tuple(wanted), {"concurrency": 1000})):
-        assert [deal.id for deal in found(client, given, **options)] == wanted
-    assert sorted(deal.id for deal in found(client, wanted, ordered=False)) == sorted(wanted)
-    assert found(client, []) == []
+        assert [deal.id for deal in retrieve_all(client, given, **options)] == wanted
+    assert sorted(deal.id for deal in retrieve_all(client, wanted, ordered=False)) == sorted(wanted)
+    assert retrieve_all(client, []) == []
 
 
 @BULK
@@ -81,14 +80,14 @@ def test_as_they_arrive(bulk: Bulk, peer: Any) -> None:
 
     with Client(base_url=peer(respond).url, service_key="k") as client:
         items = bulk.many(client, map(bulk.given, range(2)), ordered=False)
-        assert bulk.place(next(items)) == 1
+        assert bulk.number(next(items)) == 1
         release.set()
-        assert bulk.place(next(items)) == 0
+        assert bulk.number(next(items)) == 0
         with pytest.raises(StopIteration):
             next(items)
 
 
-def test_an_error_ends_it(client: Client) -> None:
+def test_an_error_ends_the_iterator(client: Client) -> None:
     deals = client.deals.retrieve_many(["d_1", "no", "d_2"])
     assert next(deals).id == "d_1"
     with pytest.raises(NotFoundError) as caught:
@@ -98,8 +97,8 @@ def test_an_error_ends_it(client: Client) -> None:
 
 
 @BOTH
-def test_an_error_in_its_place(of_class: Any, sandbox: Sandbox) -> None:
-    outcomes = found(of(sandbox, of_class), ["d_1", "no", "..", "d_2"], on_error="return")
+def test_errors_are_returned_in_order(of_class: Any, sandbox: Sandbox) -> None:
+    outcomes = retrieve_all(of(sandbox, of_class), ["d_1", "no", "..", "d_2"], on_error="return")
     assert [type(outcome) for outcome in outcomes] == [Deal, NotFoundError, ValidationError, Deal]
     assert [outcome.id for outcome in outcomes] == ["d_1", "no", "..", "d_2"]
     assert "deals/no" not in str(outcomes[1])
@@ -107,26 +106,26 @@ def test_an_error_in_its_place(of_class: Any, sandbox: Sandbox) -> None:
 
 @BULK
 @pytest.mark.parametrize("concurrency", [1, 5, 16, 100])
-def test_an_endless_generator_is_asked_no_further_than_needed(bulk: Bulk, concurrency: int, many_deals: Client) -> None:
-    asked = 0
+def test_only_the_inputs_in_flight_are_taken_from_a_generator(bulk: Bulk, concurrency: int, many_deals: Client) -> None:
+    yielded = 0
 
     def endless() -> Iterator[Any]:
-        nonlocal asked
+        nonlocal yielded
         for n in itertools.count():
-            asked += 1
+            yielded += 1
             yield bulk.given(n)
 
     items = bulk.many(many_deals, endless(), concurrency=concurrency)
-    assert asked == 0
+    assert yielded == 0
     for taken, item in enumerate(itertools.islice(items, 250)):
-        assert bulk.place(item) == taken
-        assert taken < asked <= taken + concurrency
+        assert bulk.number(item) == taken
+        assert taken < yielded <= taken + concurrency
     items.close()
     assert list(items) == []
 
 
 def test_responses_are_read_while_the_caller_is_busy(peer: Any) -> None:
-    # More than the buffers of a connection can hold: the server can write all of it only if the client reads.
+    # Larger than the buffers of a connection, so that the server can only write it if the client reads.
     large = answer(200, '{"id": "large", "status": "' + "x" * 200_000 + '"}' + " " * (1 << 25))
     is_busy = threading.Event()
 
@@ -163,12 +162,12 @@ def test_a_generator_that_raises(client: Client) -> None:
 
 
 @BULK
-def test_a_callable_is_told_of_progress(bulk: Bulk, many_deals: Client) -> None:
-    told: list[tuple[int, int | None]] = []
+def test_a_callable_gets_the_progress(bulk: Bulk, many_deals: Client) -> None:
+    calls: list[tuple[int, int | None]] = []
     for given, total in (([*map(bulk.given, range(3))], 3), (map(bulk.given, range(3)), None)):
-        told.clear()
-        list(bulk.many(many_deals, given, progress=lambda done, total: told.append((done, total))))
-        assert told == [(1, total), (2, total), (3, total)]
+        calls.clear()
+        list(bulk.many(many_deals, given, progress=lambda done, total: calls.append((done, total))))
+        assert calls == [(1, total), (2, total), (3, total)]
 
 
 @BULK
@@ -179,7 +178,7 @@ def test_a_line_shows_progress(bulk: Bulk, many_deals: Client, capsys: pytest.Ca
     assert shown.out == "" and shown.err.endswith(f"\r3/3 {bulk.unit}s\n")
     with pytest.raises((ValidationError, TypeError)):
         list(bulk.many(many_deals, [given[0], 5], progress=True))
-    # What is printed next starts on a new line.
+    # The next output starts on a new line.
     assert capsys.readouterr().err.endswith("\n")
 
 
@@ -191,13 +190,13 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
         items = bulk.many(many_deals, map(bulk.given, range(60)), concurrency=8, ordered=ordered)
 
         def work(items: Any = items) -> list[int]:
-            places = [bulk.place(item) for item in items]
+            numbers = [bulk.number(item) for item in items]
             assert next(items, None) is None
-            return places
+            return numbers
 
         with ThreadPoolExecutor(4) as pool:
             works = [pool.submit(work) for _ in range(4)]
-            assert sorted(place for one in works for place in one.result(HANGS)) == [*range(60)]
+            assert sorted(number for one in works for number in one.result(HANGS)) == [*range(60)]
 
 
 def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
@@ -215,7 +214,7 @@ def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
     run(main())
 
 
-def test_how_far_it_has_come(client: Client) -> None:
+def test_the_repr_counts_results(client: Client) -> None:
     deals = client.deals.retrieve_many(["d_1", "d_2", "d_3"], concurrency=2)
     assert repr(deals) == "<DealIterator: 0 done, 0 in flight>"
     next(deals)

@@ -1,6 +1,6 @@
-"""Memory stays flat, and no object of dealkit's waits for the garbage collector.
+"""Decoding and calls do not leak memory.
 
-In processes of their own, so that leftovers of other tests do not count. Both tests together take some 15 seconds.
+The tests run in separate processes, in which no other tests have allocated memory. Together they take about 15 seconds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from processes import ended, python
 
 from dealkit.testing import Sandbox
 
-# The most bytes by which the allocated memory may grow between the warm-up and the end of all rounds. A leak of 64 bytes per
-# decode would be 2.7 MiB, one of a single Deal per call more than 15 MiB.
-MOST_GROWTH = 2 << 20
+# Maximum growth of the allocated memory after the warm-up, in bytes. A leak of 64 bytes per decode would be 2.7 MiB, and a leak
+# of one Deal per call more than 15 MiB.
+MAX_GROWTH = 2 << 20
 
-# Allocated bytes are counted, because the memory that a process takes also depends on when its threads run. With PYTHONMALLOC,
-# Python's own objects are among them.
+# The test counts allocated bytes, because the memory usage of a process also depends on the timing of its threads. With
+# PYTHONMALLOC, Python's own objects are included.
 COUNTED = {"PYTHONMALLOC": "malloc"}
 needs_counts = pytest.mark.skipif(
     not hasattr(ctypes.pythonapi, "mallinfo2"), reason="needs glibc 2.33 or newer, which counts allocated bytes"
@@ -106,4 +106,4 @@ print(measure(calls, 40, 10))
 def test_memory_stays_flat(work: str, dealkit_sandbox: Sandbox) -> None:
     shown = ended(python(MEASURE + work, flags=(), url=dealkit_sandbox.url, env=COUNTED), 600)
     print(f"grown by {int(shown) >> 10} KiB")
-    assert int(shown) < MOST_GROWTH
+    assert int(shown) < MAX_GROWTH

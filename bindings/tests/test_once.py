@@ -28,34 +28,36 @@ def test_results_and_errors_of_a_key(
 ) -> None:
     path = tmp_path / "agents.ledger"
     create_once = dealkit_client.agents.create_once
-    now = create_once(key="new", ledger=path, **ADA)
+    now = create_once(idempotency_key="new", ledger=path, **ADA)
     assert (now.result, now.agent_id, now.key) == ("created", "a_1", "new")
     assert now.agent is not None and now.agent.email == "ada@example.com"
     with caplog.at_level(logging.DEBUG, "dealkit"):
-        before = create_once(key="new", ledger=str(path), **ADA)
+        before = create_once(idempotency_key="new", ledger=str(path), **ADA)
     assert not caplog.records  # Nothing was sent.
     assert (before.result, before.agent_id, before.agent) == ("already_created", "a_1", None)
     assert before.sent_at is not None and before.ledger_error is None
 
     dealkit_sandbox.fail_next(status=500)
     with pytest.raises(InternalServerError):
-        create_once(key="doubtful", ledger=path, **ADA)
+        create_once(idempotency_key="doubtful", ledger=path, **ADA)
     with pytest.raises(AlreadyAttemptedError) as recorded:
-        create_once(key="doubtful", ledger=path, **ADA)
+        create_once(idempotency_key="doubtful", ledger=path, **ADA)
     assert (recorded.value.outcome, recorded.value.status_code, recorded.value.in_flight) == ("unknown", 500, False)
-    assert create_once(key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
+    assert create_once(idempotency_key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
 
 
-def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "agents.ledger"
     options: Any = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
     with Client(**options) as client:
-        raw = client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA)
+        raw = client.with_raw_response.agents.create_once(idempotency_key="raw", ledger=path, **ADA)
         assert isinstance(raw.agent, RawResponse) and raw.agent.parse().id == "a_1"
-        assert client.with_raw_response.agents.create_once(key="raw", ledger=path, **ADA).agent_id == "a_1"
+        assert client.with_raw_response.agents.create_once(idempotency_key="raw", ledger=path, **ADA).agent_id == "a_1"
         patient = client.with_options(timeout=50)
-        assert patient.agents.create_once(key="raw", ledger=path, timeout=90, max_retries=0, **ADA).from_ledger
-        # The clients share what is open.
+        assert patient.agents.create_once(
+            idempotency_key="raw", ledger=path, timeout=90, max_retries=0, **ADA
+        ).from_ledger
+        # The clients share the open ledger.
         assert len([*tmp_path.glob("*-job-*")]) == 1
         del patient
     del client
@@ -63,23 +65,26 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     async def awaited() -> None:
         async with AsyncClient(**options) as client:
             assert inspect.iscoroutinefunction(client.agents.create_once)
-            calls = (client.agents.create_once(key="many", ledger=path, wait_in_flight=True, **ADA) for _ in range(20))
+            calls = (
+                client.agents.create_once(idempotency_key="many", ledger=path, wait_in_flight=True, **ADA)
+                for _ in range(20)
+            )
             made = await asyncio.gather(*calls)
             assert sorted(creation.result for creation in made) == [*["already_created"] * 19, "created"]
-            raw = await client.with_raw_response.agents.create_once(key="raw 2", ledger=path, **ADA)
+            raw = await client.with_raw_response.agents.create_once(idempotency_key="raw 2", ledger=path, **ADA)
             assert raw.agent is not None and raw.agent.status_code == 201
             dealkit_sandbox.fail_next(hold=True)
-            cancelled = asyncio.create_task(client.agents.create_once(key="cancelled", ledger=path, **ADA))
+            cancelled = asyncio.create_task(client.agents.create_once(idempotency_key="cancelled", ledger=path, **ADA))
             await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
             with pytest.raises(AlreadyAttemptedError, match="being sent elsewhere right now") as other:
-                await client.agents.create_once(key="cancelled", ledger=path, **ADA)
+                await client.agents.create_once(idempotency_key="cancelled", ledger=path, **ADA)
             assert (other.value.in_flight, other.value.outcome) == (True, "unknown")
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
-            # What is known of it is recorded a moment later.
+            # The outcome is recorded a moment later.
             with pytest.raises(AlreadyAttemptedError, match="its outcome is unknown"):
-                await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
+                await client.agents.create_once(idempotency_key="cancelled", ledger=path, wait_in_flight=True, **ADA)
 
     asyncio.run(awaited())
     assert ledger.summary(path).succeeded == 3
@@ -94,7 +99,7 @@ def test_a_detached_call_completes_without_its_caller(
 
     async def cancelled(key: str, **options: Any) -> None:
         dealkit_sandbox.fail_next(hold=True, **options)
-        call = asyncio.create_task(client.agents.create_once(key=key, ledger=path, detached=True, **ADA))
+        call = asyncio.create_task(client.agents.create_once(idempotency_key=key, ledger=path, detached=True, **ADA))
         await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -102,23 +107,25 @@ def test_a_detached_call_completes_without_its_caller(
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: unreported.append(context))
-        made = await client.agents.create_once(key="awaited", ledger=path, detached=True, **ADA)
+        made = await client.agents.create_once(idempotency_key="awaited", ledger=path, detached=True, **ADA)
         assert (made.result, made.agent_id) == ("created", "a_1")
-        raw = await client.with_raw_response.agents.create_once(key="raw", ledger=path, detached=True, **ADA)
+        raw = await client.with_raw_response.agents.create_once(
+            idempotency_key="raw", ledger=path, detached=True, **ADA
+        )
         assert raw.agent is not None and raw.agent.status_code == 201
         dealkit_sandbox.fail_next(status=500)
         with pytest.raises(InternalServerError):
-            await client.agents.create_once(key="failed", ledger=path, detached=True, **ADA)
+            await client.agents.create_once(idempotency_key="failed", ledger=path, detached=True, **ADA)
         await cancelled("cancelled")
         dealkit_sandbox.release()
-        again = await client.agents.create_once(key="cancelled", ledger=path, wait_in_flight=True, **ADA)
+        again = await client.agents.create_once(idempotency_key="cancelled", ledger=path, wait_in_flight=True, **ADA)
         assert (again.result, again.agent_id) == ("already_created", "a_3")
         with caplog.at_level(logging.WARNING, "dealkit"):
             await cancelled("rejected", status=422)
             dealkit_sandbox.release()
             with pytest.raises(AlreadyAttemptedError, match="rejected"):
-                await client.agents.create_once(key="rejected", ledger=path, wait_in_flight=True, **ADA)
-            # Its end is logged, although nothing awaits it.
+                await client.agents.create_once(idempotency_key="rejected", ledger=path, wait_in_flight=True, **ADA)
+            # The end of the call is logged, although no task awaits it.
             while "POST /v1/agents: 422" not in caplog.text:
                 await asyncio.sleep(0)
         await cancelled("outlives the loop")
@@ -129,7 +136,9 @@ def test_a_detached_call_completes_without_its_caller(
     dealkit_sandbox.release()
 
     async def later() -> None:
-        again = await client.agents.create_once(key="outlives the loop", ledger=path, wait_in_flight=True, **ADA)
+        again = await client.agents.create_once(
+            idempotency_key="outlives the loop", ledger=path, wait_in_flight=True, **ADA
+        )
         assert (again.result, again.agent_id) == ("already_created", "a_4")
         await client.aclose()
 
@@ -140,23 +149,23 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
     create_once: Any = dealkit_client.agents.create_once
     path = tmp_path / "agents.ledger"
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
-        ({"key": 5}, TypeError, "key must be a str, the key of this agent, not int"),
-        ({"keys": 5}, TypeError, "keys must be a str"),
+        ({"idempotency_key": 5}, TypeError, "idempotency_key must be a str, not int"),
+        ({"key_name": 5}, TypeError, "key_name must be a str or None, not int"),
         ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
         ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
         ({"detached": 1}, TypeError, "detached must be a bool, not int"),
         ({"detached": True}, TypeError, "detached is only for AsyncClient"),
         ({"validate": 1}, TypeError, "validate must be a bool"),
-        ({"key": ""}, ConfigError, "not sent: the key is empty"),
+        ({"idempotency_key": ""}, ConfigError, "not sent: the key is empty"),
         ({"email": "no"}, ValidationError, "invalid_email"),
         ({"mail": "ada@example.com"}, ValidationError, 'did you mean "email"'),
         ({"timeout": 0}, ConfigError, "timeout must be a number of seconds, more than zero"),
     ]
     for given, raised, text in wrong:
         with pytest.raises(raised, match=text):
-            create_once(**{"key": "one", "ledger": path, **ADA, **given})
-    create_once(key="ada@example.com", ledger=path, keys="email", **ADA)
+            create_once(**{"idempotency_key": "one", "ledger": path, **ADA, **given})
+    create_once(idempotency_key="ada@example.com", ledger=path, key_name="email", **ADA)
     with pytest.raises(LedgerError, match='its keys are called "email", but those used here are called "crm"'):
-        create_once(key="4711", ledger=path, keys="crm", **ADA)
+        create_once(idempotency_key="4711", ledger=path, key_name="crm", **ADA)
     assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].from_ledger
     assert len(dealkit_sandbox.requests) == 1

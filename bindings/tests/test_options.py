@@ -1,4 +1,4 @@
-"""Options of a client and of a call: what they change, what they share, and their repr."""
+"""Options of a client and of a call: their effects, and the connections that clients with other options share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     run(calls())
     assert len(server.requests) == 50 and len(server.connections) == 1
     assert {f"user-agent: n/{n}".encode() in server.requests[n].lower() for n in range(50)} == {True}
-    # Options that concern connections need new connections.
+    # Options of connections require new connections.
     called(client.with_options(max_idle_connections=1), CALLS["retrieve"])
     called(client.with_options(timeout=Timeout(connect=1)), CALLS["retrieve"])
     assert len(server.connections) == 3
@@ -84,12 +84,12 @@ def test_a_number_of_seconds_replaces_only_the_total(of_class: Any, peer: Any) -
     hurried = of_class(base_url=peer(b"").url, service_key="k", timeout=Timeout(attempt=0.05), max_retries=0)
     with pytest.raises(APITimeoutError, match=r"0\.05 s"):
         called(hurried.with_options(timeout=600), CALLS["retrieve"])
-    # A Timeout replaces all three.
+    # A Timeout replaces all three timeouts.
     assert client.with_options(timeout=Timeout(attempt=6)).timeout == 60.0
 
 
-def test_a_long_line_of_clients(peer: Any) -> None:
-    """Each made from the previous one, which nobody else holds any more."""
+def test_a_long_chain_of_clients(peer: Any) -> None:
+    """Each client is made from the previous one, to which the program has no other reference."""
     server = peer(answer(200, BODY))
     client = Client(base_url=server.url, service_key="k")
     for n in range(20_000):
@@ -102,7 +102,7 @@ def test_a_long_line_of_clients(peer: Any) -> None:
     assert len(server.connections) == 2
 
 
-def test_what_a_client_is_set_to(dealkit_sandbox: Sandbox) -> None:
+def test_the_attributes_of_a_client(dealkit_sandbox: Sandbox) -> None:
     client = Client(base_url=dealkit_sandbox.url, service_key="sandbox-key")
     assert (client.timeout, client.max_retries) == (60.0, 2)
     other = client.with_options(timeout=5, max_retries=0)

@@ -1,7 +1,7 @@
-"""What breaks native clients: Ctrl-C, fork, pools, event loops that come and go, interpreter exit.
+"""Ctrl-C, forks, process pools, several event loops, and interpreter exit.
 
-Everything here happens in processes of its own, with every warning an error: a test fails if a process
-writes anything to standard error, exits with a code other than 0, or hangs.
+Each test starts processes in which warnings are errors. It fails if a process writes to standard error, exits with a code other
+than 0, or hangs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dealkit.testing import Sandbox
 
 ROUNDS = 5
 
-# Prints a line whenever a call that would wait for an hour is interrupted, several times over, then makes one that works.
+# Prints a line whenever a call that would take an hour is interrupted, several times. Then makes a call that succeeds.
 INTERRUPTED = f"""
 import asyncio, sys
 from dealkit import AsyncClient, Client, Timeout
@@ -80,7 +80,7 @@ def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, c
             time.sleep(chance.uniform(0, 0.06))  # Anywhere between two checks for signals.
             process.send_signal(signal.SIGINT)
             assert next_line(process) == "interrupted\n"
-            tarpit.wait_for_ends(done + 1)  # The request is not left behind.
+            tarpit.wait_for_ends(done + 1)  # The request has been aborted.
         ended(process)
 
 
@@ -146,7 +146,7 @@ def test_fork(story: str, dealkit_sandbox: Sandbox) -> None:
     ended(python(FORKED + story, url=dealkit_sandbox.url))
 
 
-def test_fork_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+def test_fork_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
     code = """
 import sys, threading
 slow = Client(base_url=sys.argv[1], timeout=Timeout(attempt=3600, total=3600))
@@ -162,7 +162,7 @@ waiting = [
 ]
 for call in waiting:
     threading.Thread(target=wait, args=(call,), daemon=True).start()
-input()  # Until the calls are on their way.
+input()  # Until the calls are in flight.
 end(*[fork(use) for _ in range(4)])
 use()
 """
@@ -173,8 +173,8 @@ use()
         ended(process)
 
 
-def test_a_child_that_ends_in_the_ordinary_way(dealkit_sandbox: Sandbox) -> None:
-    """Without os._exit: destructors and atexit handlers run, including those for inherited objects."""
+def test_a_child_that_exits_without_os_exit(dealkit_sandbox: Sandbox) -> None:
+    """Destructors and atexit handlers run, including the destructors of inherited objects."""
     code = """
 import sys
 use()
@@ -308,7 +308,7 @@ def test_wait_for_ends_the_request() -> None:
         asyncio.run(main(tarpit.url))
 
 
-def test_leaving_the_loop_over_many_ends_the_requests() -> None:
+def test_leaving_the_loop_aborts_the_requests() -> None:
     ids = ["d_1", "d_2", "d_3"]
 
     async def leave(client: AsyncClient) -> None:
@@ -322,7 +322,7 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
                 assert deal.id == "d_1"
-                tarpit.wait_for_requests(3)  # The others have been sent; otherwise there would be nothing to end.
+                tarpit.wait_for_requests(3)  # Until the other requests are in flight.
                 break
             tarpit.wait_for_ends(2)
             with client.deals.retrieve_many(ids) as deals:
@@ -333,7 +333,7 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
         tarpit.wait_for_ends(6)
 
 
-def test_a_loop_closed_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+def test_an_event_loop_closed_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
     code = """
 import asyncio, gc, logging, sys
 from dealkit import AsyncClient, Timeout
@@ -352,7 +352,7 @@ tasks = [loop.create_task(stay(slow.deals.retrieve("d_1"))) for _ in range(3)]
 tasks += [loop.create_task(stay(client.deals.retrieve("d_1"))) for _ in range(3)]
 tasks.append(loop.create_task(watch(slow.deals.retrieve_many(["d_1", "d_2"]))))
 loop.run_until_complete(asyncio.sleep(0))
-input()  # Until the services have the requests. Their responses arrive now, and are not taken.
+input()  # Until the services have received the requests. The responses arrive now, but no code takes them.
 loop.close()
 assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
 del tasks, loop
@@ -368,7 +368,7 @@ assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
         tarpit.wait_for_ends(5)
 
 
-# Each starts calls that would take an hour, waits until the service has one, and reaches the end of the program.
+# Programs that start calls which would take an hour, wait until the service has received one, and end.
 ENDS = {
     "sync, in a daemon thread": """
 threading.Thread(target=lambda: Client(timeout=Timeout(attempt=3600, total=3600)).deals.retrieve("d_1"), daemon=True).start()
@@ -376,13 +376,13 @@ threading.Thread(target=lambda: Client(timeout=Timeout(attempt=3600, total=3600)
     "many, in a daemon thread": """
 threading.Thread(target=lambda: list(Client(timeout=Timeout(attempt=3600, total=3600)).deals.retrieve_many(["d_1"])), daemon=True).start()
 """,
-    "many, begun": """
+    "many, started": """
 deals = Client(timeout=Timeout(attempt=3600, total=3600)).deals.retrieve_many(["d_1", "d_2"])
-deals._next()
+deals._advance()
 """,
-    "many creates, begun": """
+    "many creates, started": """
 creations = Client(timeout=Timeout(attempt=3600, total=3600)).agents.create_many([dict(email="a@b.co", first_name="A", last_name="L", profile={})] * 9)
-creations._next()
+creations._advance()
 """,
     "asyncio, in a daemon thread": """
 async def main():
@@ -416,7 +416,7 @@ threading.Thread(target=lambda: Client(timeout=Timeout(attempt=3600, total=3600)
 
 
 @pytest.mark.parametrize("begin", ENDS.values(), ids=ENDS.keys())
-def test_the_interpreter_ends_with_calls_on_their_way(begin: str) -> None:
+def test_the_interpreter_exits_with_calls_in_flight(begin: str) -> None:
     code = f"""
 import asyncio, sys, threading
 from dealkit import AsyncClient, Client, Timeout
@@ -426,7 +426,7 @@ input()
     with Peer() as tarpit:
         process = python(code, url=tarpit.url, waits=True)
         tarpit.wait_for_requests(1)
-        # More than one line, because some of the programs wait twice.
+        # Two lines, because some of the programs wait twice.
         go_on(process)
         go_on(process)
         ended(process)
@@ -463,6 +463,6 @@ if is_destroyed:
 
 @pytest.mark.parametrize("destroyed", [True, False])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_subinterpreter_is_refused_or_works(first: bool, destroyed: bool) -> None:
-    """dealkit lives in one interpreter: another one gets an ImportError, neither a crash nor a hang at the exit."""
+def test_a_second_interpreter_gets_an_import_error(first: bool, destroyed: bool) -> None:
+    """dealkit works in one interpreter of a process. Importing it in a second one neither crashes nor hangs at exit."""
     ended(python(SUBINTERPRETER.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")))

@@ -69,8 +69,8 @@ def test_a_stub_returns_what_its_functions_make() -> None:
     ]
     once = stub.agents.create_once
     with pytest.raises(dealkit.APITimeoutError):
-        once(key="1", ledger="l", **ADA)
-    made = [once(key="1", ledger="l", timeout=5, **ADA) for _ in range(2)]
+        once(idempotency_key="1", ledger="l", **ADA)
+    made = [once(idempotency_key="1", ledger="l", timeout=5, **ADA) for _ in range(2)]
     assert [one.result for one in made] == ["created", "already_created"] and made[0].agent_id == made[
         1
     ].agent_id == "a_1"

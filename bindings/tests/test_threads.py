@@ -1,4 +1,4 @@
-"""Many threads at once: a thread's caches are its own, and all threads can share one model and one client."""
+"""Many threads: each has its own caches, and all can share one model and one client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDS = 10
 
 
 @pytest.fixture(autouse=True)
-def hand_over_often() -> Iterator[None]:
+def switch_threads_often() -> Iterator[None]:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -34,7 +34,7 @@ def hand_over_often() -> Iterator[None]:
 
 
 def document(thread: int, number: int) -> bytes:
-    """Words and numbers of the thread's own, more than are cached, and some that all threads share."""
+    """Makes a document with more strings and numbers than are cached, most of which no other thread reads."""
     words = [f"w{thread}-{number}-{n}" for n in range(30)] + ["BUYER", "SELLER", "é", ""]
     sides = [f'{{"gross_commission": {number}.{thread}{n:02}, "agent_units": 0.5}}' for n in range(30)]
     contacts = [{"type": word, "fields": [{"label": word}]} for word in words]
@@ -42,8 +42,8 @@ def document(thread: int, number: int) -> bytes:
     return (json.dumps(deal)[:-1] + f', "sides": [{", ".join(sides)}]}}').encode()
 
 
-def at_once(task: Callable[[int], Any]) -> list[Any]:
-    """The results of a task that all threads start at the same time."""
+def run_in_threads(task: Callable[[int], Any]) -> list[Any]:
+    """Runs a task in all threads, starting at the same time, and returns the results."""
     start = Barrier(THREADS)
 
     def run(thread: int) -> Any:
@@ -54,7 +54,7 @@ def at_once(task: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(run, range(THREADS)))
 
 
-def test_threads_read_what_is_theirs() -> None:
+def test_threads_read_their_own_documents() -> None:
     def read(thread: int) -> list[Deal]:
         documents = [document(thread, number) for number in range(DEALS)]
         deals: list[Deal] = []
@@ -68,14 +68,14 @@ def test_threads_read_what_is_theirs() -> None:
         return deals
 
     # The deals outlive their threads and the threads' caches.
-    for thread, of_thread in enumerate(at_once(read)):
+    for thread, of_thread in enumerate(run_in_threads(read)):
         for number, deal in enumerate(of_thread):
             assert deal == Deal.from_json(document(thread, number))
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL")
 def test_free_threaded_python_stays_free_threaded() -> None:
-    # Importing a module that does not declare that it can do without the GIL would enable it.
+    # Importing a module enables the GIL, unless the module declares that it does not need the GIL.
     enabled = ended(python("import dealkit, sys; print(sys._is_gil_enabled())"))
     assert enabled.strip() == "False"
 
@@ -83,26 +83,26 @@ def test_free_threaded_python_stays_free_threaded() -> None:
 def test_threads_share_one_model() -> None:
     text = document(0, 0)
     deal = Deal.from_json(text)
-    kept = pickle.dumps(deal)
+    pickled = pickle.dumps(deal)
     fields = [name for name in dir(deal) if not name.startswith("_") and not callable(getattr(deal, name))]
 
     def look(thread: int) -> Counter[str]:
         seen: Counter[str] = Counter()
         for round_ in range(20):
-            # A fresh model each time too: all threads race to create whatever is created on first access.
+            # Also a new model in each round: the threads race to create the objects that are made on first access.
             for model in (deal, shared[round_]):
                 seen[repr([getattr(model, name) for name in fields])] += 1
                 seen[model.to_json()] += 1
                 seen[repr(model.to_dict())] += 1
                 seen[str(hash(model) == hash(deal) and model == deal)] += 1
-                seen[repr(copy.deepcopy(model) == model and pickle.loads(kept) == model)] += 1
+                seen[repr(copy.deepcopy(model) == model and pickle.loads(pickled) == model)] += 1
                 seen[model.replace(status="CLOSED").to_json()] += 1
         return seen
 
     shared = [Deal.from_json(text) for _ in range(20)]
-    first, *others = at_once(look)
+    first, *others = run_in_threads(look)
     assert all(other == first for other in others)
-    # The fields, the JSON, the dictionary, the JSON of the replaced model; and True, twice.
+    # Five distinct strings: the fields, the JSON, the dict, the JSON of the replaced model, and True, which counts twice.
     assert len(first) == 5
     assert first["True"] == 80
 
@@ -130,5 +130,5 @@ def test_threads_share_one_client() -> None:
                     assert [deal.id for deal in many] == [f"d_{k}" for k in range(THREADS)]
             return created
 
-        created = [agent for of_thread in at_once(call) for agent in of_thread]
+        created = [agent for of_thread in run_in_threads(call) for agent in of_thread]
         assert len(set(created)) == len(created) == len(sandbox.agents) == THREADS * 25

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from processes import Peer, ended, python
 
 from dealkit import Client
-from dealkit._observe.trace import start
+from dealkit._observe.trace import start_span
 from dealkit.testing import Sandbox
 
 KEY = "k-c4n4ry"
@@ -37,17 +37,17 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 def sent(request: bytes, name: str) -> str | None:
-    """The value of a header that was sent."""
+    """Returns the value of a header of the request."""
     found = re.search(rb"(?mi)^%s: (.*)\r$" % name.encode(), request)
     return found and found[1].decode()
 
 
-def named(span: ReadableSpan | Event) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan | Event) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
 def parent_of(request: bytes) -> tuple[str, str]:
-    """The ids of the trace and the span that a request names as its parent."""
+    """Returns the ids of the trace and of the parent span in a request's ``traceparent``."""
     _, trace_id, span_id, _ = (sent(request, "traceparent") or "").split("-")
     return trace_id, span_id
 
@@ -57,11 +57,11 @@ def ids(span: Any) -> tuple[str, str]:
     return format(context.trace_id, "032x"), format(context.span_id, "016x")
 
 
-def test_a_span_counts_what_could_not_be_read(peer: Any, exporter: InMemorySpanExporter) -> None:
+def test_a_span_counts_unreadable_fields(peer: Any, exporter: InMemorySpanExporter) -> None:
     with Client(base_url=peer(answer(200, json.dumps({"id": ID, "status": 1}))).url, service_key=KEY) as client:
         client.deals.retrieve(ID, on_unreadable="skip")
     (span,) = exporter.get_finished_spans()
-    assert named(span)["dealkit.unreadable"] == 1 and ID not in str(named(span))
+    assert attributes_of(span)["dealkit.unreadable"] == 1 and ID not in str(attributes_of(span))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -75,7 +75,7 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
         assert (span.name, span.kind) == (f"GET {template}", trace.SpanKind.CLIENT)
         assert span.parent is not None and span.parent.span_id == outer.get_span_context().span_id
         assert span.status.status_code is trace.StatusCode.UNSET
-        attributes = named(span)
+        attributes = attributes_of(span)
         assert attributes.pop("dealkit.wait") >= 0
         (event,) = span.events
         assert event.name == "attempt ended" and span.start_time <= event.timestamp <= (span.end_time or 0)  # type: ignore[operator]
@@ -113,7 +113,7 @@ def test_baggage_is_not_sent_unless_it_is_passed(way: str, peer: Any, exporter: 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_suppressed_instrumentation_is_honoured(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+def test_suppressed_instrumentation_makes_no_span(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     for key in (context._SUPPRESS_INSTRUMENTATION_KEY, context._SUPPRESS_HTTP_INSTRUMENTATION_KEY):
         token = context.attach(context.set_value(key, True))
@@ -129,14 +129,14 @@ OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_traceparent_of_the_caller_s_wins(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
+def test_a_traceparent_of_the_caller_takes_precedence(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     WAYS[way](server.url, ID, 2, extra_headers={"TraceParent": OWN}, service_key=KEY)
     assert [sent(request, "traceparent") for request in server.requests] == [OWN] * 2
     assert len(exporter.get_finished_spans()) == 2
 
 
-def test_an_observer_that_raises_costs_no_outcome(
+def test_a_span_processor_that_raises_does_not_fail_the_call(
     dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Broken(SimpleSpanProcessor):
@@ -159,7 +159,7 @@ def test_an_observer_that_raises_costs_no_outcome(
         assert f"LookupError: {text}" in capsys.readouterr().err
 
 
-def test_what_a_propagator_writes_cannot_break_a_call(
+def test_invalid_headers_of_a_propagator_do_not_fail_the_call(
     peer: Any, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def inject(carrier: dict[str, str], context: Any) -> None:
@@ -179,10 +179,10 @@ def test_without_a_provider_there_is_no_span(peer: Any) -> None:
     with Client(base_url=server.url, service_key=KEY) as client:
         client.deals.retrieve(ID)
     assert sent(server.requests[0], "traceparent") is None
-    assert start(("GET", "/", "h", 1)) is None
+    assert start_span({"http.request.method": "GET", "url.template": "/"}) is None
 
 
-def test_nothing_of_it_is_imported(dealkit_sandbox: Sandbox) -> None:
+def test_opentelemetry_is_not_imported(dealkit_sandbox: Sandbox) -> None:
     code = """
 import sys
 from dealkit import Client

@@ -1,6 +1,6 @@
-"""Certificates, proxies and limits: the settings as Python has them, and errors that name these.
+"""Options for certificates, proxies and limits, and errors that name these options.
 
-What connections do is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
+The behaviour of connections is tested in Rust: `sdk/tests/wire/{tls,proxy,limits}.rs`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dealkit import (
 )
 
 FINE = answer(200, BODY)
-# A name that nobody can resolve but a proxy.
+# A host name that only a proxy can resolve.
 HOST = "deals.invalid"
 USER, AUTHORIZATION = "ada:pa%20s:tr33", base64.b64encode(b"ada:pa s:tr33").decode()
 
@@ -36,11 +36,11 @@ def many(client: Any) -> Any:
     return made(client, lambda client: client.deals.retrieve_many(["d_1"]))
 
 
-def fails(client: Any, told: str, attempts: int = 1) -> APIConnectionError:
-    """Returns the error of a call that never reaches the service. Its message has Python's names of settings."""
+def check_fails(client: Any, text: str, attempts: int = 1) -> APIConnectionError:
+    """Checks that a call does not reach the service, and that its error names options by their Python names."""
     with pytest.raises(APIConnectionError) as caught:
         retrieve(client)
-    assert told in str(caught.value), caught.value
+    assert text in str(caught.value), caught.value
     assert (caught.value.outcome, caught.value.attempts) == ("not_sent", attempts)
     for name in ("root_certificates", "identity"):
         assert name not in str(caught.value)
@@ -71,7 +71,7 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
         assert retrieve(of_class(base_url=service.url, service_key="k", ca_file=ca_file)) == "d_1"
     requests = len(service.requests)
     for wrong in (None, other.file):
-        fails(
+        check_fails(
             of_class(base_url=service.url, service_key="k", ca_file=wrong),
             "is not trusted; if the issuer is yours, add its certificate to the trusted ones, or to the file in SSL_CERT_FILE "
             "[see ca_file]",
@@ -83,29 +83,29 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
 def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     certificate, key = other.pair()
-    # The key that is given is used, not one that the certificate's file happens to contain.
+    # The key file is used, even if the certificate's file contains another key.
     both = certificate.with_name("both.pem")
     both.write_bytes(certificate.read_bytes() + authority.pair()[1].read_bytes())
     settings: Any = {"base_url": service.url, "service_key": "k", "ca_file": authority.file}
     for client_cert in ((certificate, key), [str(certificate), bytes(key)], other.issue("client"), (both, key)):
         assert retrieve(of_class(**settings, client_cert=client_cert)) == "d_1"
-    for wrong, told in (
+    for wrong, text in (
         (None, "the service asks for a client certificate, and none is set [see client_cert]"),
         (authority.issue("client"), "does not accept the client's certificate"),
     ):
-        fails(of_class(**settings, client_cert=wrong), told)
+        check_fails(of_class(**settings, client_cert=wrong), text)
 
 
 @BOTH
 def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     client = of_class(base_url=service.url, service_key="k", max_retries=0)
-    fails(client, "is not trusted")
+    check_fails(client, "is not trusted")
     trusting = client.with_options(ca_file=authority.file)
-    fails(trusting, "none is set [see client_cert]")
+    check_fails(trusting, "none is set [see client_cert]")
     both = trusting.with_options(client_cert=other.pair())
     assert {retrieve(one) for one in (both, both.with_options(timeout=5), pickle.loads(pickle.dumps(both)))} == {"d_1"}
-    fails(both.with_options(ca_file=None), "is not trusted")
+    check_fails(both.with_options(ca_file=None), "is not trusted")
     assert repr(both) == f"{of_class.__name__}(base_url={service.url!r})"
 
 
@@ -118,7 +118,7 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
         monkeypatch.setenv("HTTPS_PROXY", url)
     client = of_class(base_url=f"https://{HOST}", service_key="k", proxy=url if is_set else None)
     advice = "the proxy rejects the connection: 407 Proxy Authentication Required; does its URL contain the"
-    error = fails(client, advice, attempts=3)
+    error = check_fails(client, advice, attempts=3)
     assert error.setting == "proxy"
     head = refusing.requests[0].decode()
     assert head.startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n") and f": Basic {AUTHORIZATION}\r\n" in head
@@ -129,7 +129,7 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
 
 
 @BOTH
-def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
+def test_clients_that_share_a_rate_limit(of_class: Any, peer: Any) -> None:
     service = peer(FINE)
     client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=60)
     retrieve(client)

@@ -1,7 +1,7 @@
-"""Wrong use, argument by argument: each raises the right exception class, with a message that names the argument.
+"""Each invalid argument raises the right exception class, with a message that names the argument.
 
-A wrong type is a TypeError, as everywhere in Python. A wrong value is a
-ConfigError (a ValueError) for a setting, and a ValidationError (a ValueError) for a part of the request.
+A wrong type raises TypeError. An invalid value raises ConfigError (a ValueError) for an option, and ValidationError (also a
+ValueError) for a part of the request.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from dealkit import (
 )
 from dealkit.testing import Sandbox
 
-HALF = "\ud800"  # Half of a surrogate pair: a Python str, but not text that could be sent.
+UNPAIRED = "\ud800"  # An unpaired surrogate: a valid Python str, which UTF-8 cannot encode.
 URL = "http://127.0.0.1:9"
 DAY, NOON = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)
 
 
 def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]:
-    """A table of wrong values by argument, for parametrize: value, exception, a part of its text."""
+    """Converts a table for ``parametrize``: for each argument, invalid values with their exception and a part of its message."""
     return [
         pytest.param(name, value, error, text, id=f"{name}={value!r:.24}")
         for name, rows in table.items()
@@ -48,15 +48,15 @@ def cases(table: dict[str, list[tuple[Any, type[Exception], str]]]) -> list[Any]
     ]
 
 
-def refused(error: type[Exception], text: str, call: Callable[[], object]) -> None:
-    """Checks for the exact class, and for a message that says what is wrong on one line, not too long to read."""
+def check_raises(error: type[Exception], text: str, call: Callable[[], object]) -> None:
+    """Checks that a call raises exactly this class, with a message on one short line that contains the text."""
     with pytest.raises(error) as caught:
         call()
     assert type(caught.value) is error
     shown = str(caught.value)
     assert text in shown
     assert "\n" not in shown and len(shown) < 300, shown
-    # Messages show neither private names nor the spelling of the other language.
+    # Messages contain neither private names nor Rust's spelling.
     assert "_Base" not in shown and "(true)" not in shown, shown
 
 
@@ -64,8 +64,7 @@ SECONDS = "must be a number of seconds, more than zero and finite"
 RATE = "rate_limit must be a number of calls a second, more than zero and finite"
 WHOLE = "must be a whole number, 0 or more"
 
-# Which values the core refuses, and why, is tested in Rust (`sdk/tests/wire/configuration.rs`): here each setting has one,
-# beside the values of wrong types.
+# One invalid value for each option, and values of wrong types. `sdk/tests/wire/configuration.rs` tests all invalid values.
 SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "base_url": [
         (1, TypeError, "base_url must be a str, not int"),
@@ -131,15 +130,15 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(SETTINGS))
 def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     good = {"base_url": URL, "service_key": "k"}
-    refused(error, text, lambda: of_class(**{**good, name: value}))
-    # The same message when the setting is changed later.
-    refused(error, text, lambda: of_class(**good).with_options(**{name: value}))
+    check_raises(error, text, lambda: of_class(**{**good, name: value}))
+    # `with_options` has the same message.
+    check_raises(error, text, lambda: of_class(**good).with_options(**{name: value}))
 
 
 @BOTH
 @pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
-def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
-    value: Any = {"a": HALF} if name == "headers" else HALF
+def test_settings_with_an_unpaired_surrogate(of_class: Any, name: str) -> None:
+    value: Any = {"a": UNPAIRED} if name == "headers" else UNPAIRED
     with pytest.raises(ValueError, match=f"{name}.* contains an unpaired surrogate, which "):
         of_class(**{"base_url": URL, "service_key": "k", name: value})
 
@@ -148,32 +147,32 @@ def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
 def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEALKIT_BASE_URL", raising=False)
     monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
-    refused(
+    check_raises(
         ConfigError,
         "base_url is missing: pass it, or set the environment variable DEALKIT_BASE_URL",
         lambda: of_class(service_key="k"),
     )
-    refused(
+    check_raises(
         ConfigError,
         "service_key is missing: pass it, or set the environment variable DEALKIT_SERVICE_KEY",
         lambda: of_class(base_url=URL),
     )
     for name in ("BASE_URL", "SERVICE_KEY", "SERVICE_KEY_FILE"):
         monkeypatch.setenv(f"DEALKIT_{name}", "")
-    refused(ConfigError, "base_url is missing: pass it", lambda: of_class(service_key="k"))
-    refused(ConfigError, "service_key is missing: pass it", lambda: of_class(base_url=URL))
+    check_raises(ConfigError, "base_url is missing: pass it", lambda: of_class(service_key="k"))
+    check_raises(ConfigError, "service_key is missing: pass it", lambda: of_class(base_url=URL))
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "'CANARY'")
-    error = refused(
+    error = check_raises(
         ConfigError, "service_key must not be in quotation marks: remove them", lambda: of_class(base_url=URL)
     )
     assert "CANARY" not in str(error)
     monkeypatch.setenv("DEALKIT_BASE_URL", "ftp://x.example")
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
-    refused(ConfigError, "base_url must begin with https:// or http://", of_class)
+    check_raises(ConfigError, "base_url must begin with https:// or http://", of_class)
 
 
 @BOTH
-def test_keywords_that_are_not_taken(of_class: Any) -> None:
+def test_unknown_keywords(of_class: Any) -> None:
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     calls = Calls(of_class(**given))
     for call in (
@@ -193,7 +192,7 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
 
 
 class Calls:
-    """The calls of a client, each made in the way of its class."""
+    """Makes the calls of a blocking or an async client."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -220,10 +219,10 @@ def calls(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Calls:
 
 
 @pytest.mark.parametrize("id", [1, None, b"d_1", True, ["d_1"], Deal(id="d_1")])
-def test_identifiers_that_are_no_str(calls: Calls, id: Any) -> None:
+def test_identifiers_that_are_not_str(calls: Calls, id: Any) -> None:
     kind = type(id).__name__
-    refused(TypeError, f"id must be a str, not {kind}", lambda: calls.retrieve(id))
-    refused(TypeError, f"ids[1] must be a str, not {kind}", lambda: calls.many(["d_1", id]))
+    check_raises(TypeError, f"id must be a str, not {kind}", lambda: calls.retrieve(id))
+    check_raises(TypeError, f"ids[1] must be a str, not {kind}", lambda: calls.many(["d_1", id]))
 
 
 GOOD: dict[str, Any] = {"email": "a@b.co", "first_name": "A", "last_name": "B", "profile": {}}
@@ -233,25 +232,25 @@ STRINGS = ("email", "first_name", "last_name", *OPTIONAL)
 
 @pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("name", STRINGS)
-def test_members_that_no_json_can_hold(calls: Calls, name: str, validate: bool) -> None:
-    """Refused even if the rules are not checked, because there would be nothing to send."""
+def test_fields_that_json_cannot_represent(calls: Calls, name: str, validate: bool) -> None:
+    """They are rejected even without ``validate``, because they cannot be sent."""
     for value, text in [
         (b"x", "got bytes"),
         (object(), "got object"),
         ({1}, "got set"),
         (math.inf, "got float" if validate else "must be a finite number"),
-        (HALF, "must be Unicode text, got an unpaired surrogate"),
+        (UNPAIRED, "must be Unicode text, got an unpaired surrogate"),
     ]:
         with pytest.raises(ValidationError) as caught:
             calls.create(**untyped({**GOOD, name: value}), validate=validate)
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert text in violation.detail
-        # Other types are taken only where no rule is checked.
+        # The message lists other types only without `validate`.
         assert not (validate and "tuple" in violation.detail), violation.detail
 
 
-def test_values_without_an_end(calls: Calls) -> None:
+def test_values_that_contain_themselves(calls: Calls) -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValidationError, match="wrong_type"):
@@ -264,13 +263,13 @@ def test_other_wrong_use_of_create(calls: Calls) -> None:
     def create(**given: Any) -> Callable[[], object]:
         return lambda: calls.create(**given)
 
-    refused(TypeError, "'email', 'first_name', 'last_name', and 'profile'", create())
-    refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
+    check_raises(TypeError, "'email', 'first_name', 'last_name', and 'profile'", create())
+    check_raises(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
     for profile in ({"userId": "a", "user_id": "b"}, {"user_id": "a", "extra": {"userId": "b"}}):
         text = "profile names one field twice: user_id is userId"
-        refused(TypeError, text, create(**untyped({**GOOD, "profile": profile})))
+        check_raises(TypeError, text, create(**untyped({**GOOD, "profile": profile})))
     for wrong in ("no", 0):
-        refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
+        check_raises(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
 
 
 IDS: dict[str, list[tuple[Any, type[Exception], str]]] = {
@@ -292,7 +291,7 @@ ROWS: dict[str, list[tuple[Any, type[Exception], str]]] = {
     ],
     "validate": [(1, TypeError, "validate must be a bool, not int")],
 }
-# What both calls for many take.
+# Arguments of both bulk calls.
 MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "concurrency": [
         (0, ValueError, "concurrency must be at least 1"),
@@ -318,8 +317,8 @@ MANY: dict[str, list[tuple[Any, type[Exception], str]]] = {
 }
 
 
-def refused_at_once(error: type[Exception], text: str, call: Callable[[], object]) -> None:
-    """Not when the first item is asked for."""
+def check_raises_early(error: type[Exception], text: str, call: Callable[[], object]) -> None:
+    """Checks that a bulk call raises immediately, not at the first item."""
     with pytest.raises((error, ConfigError) if error is ValueError else error) as caught:
         call()
     assert text in str(caught.value)
@@ -329,37 +328,37 @@ def refused_at_once(error: type[Exception], text: str, call: Callable[[], object
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases({**IDS, **MANY}))
 def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     deals = of_class(base_url=URL, service_key="k").deals
-    refused_at_once(error, text, lambda: deals.retrieve_many(**untyped({"ids": ["d_1"], name: value})))
+    check_raises_early(error, text, lambda: deals.retrieve_many(**untyped({"ids": ["d_1"], name: value})))
 
 
 @BOTH
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases({**ROWS, **MANY}))
 def test_create_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     agents = of_class(base_url=URL, service_key="k").agents
-    refused_at_once(error, text, lambda: agents.create_many(**untyped({"rows": [GOOD], name: value})))
+    check_raises_early(error, text, lambda: agents.create_many(**untyped({"rows": [GOOD], name: value})))
 
 
 def test_request(calls: Calls) -> None:
     def request(*given: Any, **options: Any) -> Callable[[], object]:
         return lambda: calls.request(*given, **options)
 
-    refused(TypeError, "'method'", request())
-    refused(TypeError, "method must be a str, not int", request(5, "deals"))
+    check_raises(TypeError, "'method'", request())
+    check_raises(TypeError, "method must be a str, not int", request(5, "deals"))
     for method in ("", "G T", "GÉT", "GET\r\n"):
-        refused(ConfigError, "method must be an HTTP method such as PATCH", request(method, "deals"))
-    refused(TypeError, "segments[1] must be a str, not int", request("GET", "deals", 5))
-    refused(TypeError, "segments[0] must be a str, not list", request("GET", ["deals", "d_1"]))
-    refused(ValidationError, "invalid_id", request("GET", "deals", ".."))
-    refused(ValidationError, "got set", request("PATCH", "agents", "a_1", json={1}))
-    refused(ValidationError, "must be a finite number", request("PATCH", "agents", "a_1", json=math.nan))
-    refused(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
-    refused(ConfigError, "the value of the header a contains", request("GET", "d", headers={"a": "b\r\nc: d"}))
-    refused(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
-    # A path passed as one string would be taken for a single segment. Segments after the first may contain anything.
+        check_raises(ConfigError, "method must be an HTTP method such as PATCH", request(method, "deals"))
+    check_raises(TypeError, "segments[1] must be a str, not int", request("GET", "deals", 5))
+    check_raises(TypeError, "segments[0] must be a str, not list", request("GET", ["deals", "d_1"]))
+    check_raises(ValidationError, "invalid_id", request("GET", "deals", ".."))
+    check_raises(ValidationError, "got set", request("PATCH", "agents", "a_1", json={1}))
+    check_raises(ValidationError, "must be a finite number", request("PATCH", "agents", "a_1", json=math.nan))
+    check_raises(ConfigError, "x-service-key is set by the client", request("GET", "d", headers={"X-Service-Key": "o"}))
+    check_raises(ConfigError, "the value of the header a contains", request("GET", "d", headers={"a": "b\r\nc: d"}))
+    check_raises(TypeError, "unexpected keyword argument 'data'", request("GET", "deals", data="x"))
+    # A path in one string would be sent as a single segment, so it is rejected. Segments after the first may contain slashes.
     for path in (["/v1/deals/d_1"], ["deals/d_1"], ["v1", "deals", "d_1"], ["/deals", "d_1"], ["http://x/v1/deals"]):
-        refused(ConfigError, "pass the segments separately and without /v1", request("GET", *path))
-    refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "/v1/a"))
-    refused(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "v1"))
+        check_raises(ConfigError, "pass the segments separately and without /v1", request("GET", *path))
+    check_raises(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "/v1/a"))
+    check_raises(NotFoundError, "GET /v1/{}/{}: 404", request("GET", "deals", "v1"))
 
 
 def test_a_closed_client(calls: Calls) -> None:
@@ -376,8 +375,10 @@ def test_a_closed_client(calls: Calls) -> None:
     ):
         with pytest.raises(ConfigError, match="the client is closed; create another one"):
             calls(call)
-    refused(ConfigError, "the client is closed", lambda: calls.many(["d_1"]))
-    refused(ConfigError, "the client is closed", lambda: closed.agents.create_many([cast(CreateAgentParams, GOOD)]))
+    check_raises(ConfigError, "the client is closed", lambda: calls.many(["d_1"]))
+    check_raises(
+        ConfigError, "the client is closed", lambda: closed.agents.create_many([cast(CreateAgentParams, GOOD)])
+    )
 
     with pytest.raises(ConfigError, match="the client is closed"):
         calls(lambda client: client.__enter__() if isinstance(client, Client) else client.__aenter__())
@@ -406,7 +407,7 @@ MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("model", "given", "error", "text"), MODELS)
 def test_models(model: Any, given: dict[str, Any], error: type[Exception], text: str) -> None:
-    refused(error, text, lambda: model(**given))
+    check_raises(error, text, lambda: model(**given))
 
 
 def test_models_are_frozen() -> None:
@@ -432,11 +433,11 @@ def test_models_are_frozen() -> None:
 def test_headers() -> None:
     headers: Any = Headers({"A": "b"})
     assert headers["a"] == "b" and headers == Headers([("a", "b")])
-    refused(KeyError, "5", lambda: headers[5])
+    check_raises(KeyError, "5", lambda: headers[5])
     assert headers.get(5) is None and 5 not in headers
     wrong: Any
     for wrong in (5, ["ab"], "ab"):
-        refused(TypeError, "values must be a mapping or an iterable of pairs", lambda wrong=wrong: Headers(wrong))  # type: ignore[misc]
+        check_raises(TypeError, "values must be a mapping or an iterable of pairs", lambda wrong=wrong: Headers(wrong))  # type: ignore[misc]
 
 
 SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
@@ -480,4 +481,4 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
 
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(SANDBOX))
 def test_sandbox(name: str, value: Any, error: type[Exception], text: str) -> None:
-    refused(error, text, lambda: Sandbox(**{name: value}))
+    check_raises(error, text, lambda: Sandbox(**{name: value}))

@@ -65,7 +65,7 @@ async def create_agent_once(
     # If the caller hangs up and this handler is cancelled, the create continues,
     # and the ledger gets its outcome.
     creation = await client.agents.create_once(
-        key=key,
+        idempotency_key=key,
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
         detached=True,
         **agent,

@@ -7,19 +7,19 @@
 ...     )
 ...     deal = client.deals.retrieve("d_1")
 
-``AsyncClient`` is the same for asyncio, ``dealkit.testing`` has a sandbox for tests, and every exception is a
+``AsyncClient`` is the client for asyncio, ``dealkit.testing`` has a sandbox for tests, and every exception is a
 ``DealkitError``.
 """
 
 # ruff: noqa: F403, F405 - the names of the exceptions are in the __all__ of their module.
 from dealkit._native import __version__
 
-# For type checkers only: importing typing takes longer than importing all of dealkit.
+# Not imported from typing, because that takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dealkit._bulk.create import AsyncCreationIterator, CreationIterator
+    from dealkit._bulk.create_many import AsyncCreationIterator, CreationIterator
     from dealkit._bulk.creation import Creation
-    from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
+    from dealkit._bulk.retrieve_many import AsyncDealIterator, DealIterator
     from dealkit._client.client import AsyncClient, Client
     from dealkit._client.operations import AsyncOperations, Operations
     from dealkit._client.validation import validate_agent
@@ -113,8 +113,8 @@ __all__ = [
     "validate_agent",
 ]
 
-# Where the names are, each in the first of these that has it. They are imported lazily, as importing dealkit must be
-# fast, and the lower ones first, which the others import anyway.
+# The modules that define the public names. `__getattr__` imports them lazily, so that importing dealkit is fast, and in this
+# order: each module imports only earlier ones.
 _MODULES = (
     "enums",
     "exceptions",
@@ -124,8 +124,8 @@ _MODULES = (
     "_models.classes",
     "_native",
     "_bulk.creation",
-    "_bulk.create",
-    "_bulk.retrieve",
+    "_bulk.create_many",
+    "_bulk.retrieve_many",
     "_client.client",
     "_client.operations",
     "_client.validation",

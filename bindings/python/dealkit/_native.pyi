@@ -1,5 +1,5 @@
-# What users see of the native half. stubtest holds this against the built module; bindings/stubs.py writes the models at the end.
-# The rest has its types and documentation in bindings/src.
+# The public classes of the native module. stubtest compares them with the built module. bindings/stubs.py writes the models at
+# the end. For the other classes and functions, see bindings/src.
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -12,26 +12,32 @@ from dealkit.enums import Role
 class Failure:
     def parts(self) -> tuple[str, str, dict[str, Any]]: ...
 
-# It needs the class above, where this file stands in for the module.
+# Below Failure, which this import needs when this file stands in for the module.
 from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 EFFECTS: Final[dict[tuple[str, str, str], str]]
 VARIANTS: Final[tuple[str, ...]]
 
-# What only dealkit's own code sees.
+# Only for dealkit's own code.
 def __getattr__(name: str) -> Any: ...
 
+BackgroundCall: TypeAlias = Any
+BlockingCall: TypeAlias = Any
+BulkCalls: TypeAlias = Any
+BulkResult: TypeAlias = Any
 Call: TypeAlias = Any
-Engine: TypeAlias = Any
-KeyAnswer: TypeAlias = Any
+CallTrace: TypeAlias = Any
+CreateOnce: TypeAlias = Any
+CreateRow: TypeAlias = Any
+KeyRequest: TypeAlias = Any
 KeySource: TypeAlias = Any
+LedgerOptions: TypeAlias = Any
 Mailbox: TypeAlias = Any
-Many: TypeAlias = Any
+NativeClient: TypeAlias = Any
 Options: TypeAlias = Any
-Question: TypeAlias = Any
+ResolveRequest: TypeAlias = Any
 TableBuilder: TypeAlias = Any
-Watch: TypeAlias = Any
 
 def violation_texts(pointer: str, code: str, detail: str) -> tuple[str, str]: ...
 def raw_json(text: str) -> RawJson | Failure: ...
@@ -59,7 +65,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @final
 class RawJson:
-    """JSON that is kept as text: a value nested too deep for Python objects."""
+    """JSON that stays text: a value nested too deep for Python objects."""
 
     def __new__(cls, text: str, /) -> Self: ...
     @property
@@ -72,7 +78,7 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def status_code(self) -> int:
-        """The status, a 2xx."""
+        """The status code, 200 to 299."""
 
     @property
     def http_version(self) -> str:
@@ -88,38 +94,37 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def attempts(self) -> int:
-        """How many times the request was sent, at least 1."""
+        """Number of times the request was sent, at least 1."""
 
     @property
     def body(self) -> bytes:
         """The raw body."""
 
     def parse(self) -> _T_co:
-        """The body as the model that the call returns. Raises DecodeError if it is something else."""
+        """Returns the body as the model that the call returns. Raises DecodeError if the body is invalid."""
 
     def json(self) -> Any:
-        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+        """Returns the body as plain Python objects: int, Decimal, str, bool, None, list and dict.
 
-        Values nested deeper than 127 levels are a RawJson."""
+        Values nested deeper than 127 levels are RawJson objects."""
 
 @final
 class Schema:
-    """The columns of a table of deals. Its text form lists them."""
+    """The columns of a table of deals. ``print`` lists them."""
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
 
     def __arrow_c_schema__(self) -> object:
-        """The schema for another library, as Arrow's PyCapsule interface has it."""
+        """Exports the schema as an Arrow schema (PyCapsule)."""
 
 @final
 class Table:
-    """Deals, or errors of deals, as a table in memory.
+    """A table of deals, or of deals that failed, in memory.
 
-    It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
-    ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
-    the number of rows."""
+    Libraries read it through Arrow's PyCapsule interface, without a copy: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. ``len(table)`` is the number of rows."""
 
     @property
     def schema(self) -> Schema:
@@ -127,14 +132,13 @@ class Table:
 
     @property
     def errors(self) -> Table | None:
-        """The errors of the deals that failed, as a table, if they were to be returned; otherwise None."""
+        """A table of the deals that failed; None unless ``on_error="return"`` was given."""
 
     def __arrow_c_schema__(self) -> object:
-        """The schema for another library, as Arrow's PyCapsule interface has it."""
+        """Exports the schema as an Arrow schema (PyCapsule)."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
-        casting to it is up to the caller."""
+        """Exports the rows as an Arrow stream (PyCapsule). Ignores the requested schema: the caller must cast."""
 
     def __len__(self) -> int: ...
 
@@ -142,7 +146,7 @@ _Given = TypeVar("_Given")
 _Read = TypeVar("_Read")
 
 class _Attribute(Generic[_Given, _Read]):
-    """An attribute for which the constructor takes more types than it is read as."""
+    """An attribute for which the constructor accepts more types than the type of the attribute."""
 
     def __get__(self, model: object, of_class: object = None) -> _Read: ...
     def __set__(self, model: object, value: _Given) -> None: ...
@@ -153,15 +157,15 @@ _Texts: TypeAlias = _Attribute[Mapping[str, str] | None, Mapping[str, str]]
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
 class _Attributes:
-    """The attributes of its subclasses are the keywords of their constructors."""
+    """Makes the attributes of subclasses keywords of their constructors, for type checkers."""
 
 class _Model(_Attributes, ModelMethods):
     """The base class of all models."""
 
     extra: Mapping[str, Any] = ...
-    """The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know,
-    and those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
-    finds the field when a later version knows it."""
+    """The fields that no attribute holds, by their wire names: fields that this version of dealkit does not know, and
+    unreadable fields (see ``unreadable``). Each access makes a copy. For one field, use ``get``, which still finds the field when
+    a later version knows it."""
 
 # Written by bindings/stubs.py: do not change what follows.
 
@@ -182,8 +186,8 @@ class Address(_Model):
 
 @final
 class Agent(_Model):
-    """An agent, as the service returns it after creating one. The length limits of the names are not
-    enforced on what a service sends."""
+    """An agent, as the service returns it after creating it. The length limits of the names are not checked in a
+    response."""
 
     id: str
     """The agent's identifier."""
@@ -204,8 +208,7 @@ class Agent(_Model):
 
 @final
 class AgentProfileResponse(_Model):
-    """The profile of an agent in a response. It differs from the profile in a request, whose fields have
-    other names."""
+    """The profile of an agent in a response. The profile in a request has fields with other names."""
 
     onboarding_complete: bool | None = ...
     """Whether the agent's onboarding is complete."""
@@ -223,9 +226,9 @@ class Application(_Model):
     status: str | None = ...
     """Status, an extensible enum; PENDING is the one documented value."""
     decisioned_on: str | None = ...
-    """When the application was decided. The specification states no format, so it is kept as a string."""
+    """When the application was decided: a string, because the specification states no format."""
     created_at: str | None = ...
-    """When the application was created. The specification states no format, so it is kept as a string."""
+    """When the application was created: a string, because the specification states no format."""
     deal_id: str | None = ...
     """The deal that the application belongs to."""
     requested_amount: _Number = ...
@@ -263,9 +266,9 @@ class ContactField(_Model):
 
 @final
 class Deal(_Model):
-    """A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
-    empty list or an empty map. The specification does not say in what unit or scale money, percentages
-    and splits are, so the numbers are passed on unchanged."""
+    """A deal. Only `id` is always present: any other field that the service omits or sends as null is None, an
+    empty list or an empty map. The specification does not define the unit or scale of money, percentages and
+    splits, so the numbers are the service's, unchanged."""
 
     id: str
     """The deal's identifier."""
@@ -288,7 +291,7 @@ class Deal(_Model):
     sides: _Items[Side] = ...
     """The commission sides."""
     metadata: _Texts = ...
-    """Free-form metadata: strings by name."""
+    """Free-form metadata: a map of strings."""
     external_id: str | None = ...
     """The caller's own identifier of the deal."""
 
@@ -328,7 +331,7 @@ class ListingContract(_Model):
     created_at: datetime.datetime | None = ...
     """When the contract was created."""
     address: Address | None = ...
-    """The address of what is sold."""
+    """The address of the property."""
     agent: ListingAgent | None = ...
     """The listing's agent."""
 
@@ -375,7 +378,7 @@ class RoleAssignment(_Model):
     collective_id: str | None = ...
     """The collective that the role is for."""
     role: Role | str
-    """The role: one that a request can name, or any other string, unchanged."""
+    """The role: one of the roles that a request can name, or any other string, unchanged."""
 
 @final
 class Side(_Model):

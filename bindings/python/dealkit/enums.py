@@ -1,4 +1,4 @@
-"""Closed sets of the specification."""
+"""Enums of the specification."""
 
 from enum import StrEnum
 from typing import Literal
@@ -7,9 +7,9 @@ __all__ = ["Role", "RoleName"]
 
 
 class Role(StrEnum):
-    """The role of an agent. ``Role.AGENT`` is that of a request that names none.
+    """The role of an agent. If a request has none, the service assumes ``Role.AGENT``.
 
-    The set is closed in a request. A response may name others, which are kept as plain strings.
+    A request can only have these roles. A response may have others, which are plain strings.
     """
 
     # Written by bindings/stubs.py: do not change what follows.
@@ -21,5 +21,4 @@ class Role(StrEnum):
 
 
 RoleName = Literal["COLLECTIVE_ADMIN", "BROKER_ADMIN", "OFFICE_ADMIN", "ADMIN", "AGENT"]
-"""The names of the roles that a request can name. Any other string goes through ``Role(text)``, which refuses
-anything else."""
+"""The roles of a request, as strings. Convert other strings with ``Role(text)``, which raises ValueError for an unknown role."""

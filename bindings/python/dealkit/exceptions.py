@@ -1,11 +1,11 @@
-"""The exceptions that a call can raise: one tree; each can be pickled and keeps its attributes.
+"""The exceptions of dealkit. All can be pickled with their attributes.
 
-``DealkitError`` is the root. Its text is one line: method, path template, what happened and, if the service responded,
-the status, title, detail and request id. It never contains the service key, and dealkit's own words in it never contain
-values that were sent or received.
+``DealkitError`` is the base class. Its message is one line: method, path template, event and, if the service responded, the
+status, title, detail and request id. It never contains the service key. Apart from the service's title and detail, it never
+contains values that were sent or received.
 
-Every class can be constructed with its attributes as keywords, as in tests: ``APITimeoutError("timed out",
-attempts=3)`` has the outcome ``unknown``, like that of a real call.
+Tests can construct every class, with its attributes as keywords: ``APITimeoutError("timed out", attempts=3)`` has the outcome
+``unknown``, like that of a real call.
 """
 
 from typing import Any, Literal, NamedTuple, dataclass_transform
@@ -43,15 +43,15 @@ Outcome = Literal["not_sent", "rejected", "unknown", "succeeded"]
 
 
 class Violation(NamedTuple):
-    """One way in which a request breaks the rules."""
+    """A violation of the rules by a request."""
 
     pointer: str
-    """Where, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It is exact, and can hold
-    names from the request: the texts of a violation show ``*`` in place of undocumented ones."""
+    """The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can contain names from the
+    request. Messages show ``*`` in place of undocumented names."""
     code: str
-    """Which rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
+    """The violated rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
     detail: str
-    """What is wrong, and what would be right, for people."""
+    """An explanation for people."""
 
     def __str__(self) -> str:
         return _native.violation_texts(*self)[1]
@@ -62,7 +62,7 @@ class Violation(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The body of an error response, with the field names of RFC 9457, in the service's own words."""
+    """The body of an error response (problem details, RFC 9457), unchanged."""
 
     type: str | None
     """A URI that names the kind of problem."""
@@ -71,30 +71,30 @@ class Problem(NamedTuple):
     status: int | None
     """The HTTP status."""
     detail: str | None
-    """What went wrong this time."""
+    """The service's explanation of this error."""
     request_id: str | None
     """The request's id in the service's logs."""
     errors: tuple[Violation, ...]
-    """What is wrong with the request, field by field: the first 100 entries."""
+    """The violations in the request: the first 100."""
     omitted_errors: int
-    """How many more entries of ``errors`` there were; they were not read."""
+    """Number of further violations, which were not read."""
     extra: dict[str, Any]
-    """Any other fields, by name: those in the first 64 KiB."""
+    """Other fields of the first 64 KiB, by name."""
 
     def __repr__(self) -> str:
-        # Without the service's words: they may repeat what was sent.
+        # Without title and detail, which may repeat values of the request.
         return f"Problem(status={self.status!r}, errors={self.errors!r})"
 
 
 def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
-    """A field that is not an attribute, but an argument by position."""
+    """Declares a positional argument of the constructor that is not an attribute."""
     return default
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
 class _Facts(Exception):
-    """The attributes of a class are the keywords of its constructor, for type checkers too. Their defaults are where they are
-    stated, or are keywords of the class."""
+    """Makes the attributes of a subclass keywords of its constructor. The class body, or a keyword of the class statement, has
+    the default of an attribute."""
 
     _defaults: dict[str, Any] = {}
 
@@ -115,42 +115,40 @@ class _Facts(Exception):
 class DealkitError(_Facts):
     """The base class of dealkit's exceptions.
 
-    ``kind`` is the kind of failure in one word, such as ``timeout``. ``outcome`` is what the call may have done at the
-    service: ``not_sent`` and ``rejected`` mean nothing, ``unknown`` means perhaps something, and ``succeeded`` means
-    that it acted. Send a create again only if ``may_have_acted`` is false. The service's support can find the request
-    by ``request_id``.
+    ``kind`` is the kind of failure, such as ``timeout``. ``outcome`` is the effect of the call at the service: none if it is
+    ``not_sent`` or ``rejected``, a possible effect if it is ``unknown``, and a certain one if it is ``succeeded``. Send a
+    create again only if ``may_have_acted`` is false. The service's support can find the request by ``request_id``.
     """
 
     _message: str = _positional(default="", kw_only=False, alias="message")
-    # One that is made by hand is by default like those that `cancel` of `create_many` returns, and that no call raises.
+    # The default for errors that a program constructs, and for results of `cancel` of `create_many`. Calls raise other kinds.
     kind: str = "cancelled"
     """``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (it broke), ``too_large``,
     ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``duplicate_key``,
-    ``service_key`` (there was none to send) or ``stopped``. More may be added."""
+    ``service_key`` (no key was available) or ``stopped``. Later versions may add others."""
     outcome: Outcome = "not_sent"
-    """``not_sent``: nothing reached the service. ``rejected``: it responded that it did not act (a 4xx except 408, or a
-    307 or 308). ``unknown``: no whole response came, or a 408, a 5xx, or another status. ``succeeded``: a 2xx whose body
-    could not be read. If the service may have acted on an earlier attempt, the outcome is at least ``unknown``."""
-    # By default it follows from the outcome.
+    """``not_sent``: nothing reached the service. ``rejected``: the service responded that it did not act (a 4xx except 408, or
+    a 307 or 308). ``unknown``: no complete response arrived, or a 408, a 5xx, or another status. ``succeeded``: a 2xx whose
+    body could not be read. If the service may have acted on an earlier attempt, the outcome is at least ``unknown``."""
+    # The constructor computes the default from the outcome.
     may_have_acted: bool = False
-    """Whether the service may have changed anything: after a create, whether the agent may exist. Always false after a
-    read."""
+    """True if the service may have changed data: after a create, the agent may exist. Always false after a read."""
     attempts: int = 0
-    """How often the request was attempted; 0 if it never got that far."""
+    """Number of attempts; 0 if the call failed before the first one."""
     request_id: str | None = None
     """The request's id in the service's logs: quote it to the service's support."""
     retry_after: float | None = None
-    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call could be sent."""
+    """Number of seconds to wait: from ``Retry-After``, or, for a ``ThrottledError``, until the call could be admitted."""
     index: int | None = None
-    """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
-    ``dealkit.ledger.resolve``: the position of the entry."""
+    """The position of the identifier or row in the input of ``retrieve_many`` or ``create_many``, or of the entry in the input of
+    ``dealkit.ledger.resolve``, from 0."""
     setting: str | None = None
     """The keyword of the setting that the error concerns, such as ``base_url``. If the setting is invalid, the message begins
     with this name. Otherwise the message ends with a reference to it, such as ``[see max_response_bytes]``."""
     details: str | None = None
-    """The messages of the libraries below when no connection was made or a connection broke: the end of the text."""
+    """The messages of the HTTP, TLS and socket libraries if a connection failed. They end the message."""
     id: str | None = None
-    """The requested identifier, as passed to ``retrieve`` or ``retrieve_many``. No message contains it."""
+    """The identifier that was passed to ``retrieve`` or ``retrieve_many``. No message contains it."""
 
 
 class ConfigError(DealkitError, ValueError, kind="config"):
@@ -158,14 +156,14 @@ class ConfigError(DealkitError, ValueError, kind="config"):
 
 
 class ValidationError(DealkitError, ValueError, kind="validation"):
-    """The request breaks the rules, so it was not sent: ``errors`` has every violation, not just the first."""
+    """The request breaks the rules, so it was not sent. ``errors`` has every violation."""
 
     errors: tuple[Violation, ...] = ()
-    """What is wrong, in the order of the specification's tables."""
+    """The violations, in the order of the specification's tables."""
 
 
 class APIConnectionError(DealkitError, ConnectionError, kind="interrupted", outcome="unknown"):
-    """No connection was made, or it broke before the whole response arrived."""
+    """No connection could be made, or it broke before the complete response had arrived."""
 
 
 class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
@@ -173,25 +171,26 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent before its timeout: because of the client's own ``rate_limit``, or because the service asked
-    for fewer requests, it would have to wait ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
+    """The call was not sent, because the rate limiter could not have admitted it before its timeout, but only in
+    ``retry_after`` seconds. The limit is the client's ``rate_limit``, or follows from the service's responses. (A 429 is a
+    ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):
-    """A document does not have the expected form. The message names the path and the kind of JSON value found there."""
+    """A document is invalid. The message has the path of the invalid value, and the kind of JSON value found there."""
 
     path: str = ""
-    """Where, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
+    """The location, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
     data is shown as its position: ``metadata[entry 2]``."""
     pointer: str = ""
-    """The same place as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It is exact, and
-    can hold names from the document."""
+    """The location as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It can contain names from the
+    document."""
     found: str = ""
-    """What was found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
+    """The kind of value found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
     body: bytes = b""
     """The whole document, as received."""
     detail: str = ""
-    """What is wrong there, without the path: ``expected a string, found null``."""
+    """The message without the path: ``expected a string, found null``."""
 
 
 class APIStatusError(DealkitError, kind="status", outcome="unknown"):
@@ -202,13 +201,13 @@ class APIStatusError(DealkitError, kind="status", outcome="unknown"):
     http_version: str | None = None
     """The HTTP version of the response: ``HTTP/1.1`` or ``HTTP/2``."""
     headers: Headers = Headers()
-    """The headers; names in any case."""
+    """The headers, with case-insensitive names."""
     body: bytes = b""
     """The first 64 KiB of the body."""
     problem: Problem | None = None
-    """The body as problem details (RFC 9457), if it has that form."""
+    """The body, if it is problem details (RFC 9457)."""
     errors: tuple[Violation, ...] = ()
-    """What the service says is wrong with the request, field by field: the first 100 entries."""
+    """The violations in the service's response: the first 100."""
 
 
 class BadRequestError(APIStatusError, status_code=400, outcome="rejected"):
@@ -216,19 +215,19 @@ class BadRequestError(APIStatusError, status_code=400, outcome="rejected"):
 
 
 class AuthenticationError(APIStatusError, status_code=401, outcome="rejected"):
-    """401: the service key is missing or unknown. Is it the key of this service?"""
+    """401: the service key is missing or unknown. Check that it is the key of this service."""
 
 
 class PermissionDeniedError(APIStatusError, status_code=403, outcome="rejected"):
-    """403: the key does not allow this."""
+    """403: the key does not permit this call."""
 
 
 class NotFoundError(APIStatusError, status_code=404, outcome="rejected"):
-    """404: the service has no such resource. Is the identifier right, and the path of the base URL, if it has one?"""
+    """404: the service has no such resource. Check the identifier, and the path of the base URL, if it has one."""
 
 
 class ConflictError(APIStatusError, status_code=409, outcome="rejected"):
-    """409: the request conflicts with what already exists."""
+    """409: the request conflicts with an existing resource."""
 
 
 class UnprocessableEntityError(APIStatusError, status_code=422, outcome="rejected"):
@@ -244,7 +243,7 @@ class InternalServerError(APIStatusError, status_code=500):
 
 
 class LedgerError(DealkitError, kind="ledger"):
-    """A job's ledger cannot be used or written, so nothing is sent. The message says what to do."""
+    """The ledger cannot be used or written, so nothing is sent. The message has advice."""
 
     reason: str = "io"
     """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
@@ -254,36 +253,35 @@ class LedgerError(DealkitError, kind="ledger"):
 
 
 class AlreadyAttemptedError(DealkitError, kind="already_attempted", outcome="unknown"):
-    """The ledger has a result for the row from an earlier run, so it was not sent again: ``outcome`` is ``rejected`` or
+    """The ledger has the result of the row from an earlier run, so the row was not sent again. ``outcome`` is ``rejected`` or
     ``unknown``."""
 
     status_code: int | None = None
-    """The status of that run's response, if there was one."""
+    """The status of the earlier run's response, if there was one."""
     in_flight: bool = False
-    """Whether another job is sending the row right now. Its outcome is unknown here, but that job will know it."""
+    """True if another job is sending the row now, so that its outcome is not known yet."""
 
 
 class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
-    """Another row of the job has the same key, so this one was not sent."""
+    """Another row of the job has the same idempotency key, so this row was not sent."""
 
     first_index: int | None = None
-    """The index of the first row that has it."""
+    """The index of the first row with the key."""
 
 
 class ServiceKeyError(DealkitError, kind="service_key"):
-    """There was no service key, so nothing was sent: the function that provides it failed or took too long, or the file
-    is empty. The message says which. Of the function's exception it names only the class, because its text may contain
-    a key."""
+    """No service key was available, so nothing was sent: the key function failed or took too long, or the key file is empty. The
+    message has the reason. It names only the class of the function's exception, whose message may contain a key."""
 
 
 class StoppedError(DealkitError, kind="stopped"):
-    """The service rejected the key for an earlier row (401, 403), or there was none. So this row was not sent, and no
-    further rows are taken. Once the key is right, continue from this row."""
+    """The job has stopped, because the service rejected the key for an earlier row (401, 403), or no key was available. This row
+    was not sent, and no further rows are taken. Correct the key and continue from this row."""
 
     first_index: int | None = None
-    """The index of that row."""
+    """The index of the earlier row."""
     status_code: int | None = None
-    """The status of the response, 401 or 403, if there was a key to send."""
+    """The status of the response, 401 or 403; None if no key was available."""
 
 
 _CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)
@@ -297,7 +295,7 @@ def _violations(violations: Any) -> tuple[Violation, ...]:
 
 
 def _make(kind: str, message: str, **facts: Any) -> DealkitError:
-    """The exception for an error of the core. A fact that is None is not known, and has its default."""
+    """Makes the exception for an error of the core. An attribute that is None is unknown, and gets its default."""
     facts = {name: fact for name, fact in facts.items() if fact is not None}
     of_class = _BY_KIND.get(kind, DealkitError)
     if of_class is APIStatusError:

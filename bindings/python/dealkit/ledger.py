@@ -1,7 +1,7 @@
-"""The ledgers of ``create_many`` jobs, between two runs: look up what they have, and record what you have found out.
-Nothing is sent.
+"""Operations on ledgers between jobs: look up rows, and record outcomes that you have found out. Nothing is sent.
 
-A ledger is named by the path of its file, or by the URL of its PostgreSQL database (``"postgresql://…"``), a ``str``.
+A ledger is a local log of idempotency keys. Each function takes the path of its file, or the URL of its PostgreSQL database
+(``"postgresql://…"``).
 
 >>> from dealkit import ledger
 >>> ledger.summary("agents.ledger").unresolved
@@ -13,17 +13,15 @@ A ledger is named by the path of its file, or by the URL of its PostgreSQL datab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dealkit import _native
-from dealkit._bulk.keys import KeyOf
-from dealkit._bulk.resolve import UnresolvedRow
+from dealkit._bulk.callbacks import KeyOf, UnresolvedRow
 from dealkit._core.arguments import check_bools, file_path
-from dealkit._core.failure import unwrap
-from dealkit._core.private import sealed
-from dealkit._models.agent_request import create_agent
+from dealkit._core.errors import sealed, unwrap
+from dealkit._models.agent_request import make_create_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,32 +48,30 @@ __all__ = [
     "summary",
 ]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class LedgerRow(NamedTuple):
-    """A row of a ledger that the next run does not send again."""
+    """The record of a row that the next run does not send again."""
 
     outcome: Outcome
-    """``"succeeded"``: its agent was created. ``"rejected"``: the service rejected it. ``"unknown"``: its agent may exist."""
+    """``"succeeded"``: the agent was created. ``"rejected"``: the service rejected the row. ``"unknown"``: the agent may exist."""
     agent_id: str | None
-    """The identifier of its agent, if it was created and the ledger has it."""
+    """The identifier of the agent, if it was created and the ledger has its identifier."""
     status_code: int | None
-    """The status of the response, if there was one and the row was rejected or its outcome is unknown."""
+    """The status of the response, if the row was rejected or its outcome is unknown, and there was a response."""
     in_flight: bool = False
-    """Whether a job is sending the row right now: its outcome is unknown, but that job will know it."""
+    """True if a job is sending the row now. Its outcome is unknown until then."""
     request_differs: bool = False
-    """Whether the request that was sent differs from the one given to ``look_up``."""
+    """True if the request that was sent differs from the one given to ``look_up``."""
     title: str | None = None
-    """The title of the error response, if the row was rejected and it had one."""
+    """The title of the error response, if the row was rejected and the response had one."""
     code: str | None = None
-    """The codes of the violations in the error response, separated by spaces, if the row was rejected and it had any."""
+    """The codes of the violations in the error response, separated by spaces, if the row was rejected and there were any."""
     label: str | None = None
-    """The label of the row, if it has one. Rust programs set it."""
+    """The label of the row, which only Rust programs set."""
     sent_at: datetime | None = None
-    """When the row was sent, by the clock of the machine that sent it."""
+    """The time at which the row was sent, by the clock of the machine that sent it."""
     request_id: str | None = None
-    """The service's id for the request, if it gave one: the service's staff can look it up."""
+    """The service's id for the request, if it gave one. The service's operator can find the request by this id."""
 
 
 class LedgerSummary(NamedTuple):
@@ -84,23 +80,23 @@ class LedgerSummary(NamedTuple):
     service: str
     """The base URL of the service."""
     key_name: str | None
-    """The name of the rows' keys, such as ``"email"``, if a job has set it."""
+    """The name of the keys, if a job has named them."""
     succeeded: int
     """Rows whose agent was created."""
     rejected: int
     """Rows that the service rejected."""
     resolved_with_agent: int
-    """Rows for which somebody has found an agent."""
+    """Rows for which you have recorded an agent."""
     resolved_without_agent: int
-    """Rows for which somebody has found that there is no agent: the next run sends them."""
+    """Rows for which you have recorded that there is no agent: the next run sends them."""
     in_flight: int
     """Rows that a job is sending now."""
     unresolved: list[LedgerRow]
-    """Rows whose agent may or may not exist, in the order in which they were sent."""
+    """Rows whose outcome is unknown, in the order in which they were sent."""
 
 
 def path(ledger: str | PathLike[str]) -> Path | None:
-    """The file of a ledger, or None if it is in a database.
+    """Returns the file of a ledger, or None if it is in a database.
 
     >>> ledger.path("postgresql://deals@db.example.com/deals")
 
@@ -112,7 +108,7 @@ def path(ledger: str | PathLike[str]) -> Path | None:
 
 
 def display_name(ledger: str | PathLike[str]) -> str:
-    """The name of a ledger as texts show it: the path of its file, or the URL of its database without the user and the password.
+    """Returns the name of a ledger for messages: the path of its file, or the URL of its database without user and password.
 
     >>> ledger.display_name("postgresql://deals:sesame@db.example.com/deals")
     'postgresql://db.example.com:5432/deals'
@@ -124,10 +120,10 @@ def display_name(ledger: str | PathLike[str]) -> str:
 
 
 def in_folder(folder: str | PathLike[str]) -> list[Path]:
-    """The ledgers in a folder, whatever their names, sorted by name. Subfolders are not searched, and a missing folder
-    has none.
+    """Returns the ledgers in a folder, sorted by name. Any file name is possible. Subfolders are not searched. If the folder
+    does not exist, the list is empty.
 
-    Two ledgers know nothing of each other's rows. So before an import starts a new ledger, look up its keys in the
+    A ledger does not contain the rows of other ledgers. So before an import starts a new ledger, look up its keys in the
     existing ones.
 
     >>> for path in ledger.in_folder("."):
@@ -144,7 +140,7 @@ def in_folder(folder: str | PathLike[str]) -> list[Path]:
 
 @sealed
 def summary(path: str | PathLike[str]) -> LedgerSummary:
-    """Counts a ledger's rows, and lists the unresolved ones.
+    """Counts a ledger's rows, and lists those whose outcome is unknown.
 
     Args:
         path: The ledger. A job may have it open.
@@ -152,10 +148,9 @@ def summary(path: str | PathLike[str]) -> LedgerSummary:
     Raises:
         LedgerError: The ledger cannot be read, is not one, or is damaged.
     """
-    of_service, keys, numbers, unresolved = unwrap(_native.summarize_ledger(file_path("path", path)))
-    rows = [_row(row) for row in unresolved]
-    succeeded, rejected, with_agent, without_agent, in_flight = numbers
-    return LedgerSummary(of_service, keys, succeeded, rejected, with_agent, without_agent, in_flight, rows)
+    fields = unwrap(_native.summarize_ledger(file_path("path", path)))
+    fields["unresolved"] = [LedgerRow(**row) for row in fields["unresolved"]]
+    return LedgerSummary(**fields)
 
 
 @sealed
@@ -168,10 +163,10 @@ def look_up(
     requests: Iterable[Mapping[str, Any]] | None = None,
     wait: bool = True,
 ) -> list[LedgerRow | None]:
-    """Looks up rows in the ledger by the keys that the job gave them, in that order.
+    """Looks up rows by their idempotency keys. Returns a result for each key, in order.
 
-    None stands for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger that
-    does not exist yet is empty.
+    The result is None for a row that the next run sends. Nothing is written, and jobs may have the ledger open. A ledger
+    that does not exist has no rows.
 
     >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key_name="email")
     [LedgerRow(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
@@ -180,35 +175,36 @@ def look_up(
         path: The ledger.
         keys: The keys of the rows.
         key_name: The name of the keys, as in the job: ``"email"``.
-        service: The base URL of the service, to make sure that it is the ledger's.
+        service: The base URL of the service. Raises LedgerError if the ledger is for another one.
         requests: The rows as ``create_many`` takes them, one for each key: ``request_differs`` then says which have changed
             since they were sent.
-        wait: Whether to wait for half a minute if another program keeps the file locked, or only for a second.
+        wait: Whether to wait for up to half a minute, instead of one second, if another program has the file locked.
 
     Raises:
         LedgerError: The file cannot be read or is not a ledger, or it is for another service or keys with another name.
     """
-    for what, kind, given in (("service", "a base URL", service), ("key_name", "the name of a field", key_name)):
-        if given is not None and not isinstance(given, str):
-            raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
+    for argument, kind, value in (("service", "a base URL", service), ("key_name", "the name of a field", key_name)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{argument} must be {kind}, not {type(value).__name__}")
     check_bools(wait=wait)
-    names = _keys(keys)
-    calls = None if requests is None else [create_agent({**row}, False) for row in requests]
-    if calls is not None and len(calls) != len(names):
+    checked_keys = _check_keys(keys)
+    calls = None if requests is None else [make_create_call({**row}, False) for row in requests]
+    if calls is not None and len(calls) != len(checked_keys):
         raise ValueError(
-            f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests"
+            f"requests must have one item for each key: there are {len(checked_keys)} keys and {len(calls)} requests"
         )
-    found = unwrap(_native.look_up_in_ledger(file_path("path", path), key_name, service, names, calls, wait))
-    return [None if row is None else _row(row) for row in found]
+    rows = _native.look_up_in_ledger(
+        file_path("path", path), checked_keys, key_name=key_name, service=service, requests=calls, wait=wait
+    )
+    return [None if row is None else LedgerRow(**row) for row in unwrap(rows)]
 
 
 @sealed
 def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bool = True) -> list[LedgerRow | None]:
-    """Looks up rows in the ledger by the e-mail addresses of their agents, in that order: to find rows whose keys have
-    changed.
+    """Looks up rows by the e-mail addresses of their agents. Finds rows whose keys have changed. Returns a result for each
+    address, in order.
 
-    None stands for an address with which nothing was sent. Addresses are compared without regard to case. Nothing is
-    written.
+    The result is None for an address with which nothing was sent. Upper and lower case are the same. Nothing is written.
 
     >>> ledger.look_up_emails("agents.ledger", ["Ada@example.com"])
     [LedgerRow(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False)]
@@ -216,20 +212,20 @@ def look_up_emails(path: str | PathLike[str], emails: Iterable[str], *, wait: bo
     Args:
         path: The ledger.
         emails: The addresses.
-        wait: Whether to wait for half a minute if another program keeps the file locked, or only for a second.
+        wait: Whether to wait for up to half a minute, instead of one second, if another program has the file locked.
 
     Raises:
         LedgerError: The file cannot be read or is not a ledger.
     """
     check_bools(wait=wait)
-    found = unwrap(_native.look_up_emails_in_ledger(file_path("path", path), _keys(emails), wait))
-    return [None if row is None else _row(row) for row in found]
+    rows = unwrap(_native.look_up_emails_in_ledger(file_path("path", path), _check_keys(emails), wait=wait))
+    return [None if row is None else LedgerRow(**row) for row in rows]
 
 
 def normalize_key(key: str, *, name: str | None = None) -> str:
-    """Returns the form in which ledgers compare a key: two rows whose keys have the same form are the same row.
+    """Returns the normal form of a key. Rows whose keys have the same normal form are the same row.
 
-    That is Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys are
+    It is Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys are
     named ``email``.
 
     >>> ledger.normalize_key("Ada@Example.com", name="email")
@@ -239,15 +235,15 @@ def normalize_key(key: str, *, name: str | None = None) -> str:
         key: The key of a row.
         name: The name of the keys, as in the job.
     """
-    return str(unwrap(_native.normalize_key(name, _text("key", key, 0))))
+    return str(unwrap(_native.normalize_key(_check_text("key", key, 0), key_name=name)))
 
 
 @sealed
 def backup(path: str | PathLike[str], to: str | PathLike[str]) -> None:
-    """Copies a ledger to a new file, as it is at one moment. Jobs may have it open.
+    """Copies a ledger to a new file, in a consistent state. Jobs may have it open.
 
-    The copy is a ledger, too. Keep it away from jobs: it does not know the rows that were sent after it was made. In the process
-    of a job, use this function and not ``sqlite3``, which can undo what the job writes.
+    Never use the copy for a job: it lacks the rows that were sent after it was made. In the process of a job, use this
+    function and not ``sqlite3``, which can undo the job's writes.
 
     >>> ledger.backup("agents.ledger", "agents.backup")
 
@@ -263,19 +259,19 @@ def backup(path: str | PathLike[str], to: str | PathLike[str]) -> None:
 
 @sealed
 def resolve(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_run: bool = False) -> int:
-    """Records what became of rows, each identified by its key in the job, and returns how many rows changed.
+    """Records the outcomes of rows, identified by their idempotency keys. Returns the number of changed rows.
 
     Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
     one. Use it also, with None, for rejected rows that you have corrected since, so that the next run sends them.
-    Entries that the ledger already has are skipped; a row can be resolved again.
+    Outcomes that the ledger already has are skipped. A row can be resolved again.
 
     >>> ledger.resolve("agents.ledger", {"ada@example.com": "a_1", "grace@example.com": None})
     2
 
     Args:
         path: The ledger.
-        found: For each key the agent's identifier, or None if there is no agent.
-        dry_run: Only check the entries, and record nothing.
+        found: The agent's identifier for each key, or None if there is no agent.
+        dry_run: Whether only to check the entries, and record nothing.
 
     Raises:
         LedgerError: The ledger does not have a key, the service itself confirmed that it created the agent, or a job is
@@ -288,18 +284,21 @@ def resolve(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_r
         raise TypeError(f"found must be a mapping of keys to agents' identifiers, not {type(found).__name__}")
     check_bools(dry_run=dry_run)
     pairs = [
-        (_text("key", key, index), None if agent_id is None else _text("agent's identifier", agent_id, index))
+        (
+            _check_text("key", key, index),
+            None if agent_id is None else _check_text("agent's identifier", agent_id, index),
+        )
         for index, (key, agent_id) in enumerate(found.items())
     ]
-    return int(unwrap(_native.resolve_ledger(name, pairs, dry_run)))
+    return int(unwrap(_native.resolve_ledger(name, pairs, dry_run=dry_run)))
 
 
 @sealed
 def set_base_url(path: str | PathLike[str], base_url: str) -> None:
     """Records that the service has a new base URL from now on, for example because its host was renamed.
 
-    From then on, jobs for that URL are accepted, and jobs for the old one are not. Only do this if it is the same
-    service, with the same agents: agents that the ledger knows as created will not be created there.
+    From then on, the ledger accepts jobs for that URL, and rejects jobs for the old one. Only do this if it is the same
+    service, with the same agents: agents that the ledger has as created will not be created there.
 
     >>> ledger.set_base_url("agents.ledger", "https://new.example.com")
 
@@ -331,27 +330,21 @@ def init(path: str | PathLike[str]) -> None:
     unwrap(_native.init_ledger(file_path("path", path)))
 
 
-def _row(values: tuple[Any, ...]) -> LedgerRow:
-    *others, sent_at, request_id = values
-    sent_at = None if sent_at is None else _EPOCH + timedelta(milliseconds=sent_at)
-    return LedgerRow(*others, sent_at, request_id)
-
-
-def _keys(keys: Any) -> list[str]:
+def _check_keys(keys: Any) -> list[str]:
     if isinstance(keys, str):
         raise TypeError("keys must be an iterable of str, not one str")
-    return [_text("key", key, index) for index, key in enumerate(keys)]
+    return [_check_text("key", key, index) for index, key in enumerate(keys)]
 
 
-def _text(what: str, value: Any, index: int) -> str:
-    """The value as a plain str that is valid text."""
+def _check_text(item: str, value: Any, index: int) -> str:
+    """Checks that a value is a str that UTF-8 can encode. ``item`` names it in error messages. Returns it as a plain str."""
     if not isinstance(value, str):
-        raise TypeError(f"the {what} at index {index} must be a str, not {type(value).__name__}")
+        raise TypeError(f"the {item} at index {index} must be a str, not {type(value).__name__}")
     value = str.__str__(value)
     try:
         value.encode()
     except UnicodeEncodeError:
-        pass  # Its text shows the value.
+        pass  # Not raised from here, because its message contains the value.
     else:
         return value  # type: ignore[no-any-return]
-    raise ValueError(f"the {what} at index {index} contains an unpaired surrogate, which is not valid text")
+    raise ValueError(f"the {item} at index {index} contains an unpaired surrogate, which is not valid text")

@@ -1,4 +1,4 @@
-"""The types of the parts of a request."""
+"""Types of requests."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -31,7 +31,7 @@ class AgentProfileParams(TypedDict, total=False):
     client_metadata: Mapping[str, object]
     external_id: str
     extra: Mapping[str, object]
-    """Undocumented fields of the profile, which are sent as they are, next to the others."""
+    """Undocumented fields of the profile, which are sent unchanged, next to the others."""
 
 
 class CreateAgentParams(TypedDict):
@@ -41,7 +41,7 @@ class CreateAgentParams(TypedDict):
     """
 
     email: str
-    """E-mail address: a bare mailbox such as ``ada@example.com``."""
+    """E-mail address, without a display name: ``ada@example.com``."""
     first_name: str
     """First name, 1 to 255 characters."""
     last_name: str
@@ -65,12 +65,12 @@ class CreateAgentParams(TypedDict):
 
 
 def _schema(cls: Any, source: Any, handler: Any, /) -> Any:
-    """How pydantic validates such a dict; on its own, it refuses `typing.TypedDict` before Python 3.12."""
+    """Returns pydantic's schema of the class. Before Python 3.12, pydantic itself rejects `typing.TypedDict`."""
     from dealkit._models.pydantic import params_schema
 
     return params_schema(cls, handler)
 
 
-# Such a class cannot have methods of its own, and type checkers refuse to assign one.
+# A TypedDict cannot define methods, and type checkers reject assigning one. So `setattr` adds the method.
 setattr(CreateAgentParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010
 setattr(AgentProfileParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010

@@ -1,21 +1,20 @@
-//! Tables in memory, shared through Arrow's PyCapsule interface, which needs no library on either side.
+//! Tables in memory. Arrow's PyCapsule interface shares them with other libraries, without a common dependency.
 
 use arrow_array::{RecordBatch, RecordBatchIterator, ffi_stream::FFI_ArrowArrayStream};
 use arrow_schema::{ArrowError, SchemaRef, ffi::FFI_ArrowSchema};
 use dealkit::arrow::{self, Decimals};
 use pyo3::{prelude::*, types::PyCapsule};
 
-use crate::python::failure::{Failure, Outcome, Returned, entry};
+use crate::python::failure::{EntryResult, Failure, Result, run_entry};
 
-/// The columns of a table of deals. Its text form lists them.
+/// The columns of a table of deals. ``print`` lists them.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Schema(SchemaRef);
 
-/// Deals, or errors of deals, as a table in memory.
+/// A table of deals, or of deals that failed, in memory.
 ///
-/// It has Arrow's PyCapsule interface: ``polars.DataFrame(table)``, ``pyarrow.table(table)``,
-/// ``pandas.DataFrame.from_arrow(table)`` and others take it, as often as they like, without a copy. ``len(table)`` is
-/// the number of rows.
+/// Libraries read it through Arrow's PyCapsule interface, without a copy: ``polars.DataFrame(table)``,
+/// ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. ``len(table)`` is the number of rows.
 #[pyclass(frozen, module = "dealkit.arrow")]
 pub(crate) struct Table {
     pub(super) schema: SchemaRef,
@@ -23,14 +22,14 @@ pub(crate) struct Table {
     pub(super) errors: Option<Py<Table>>,
 }
 
-/// An Arrow error, which nothing is known to cause.
+/// Converts an Arrow error. None is known to occur.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(crate) fn failed(error: ArrowError) -> Failure {
+pub(crate) fn arrow_failure(error: ArrowError) -> Failure {
     Failure::Runtime(format!("the table cannot be made: {error}"))
 }
 
-/// How decimals are represented in a table: with this many digits after the point, or as text.
-pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
+/// Returns the column type of decimals: with `scale` digits after the point, or strings if it is `None`.
+pub(crate) fn decimals_with_scale(scale: Option<u8>) -> Result<Decimals> {
     let Some(scale) = scale else {
         return Ok(Decimals::STRINGS);
     };
@@ -40,31 +39,33 @@ pub(crate) fn decimals(scale: Option<u8>) -> Outcome<Decimals> {
     })
 }
 
-fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Outcome<Bound<'py, PyCapsule>> {
-    let schema = FFI_ArrowSchema::try_from(&**schema).map_err(failed)?;
+fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> Result<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(&**schema).map_err(arrow_failure)?;
     Ok(PyCapsule::new_with_value(py, schema, c"arrow_schema")?)
 }
 
 /// The columns of a table of deals.
 #[pyfunction]
 #[pyo3(signature = (scale))]
-pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> Returned<'_> {
-    entry(py, || Ok(Schema(arrow::schema(decimals(scale)?))))
+pub(crate) fn deal_schema(py: Python<'_>, scale: Option<u8>) -> EntryResult<'_> {
+    run_entry(py, || {
+        Ok(Schema(arrow::schema(decimals_with_scale(scale)?)))
+    })
 }
 
 #[pymethods]
 impl Schema {
     /// The names of the columns.
     #[getter]
-    fn names<'py>(&self, py: Python<'py>) -> Returned<'py> {
+    fn names<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
         let fields = self.0.fields().iter();
         let names = fields.map(|field| field.name().as_str());
-        entry(py, || Ok(names.collect::<Vec<_>>()))
+        run_entry(py, || Ok(names.collect::<Vec<_>>()))
     }
 
-    /// The schema for another library, as Arrow's PyCapsule interface has it.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || schema_capsule(py, &self.0))
+    /// Exports the schema as an Arrow schema (PyCapsule).
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || schema_capsule(py, &self.0))
     }
 
     fn __repr__(&self) -> String {
@@ -78,7 +79,7 @@ impl Schema {
 
 #[pymethods]
 impl Table {
-    /// The errors of the deals that failed, as a table, if they were to be returned; otherwise None.
+    /// A table of the deals that failed; None unless ``on_error="return"`` was given.
     #[getter]
     fn errors(&self, py: Python<'_>) -> Option<Py<Table>> {
         self.errors.as_ref().map(|errors| errors.clone_ref(py))
@@ -86,25 +87,24 @@ impl Table {
 
     /// The columns.
     #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || Ok(Schema(self.schema.clone())))
+    fn schema<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || Ok(Schema(self.schema.clone())))
     }
 
-    /// The schema for another library, as Arrow's PyCapsule interface has it.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || schema_capsule(py, &self.schema))
+    /// Exports the schema as an Arrow schema (PyCapsule).
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || schema_capsule(py, &self.schema))
     }
 
-    /// The rows for another library, as Arrow's PyCapsule interface has it. A requested schema is not applied:
-    /// casting to it is up to the caller.
+    /// Exports the rows as an Arrow stream (PyCapsule). Ignores the requested schema: the caller must cast.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> Returned<'py> {
+    ) -> EntryResult<'py> {
         let _ = requested_schema;
-        entry(py, || {
+        run_entry(py, || {
             let batches = self.batches.clone().into_iter().map(Ok);
             let batches = RecordBatchIterator::new(batches, self.schema.clone());
             let stream = FFI_ArrowArrayStream::new(Box::new(batches));

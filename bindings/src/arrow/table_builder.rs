@@ -1,4 +1,4 @@
-//! Tables made from documents in memory, and from what comes back from many calls.
+//! Builds tables from documents in memory, or from the results of `retrieve_many`.
 
 use std::{
     borrow::Cow,
@@ -14,19 +14,19 @@ use dealkit::{
 use pyo3::{prelude::*, types::PyList};
 
 use crate::{
-    arrow::table::{Table, decimals, failed},
+    arrow::table::{Table, arrow_failure, decimals_with_scale},
     models::response::RawResponse,
     python::{
-        arguments::{document, unreadable},
-        failure::{self, Failure, NativeFailure, Outcome, Returned, entry, into_python},
+        arguments::{document_bytes, parse_unreadable},
+        failure::{self, EntryResult, Failure, NativeFailure, Result, into_python, run_entry},
         gil,
     },
 };
 
-/// A body that takes longer than a moment is read without the GIL.
-const LARGE: usize = 64 * 1024;
+/// Size in bytes from which a body is read without the GIL, because it takes noticeable time.
+const LARGE_BODY: usize = 64 * 1024;
 
-/// Fills a table with deals.
+/// Builds a table of deals, batch by batch.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct TableBuilder(Mutex<Rows>);
 
@@ -35,11 +35,11 @@ struct Rows {
     batch_size: usize,
     batches: VecDeque<RecordBatch>,
     failures: Option<FailureBatchBuilder>,
-    /// How many documents there were, including blank ones.
+    /// Number of documents so far, including blank ones.
     count: usize,
 }
 
-/// Begins a table of deals; `scale` is None for decimals as strings.
+/// Makes a table builder. If `scale` is None, decimals are strings.
 #[pyfunction]
 #[pyo3(signature = (scale, returns_errors, batch_size))]
 pub(crate) fn open_table_builder(
@@ -47,10 +47,10 @@ pub(crate) fn open_table_builder(
     scale: Option<u8>,
     returns_errors: bool,
     batch_size: usize,
-) -> Returned<'_> {
-    entry(py, || {
+) -> EntryResult<'_> {
+    run_entry(py, || {
         Ok(TableBuilder(Mutex::new(Rows {
-            deals: DealBatchBuilder::new(decimals(scale)?),
+            deals: DealBatchBuilder::new(decimals_with_scale(scale)?),
             batch_size,
             batches: VecDeque::new(),
             failures: returns_errors.then(FailureBatchBuilder::new),
@@ -61,21 +61,24 @@ pub(crate) fn open_table_builder(
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents, except for blank ones. If one cannot be read, and errors are not to be returned, returns its index and
-    /// its failure.
+    /// Adds documents, and skips blank ones. Unless errors become rows of the table, returns the index and the failure of the
+    /// first document that cannot be read.
     fn push<'py>(
         &self,
         documents: &Bound<'py, PyList>,
         on_unreadable: &Bound<'py, PyAny>,
-    ) -> Returned<'py> {
+    ) -> EntryResult<'py> {
         let py = documents.py();
         let objects = documents.iter().collect::<Vec<_>>();
-        let documents = objects.iter().map(document).collect::<Outcome<Vec<_>>>();
+        let documents = objects
+            .iter()
+            .map(document_bytes)
+            .collect::<Result<Vec<_>>>();
         let pushed = documents.and_then(|documents| {
-            let unreadable = unreadable(on_unreadable)?;
+            let unreadable = parse_unreadable(on_unreadable)?;
             gil::release(py, || self.lock().push(&documents, unreadable))
         });
-        entry(py, || match pushed? {
+        run_entry(py, || match pushed? {
             Some((index, error)) => {
                 let failure = into_python(py, Err::<(), _>(Failure::Decode(error)))?;
                 Ok(Some((index, failure)))
@@ -84,16 +87,16 @@ impl TableBuilder {
         })
     }
 
-    /// Adds a result of `retrieve_many`: a whole response, or the failure of the deal with this index and identifier. Returns
-    /// the failure, also of a response that cannot be read.
-    fn add<'py>(&self, index: usize, id: &str, result: &Bound<'py, PyAny>) -> Returned<'py> {
+    /// Adds a result of `retrieve_many` with its index and identifier: a whole response, or a failure. Returns the failure, or
+    /// the one of reading the response.
+    fn add<'py>(&self, index: usize, id: &str, result: &Bound<'py, PyAny>) -> EntryResult<'py> {
         let py = result.py();
         let response = result.cast::<RawResponse>().map(Bound::get);
         let read = match response {
             Ok(RawResponse { response, .. }) => {
                 let read = || self.lock().read(response);
                 match response.body().len() {
-                    ..LARGE => read(),
+                    ..LARGE_BODY => read(),
                     _ => gil::release(py, read),
                 }
             }
@@ -103,7 +106,7 @@ impl TableBuilder {
                 .map_err(Failure::from)
                 .map(|failure| failure.get().error()),
         };
-        entry(py, || {
+        run_entry(py, || {
             let Some(error) = read? else {
                 return Ok(None);
             };
@@ -114,8 +117,9 @@ impl TableBuilder {
         })
     }
 
-    fn batch<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || {
+    /// Takes out the oldest full batch, if there is one.
+    fn batch<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || {
             let mut rows = self.lock();
             let batch = rows.batches.pop_front();
             let table = batch.map(|batch| Table {
@@ -127,14 +131,14 @@ impl TableBuilder {
         })
     }
 
-    /// The table of all batches that were not taken, with the errors.
-    fn finish<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || {
+    /// Returns a table of all remaining batches, with the errors.
+    fn finish<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || {
             let mut rows = self.lock();
             rows.finish_batch()?;
             let errors = match &mut rows.failures {
                 Some(failures) => {
-                    let batch = failures.finish().map_err(failed)?;
+                    let batch = failures.finish().map_err(arrow_failure)?;
                     Some(Py::new(
                         py,
                         Table {
@@ -168,15 +172,15 @@ impl Rows {
         &mut self,
         documents: &[Cow<'_, [u8]>],
         unreadable: Unreadable,
-    ) -> Outcome<Option<(usize, DecodeError)>> {
+    ) -> Result<Option<(usize, DecodeError)>> {
         for document in documents {
             let index = self.count;
             self.count += 1;
-            // Such as the last line of a file.
+            // For example, the last line of a file is blank.
             if document.trim_ascii().is_empty() {
                 continue;
             }
-            self.make_room(document.len())?;
+            self.finish_batch_if_full(document.len())?;
             if let Err(error) = self.deals.push_json_with(document, unreadable) {
                 match &mut self.failures {
                     Some(failures) => failures.push_document(index, &error),
@@ -187,32 +191,33 @@ impl Rows {
         Ok(None)
     }
 
-    /// Reads a response; returns the error if it cannot be read.
-    fn read(&mut self, response: &dealkit::RawResponse) -> Outcome<Option<Arc<Error>>> {
+    /// Adds a response. Returns the error if it cannot be read.
+    fn read(&mut self, response: &dealkit::RawResponse) -> Result<Option<Arc<Error>>> {
         let body = response.body();
-        self.make_room(body.len())?;
+        self.finish_batch_if_full(body.len())?;
         let read = self.deals.push_json_with(body, response.unreadable());
         Ok(match read {
             Ok(skipped) => {
                 response.report_skipped(&skipped);
-                self.make_room(0)?;
+                self.finish_batch_if_full(0)?;
                 None
             }
             Err(error) => Some(Arc::new(response.clone().into_decode_error(error))),
         })
     }
 
-    /// Finishes the batch if it is full, or has no room for a document of this length.
-    fn make_room(&mut self, length: usize) -> Outcome<()> {
+    /// Finishes the batch if it has all its rows, or if a document of this length would exceed its size limit.
+    fn finish_batch_if_full(&mut self, length: usize) -> Result<()> {
         if !self.deals.has_room_for(length) || self.deals.len() >= self.batch_size {
             self.finish_batch()?;
         }
         Ok(())
     }
 
-    fn finish_batch(&mut self) -> Outcome<()> {
+    fn finish_batch(&mut self) -> Result<()> {
         if !self.deals.is_empty() {
-            self.batches.push_back(self.deals.finish().map_err(failed)?);
+            self.batches
+                .push_back(self.deals.finish().map_err(arrow_failure)?);
         }
         Ok(())
     }

@@ -1,54 +1,94 @@
-//! What calls are made from: inputs that were pushed but not sent yet, each with whoever watches its call.
+//! Inputs of bulk jobs: identifiers to retrieve, or rows to create.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use dealkit::{CreateRow, Error, ValidationError, Violation, ViolationCode};
+use dealkit::{Error, ValidationError, Violation, ViolationCode};
 use pyo3::{prelude::*, types::PyList};
 
 use crate::{
     calls::{
         call::Call,
-        watch::{Observer, Watch},
+        observer::{CallTrace, Observer},
     },
-    python::{arguments::text, failure::Outcome},
+    python::{
+        arguments::parse_text,
+        failure::{EntryResult, Result, run_entry},
+        untrack::untrack,
+    },
 };
 
-/// An input of a job, of `retrieve_many` or `create_many`.
+/// One input of `retrieve_many` or `create_many`.
 pub(crate) enum Input {
     Id(String),
-    Row(CreateRow),
+    Row(dealkit::CreateRow),
 }
 
+/// Inputs that have not been sent, each with the observer of its call.
 pub(crate) type Inputs = VecDeque<(Input, Observer)>;
 
-/// Rows; or identifiers, the first of which has this index. If one of them has the wrong type, there are none.
-pub(super) fn read(given: &Bound<'_, PyList>, index: usize, are_rows: bool) -> Outcome<Inputs> {
-    let inputs = given.iter().zip(index..).map(|(pair, index)| {
-        let (input, watch) = pair.extract::<(Bound<'_, PyAny>, Option<Bound<'_, Watch>>)>()?;
-        let input = if are_rows {
-            let (call, key) = input.extract::<(Option<Bound<'_, Call>>, Option<String>)>()?;
-            let row = row(call.as_ref().map(|call| call.get()));
-            Input::Row(match key {
-                Some(key) => row.key(key).into(),
-                None => row,
-            })
-        } else {
-            Input::Id(text(format_args!("ids[{index}]"), &input)?)
+/// A row of `create_many`.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct CreateRow {
+    /// `None` for an invalid row, whose error Python code has. It is not sent.
+    body: Option<Bytes>,
+    idempotency_key: Option<String>,
+}
+
+/// Makes a row from the call that creates its agent. Without a call, the row is not sent, and its result is an error.
+#[pyfunction]
+#[pyo3(signature = (call, idempotency_key))]
+pub(crate) fn create_row<'py>(
+    py: Python<'py>,
+    call: Option<&Bound<'py, Call>>,
+    idempotency_key: Option<String>,
+) -> EntryResult<'py> {
+    run_entry(py, || {
+        let row = CreateRow {
+            body: call.and_then(|call| call.get().create_body().cloned()),
+            idempotency_key,
         };
-        Ok((input, Watch::observer(watch.as_ref())))
+        Ok(untrack(Bound::new(py, row)?))
+    })
+}
+
+/// Converts inputs: `CreateRow` objects or, for a job of `retrieve_many`, identifiers. `traces` has a `CallTrace` or None for
+/// each input. `first_index` is the index of the first input, for error messages.
+pub(super) fn parse_inputs(
+    inputs: &Bound<'_, PyList>,
+    traces: Option<&Bound<'_, PyList>>,
+    first_index: usize,
+    are_rows: bool,
+) -> Result<Inputs> {
+    let inputs = inputs.iter().enumerate().map(|(at, input)| {
+        let trace = match traces {
+            Some(traces) => traces.get_item(at)?.cast_into::<CallTrace>().ok(),
+            None => None,
+        };
+        let input = if are_rows {
+            Input::Row(core_row(
+                input.cast::<CreateRow>().map_err(PyErr::from)?.get(),
+            ))
+        } else {
+            let index = first_index + at;
+            Input::Id(parse_text(format_args!("ids[{index}]"), &input)?)
+        };
+        Ok((input, CallTrace::observer(trace.as_ref())))
     });
     inputs.collect()
 }
 
-/// A row, from the call that creates its agent; without a call, a row that is not sent, whose error Python code has.
-fn row(call: Option<&Call>) -> CreateRow {
-    CreateRow::from_text(match call.and_then(|call| call.body.clone()) {
-        Some(body) => Ok(body),
+fn core_row(row: &CreateRow) -> dealkit::CreateRow {
+    let core_row = dealkit::CreateRow::from_text(match &row.body {
+        Some(body) => Ok(body.clone()),
         None => {
             let violation = Violation::new("", ViolationCode::WrongType, "must be an agent");
-            let refused = ValidationError::check(vec![violation]);
-            refused.map(|()| Bytes::new()).map_err(Error::from)
+            let error = ValidationError::check(vec![violation]);
+            error.map(|()| Bytes::new()).map_err(Error::from)
         }
-    })
+    });
+    match &row.idempotency_key {
+        Some(key) => core_row.key(key.clone()).into(),
+        None => core_row,
+    }
 }

@@ -1,5 +1,5 @@
-//! Many calls: made on the background thread, a bounded number at a time, so that results come in while the caller works on
-//! those it has.
+//! The task of a bulk job. It sends calls on a background thread, a bounded number at a time, so that responses arrive while
+//! Python code works on earlier results.
 
 use std::{collections::VecDeque, future::ready, sync::Arc};
 
@@ -12,54 +12,57 @@ use tokio::sync::Notify;
 
 use super::{
     inputs::{Input, Inputs},
-    questions::{Asked, Question},
+    resolve_requests::{ResolveRequest, ResolveRequests},
 };
 use crate::{
     calls::{
-        awaited::Awaited,
         runtime::{self, PerProcess, Slot},
+        shared_state::SharedState,
     },
-    models::item::Item,
-    python::failure::{Failure, Outcome},
+    models::call_result::ItemResult,
+    python::failure::{Failure, Result},
 };
 
-/// What the caller and the task that makes the calls have in common.
+/// State that the Python object and the task of a job share.
 pub(super) struct Shared {
-    /// Notified when there is something for the caller: see [`is_quiet`](Self::is_quiet).
-    pub(super) state: Awaited<State>,
-    pub(super) changed: Notify,
+    pub(super) state: SharedState<State>,
+    /// Notified when Python code has added inputs or has cancelled the job.
+    pub(super) inputs_changed: Notify,
     pub(super) job: JobState,
-    /// Ends the task. The child of a fork must not end its parent's.
-    task: PerProcess<AbortHandle>,
+    /// Aborts the task. Per process, because a forked child must not abort its parent's task.
+    abort: PerProcess<AbortHandle>,
 }
 
 #[derive(Default)]
 pub(super) struct State {
+    /// Inputs that the task has not taken yet.
     pub(super) inputs: Inputs,
-    /// Whether the calls in flight are being given up: nothing more may be pushed.
-    pub(super) is_given_up: bool,
+    /// True if the job is being cancelled. It then accepts no inputs.
+    pub(super) is_cancelled: bool,
+    /// Number of inputs so far.
     pub(super) pushed: usize,
-    /// How many of them have not been taken.
+    /// Number of inputs whose results have not been taken.
     pub(super) in_flight: usize,
-    pub(super) items: VecDeque<Come>,
+    pub(super) events: VecDeque<Event>,
+    /// True if the task has ended, and the ledger is closed.
     pub(super) has_ended: bool,
 }
 
-pub(super) enum Come {
-    Item(Box<Item>),
-    /// An unresolved row about which the caller is asked.
-    Question(Question),
+/// An event that Python code must handle.
+pub(super) enum Event {
+    Result(Box<ItemResult>),
+    Resolve(ResolveRequest),
 }
 
 impl Shared {
-    /// Whether the caller has nothing to do, because nothing has come.
-    pub(super) fn is_quiet(state: &State) -> bool {
-        state.items.is_empty() && !state.has_ended
+    /// True if Python code has nothing to do and must wait.
+    pub(super) fn must_wait(state: &State) -> bool {
+        state.events.is_empty() && !state.has_ended
     }
 
-    /// A failure in the child of a fork: everything here is its parent's.
-    pub(super) fn check(&self) -> Outcome<()> {
-        self.task.with(|_| ()).ok_or_else(|| {
+    /// Fails in a forked child: the job belongs to the parent.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.abort.with(|_| ()).ok_or_else(|| {
             Failure::Runtime(
                 "the calls in flight here belong to another process, from which this one was forked"
                     .to_owned(),
@@ -67,102 +70,102 @@ impl Shared {
         })
     }
 
-    /// Ends the task that makes the calls: nobody wants their results any more.
-    pub(super) fn end(&self) {
-        self.task.with(AbortHandle::abort);
+    /// Aborts the task. There will be no more results.
+    pub(super) fn abort(&self) {
+        self.abort.with(AbortHandle::abort);
     }
 }
 
-/// Begins to make calls on the background thread. `take` tells the inputs of its kind from others, of which there are none.
+/// Starts the task of a job. `take` converts an input to the input type of the job.
 pub(super) fn start<O>(
     slot: Slot,
     in_flight: InFlight<O>,
     take: fn(Input) -> Option<O::Input>,
-    asked: Option<Asked>,
-) -> Outcome<Arc<Shared>>
+    resolve_requests: Option<ResolveRequests>,
+) -> Result<Arc<Shared>>
 where
-    O: BulkOperation<Value = RawResponse, Item: Into<Item>>,
+    O: BulkOperation<Value = RawResponse, Item: Into<ItemResult>>,
 {
     let background = runtime::background(slot)?;
-    let (task, registration) = AbortHandle::new_pair();
+    let (abort, registration) = AbortHandle::new_pair();
     let shared = Arc::new(Shared {
-        state: Awaited::new(State::default(), background.clone()),
-        changed: Notify::new(),
+        state: SharedState::new(State::default(), background.clone()),
+        inputs_changed: Notify::new(),
         job: in_flight.job(),
-        task: PerProcess::of(task),
+        abort: PerProcess::from_value(abort),
     });
-    let ending = Ending(Arc::clone(&shared));
-    let made = make(in_flight, take, asked, ending);
-    background.spawn(Abortable::new(made, registration));
+    let guard = EndGuard(Arc::clone(&shared));
+    let task = run(in_flight, take, resolve_requests, guard);
+    background.spawn(Abortable::new(task, registration));
     Ok(shared)
 }
 
-/// Records that no more results will come, whatever the reason: the calls are gone, and their ledger is closed.
-struct Ending(Arc<Shared>);
+/// Records the end of the task when it is dropped, even if the task was aborted or has panicked.
+struct EndGuard(Arc<Shared>);
 
-impl Drop for Ending {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.state.lock().has_ended = true;
-        self.0.state.tell();
+        self.0.state.notify_all();
     }
 }
 
-/// Makes the calls whose inputs are pushed, until they are given up.
-async fn make<O>(
+/// Sends the calls of a job until the job is cancelled.
+async fn run<O>(
     in_flight: InFlight<O>,
     take: fn(Input) -> Option<O::Input>,
-    mut asked: Option<Asked>,
-    ending: Ending,
+    mut resolve_requests: Option<ResolveRequests>,
+    guard: EndGuard,
 ) where
-    O: BulkOperation<Value = RawResponse, Item: Into<Item>>,
+    O: BulkOperation<Value = RawResponse, Item: Into<ItemResult>>,
 {
-    let shared = Arc::clone(&ending.0);
-    // Dropped before the end is reported.
+    let shared = Arc::clone(&guard.0);
+    // A local variable, which is dropped before the parameter `guard`: the calls end before their end is recorded.
     let mut in_flight = in_flight;
-    let mut has_news = false;
+    let mut must_notify = false;
     loop {
-        let is_given_up = {
-            // How many there are is up to the caller.
+        let is_cancelled = {
+            // Python code limits the number of inputs.
             let mut state = shared.state.lock();
             for (input, observer) in state.inputs.drain(..) {
                 if let Some(input) = take(input) {
                     in_flight.push_with(input, |call| observer.send(call));
                 }
             }
-            state.is_given_up
+            state.is_cancelled
         };
-        let question = async {
-            match &mut asked {
-                Some(asked) => asked.recv().await,
+        let resolve_request = async {
+            match &mut resolve_requests {
+                Some(requests) => requests.recv().await,
                 None => None,
             }
         };
         tokio::select! {
             biased;
-            () = ready(()), if is_given_up => {
-                let left = in_flight.cancel().await;
-                let left = left.into_iter();
-                let left = left.map(|item| Come::Item(Box::new(item.into())));
-                shared.state.lock().items.extend(left);
-                shared.state.tell();
-                // The end of the task is then also that of the ledger.
+            () = ready(()), if is_cancelled => {
+                let results = in_flight.cancel().await.into_iter();
+                let events = results.map(|result| Event::Result(Box::new(result.into())));
+                shared.state.lock().events.extend(events);
+                shared.state.notify_all();
+                // Closes the ledger before the task ends.
                 in_flight.close().await;
                 return;
             }
-            Some(item) = in_flight.next(), if !in_flight.is_empty() => {
-                shared.state.lock().items.push_back(Come::Item(Box::new(item.into())));
-                has_news = true;
+            Some(result) = in_flight.next(), if !in_flight.is_empty() => {
+                let event = Event::Result(Box::new(result.into()));
+                shared.state.lock().events.push_back(event);
+                must_notify = true;
             }
-            Some(question) = question => {
-                shared.state.lock().items.push_back(Come::Question(question));
-                has_news = true;
+            Some(request) = resolve_request => {
+                shared.state.lock().events.push_back(Event::Resolve(request));
+                must_notify = true;
             }
-            // All news is reported at once: waking a waiter costs more than handling a deal.
-            () = ready(()), if has_news => {
-                shared.state.tell();
-                has_news = false;
+            // Reached when no more events are ready: waking a waiter costs more than handling a deal.
+            () = ready(()), if must_notify => {
+                shared.state.notify_all();
+                must_notify = false;
             }
-            () = shared.changed.notified() => {}
+            () = shared.inputs_changed.notified() => {}
         }
     }
 }

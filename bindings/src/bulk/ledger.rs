@@ -1,55 +1,61 @@
-//! What people do with a ledger between two jobs: look rows up, resolve them, count them.
+//! Operations on ledgers between jobs: look up, resolve and count rows.
 
 use std::ffi::OsString;
 
+use chrono::{DateTime, Utc};
 use dealkit::{
     AgentId, Json,
     ledger::{self, Ledger, LedgerError, LedgerRow},
 };
-use pyo3::{prelude::*, types::PyList};
+use pyo3::{
+    prelude::*,
+    types::{PyDateTime, PyList},
+};
 
 use crate::{
     calls::call::Call,
     python::{
-        arguments,
-        failure::{Failure, Outcome, Returned, entry},
+        arguments::parse_ledger,
+        builtin,
+        failure::{EntryResult, Failure, Result, run_entry},
         gil,
     },
 };
 
-/// Does something with a ledger, which is a path or the URL of a database, and what is given for it. It may wait for the disk or
-/// the network.
-fn with_ledger<'py, G: Send, T: IntoPyObject<'py> + Send>(
+/// Opens a ledger by its path or URL, and runs `work` on it with the arguments, without the GIL: the disk or the network may be
+/// slow.
+fn with_ledger<'py, A: Send, T: IntoPyObject<'py> + Send>(
     py: Python<'py>,
-    name: OsString,
-    given: Outcome<G>,
-    work: impl FnOnce(Ledger, G) -> Result<T, LedgerError> + Send,
-) -> Returned<'py> {
-    let done = given.and_then(|given| {
-        gil::release(py, || work(arguments::ledger(name)?, given)).map_err(Failure::Note)
+    path: OsString,
+    arguments: Result<A>,
+    work: impl FnOnce(Ledger, A) -> Result<T, LedgerError> + Send,
+) -> EntryResult<'py> {
+    let result = arguments.and_then(|arguments| {
+        gil::release(py, || work(parse_ledger(path)?, arguments)).map_err(Failure::Ledger)
     });
-    entry(py, || done)
+    run_entry(py, || result)
 }
 
-fn all<'py, T>(list: &Bound<'py, PyList>) -> Outcome<Vec<T>>
+fn extract_all<'py, T>(list: &Bound<'py, PyList>) -> Result<Vec<T>>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
 {
     list.iter().map(|item| Ok(item.extract::<T>()?)).collect()
 }
 
-/// Records what became of rows: `found` has a pair for each, its key and its agent's identifier or None. Returns how many
-/// rows that changes; a dry run changes none.
+/// Records the outcomes of rows. Each entry is a pair: the key, and the agent's identifier or None. Returns the number of changed
+/// rows. With `dry_run`, only checks the entries.
 #[pyfunction]
+#[pyo3(signature = (path, entries, dry_run))]
 pub(crate) fn resolve_ledger<'py>(
-    name: OsString,
-    found: &Bound<'py, PyList>,
+    path: OsString,
+    entries: &Bound<'py, PyList>,
     dry_run: bool,
-) -> Returned<'py> {
-    let given = all::<(String, Option<String>)>(found);
-    with_ledger(found.py(), name, given, |ledger, found| {
-        let found = found.into_iter();
-        let pairs = found.map(|(key, agent_id)| (key, agent_id.map(AgentId::from)));
+) -> EntryResult<'py> {
+    let pairs = extract_all::<(String, Option<String>)>(entries);
+    with_ledger(entries.py(), path, pairs, |ledger, pairs| {
+        let pairs = pairs.into_iter();
+        let pairs = pairs.map(|(key, agent_id)| (key, agent_id.map(AgentId::from)));
         match dry_run {
             true => ledger.resolve_dry_run(pairs),
             false => ledger.resolve(pairs),
@@ -57,146 +63,190 @@ pub(crate) fn resolve_ledger<'py>(
     })
 }
 
-/// The fields of Python's `LedgerRow`, in its order; `sent_at` is in milliseconds since 1970.
-type Found = (
-    &'static str,
-    Option<String>,
-    Option<u16>,
-    bool,
-    bool,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    Option<String>,
-);
+/// A timestamp that becomes an aware datetime.
+struct Timestamp(DateTime<Utc>);
 
-fn found(recorded: Option<LedgerRow>) -> Option<Found> {
-    let recorded = recorded?;
-    Some((
-        recorded.outcome.as_str(),
-        recorded.agent_id.map(String::from),
-        recorded.status.map(u16::from),
-        recorded.in_flight,
-        recorded.request_differs,
-        recorded.title,
-        recorded.code,
-        recorded.label,
-        recorded.sent_at.map(|sent_at| sent_at.timestamp_millis()),
-        recorded.request_id,
-    ))
-}
+impl<'py> IntoPyObject<'py> for Timestamp {
+    type Target = PyDateTime;
+    type Output = Bound<'py, PyDateTime>;
+    type Error = PyErr;
 
-fn waiting(ledger: Ledger, waits: bool) -> Ledger {
-    if waits {
-        ledger
-    } else {
-        ledger.without_waiting()
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        builtin::make_datetime(py, self.0)
     }
 }
 
-/// Looks up rows in a ledger by their keys, which have this name, and which is of this service, if they are given; `None` for a row
-/// that the next run sends. With requests, one for each key, says whether the row has changed.
+/// A row that the next run does not send. Becomes a dict: keyword arguments of the Python class with the same fields.
+#[derive(IntoPyObject)]
+struct RowFields {
+    outcome: &'static str,
+    agent_id: Option<String>,
+    status_code: Option<u16>,
+    in_flight: bool,
+    request_differs: bool,
+    title: Option<String>,
+    code: Option<String>,
+    label: Option<String>,
+    sent_at: Option<Timestamp>,
+    request_id: Option<String>,
+}
+
+impl From<LedgerRow> for RowFields {
+    fn from(row: LedgerRow) -> Self {
+        Self {
+            outcome: row.outcome.as_str(),
+            agent_id: row.agent_id.map(String::from),
+            status_code: row.status.map(u16::from),
+            in_flight: row.in_flight,
+            request_differs: row.request_differs,
+            title: row.title,
+            code: row.code,
+            label: row.label,
+            sent_at: row.sent_at.map(Timestamp),
+            request_id: row.request_id,
+        }
+    }
+}
+
+fn to_fields(rows: Vec<Option<LedgerRow>>) -> Vec<Option<RowFields>> {
+    let rows = rows.into_iter();
+    rows.map(|row| row.map(RowFields::from)).collect()
+}
+
+/// Without `wait`, returns a ledger that fails quickly if another program keeps its file locked.
+fn limit_waiting(ledger: Ledger, wait: bool) -> Ledger {
+    match wait {
+        true => ledger,
+        false => ledger.without_waiting(),
+    }
+}
+
+/// Looks up rows by their keys. The result for a row that the next run sends is None.
+///
+/// With `key_name` and `service`, checks that they are those of the ledger. `requests` has the call of each row, with which the
+/// recorded request is compared.
 #[pyfunction]
+#[pyo3(signature = (path, keys, key_name, service, requests, wait))]
 pub(crate) fn look_up_in_ledger<'py>(
-    name: OsString,
-    keys: Option<String>,
+    path: OsString,
+    keys: &Bound<'py, PyList>,
+    key_name: Option<String>,
     service: Option<String>,
-    rows: &Bound<'py, PyList>,
     requests: Option<&Bound<'py, PyList>>,
-    waits: bool,
-) -> Returned<'py> {
-    let given = all::<String>(rows).and_then(|rows| Ok((rows, requests.map(bodies).transpose()?)));
-    with_ledger(rows.py(), name, given, |ledger, (rows, requests)| {
-        let ledger = waiting(ledger, waits);
+    wait: bool,
+) -> EntryResult<'py> {
+    let arguments = extract_all::<String>(keys)
+        .and_then(|keys| Ok((keys, requests.map(create_bodies).transpose()?)));
+    with_ledger(keys.py(), path, arguments, |ledger, (keys, requests)| {
+        let ledger = limit_waiting(ledger, wait);
         service.map_or(Ok(()), |service| ledger.check_service(&service))?;
-        let recorded = match requests {
-            None => ledger.look_up(keys.as_deref(), rows)?,
+        let rows = match requests {
+            None => ledger.look_up(key_name.as_deref(), keys)?,
             Some(requests) => {
-                ledger.look_up_requests(keys.as_deref(), rows.into_iter().zip(requests))?
+                ledger.look_up_requests(key_name.as_deref(), keys.into_iter().zip(requests))?
             }
         };
-        Ok(recorded.into_iter().map(found).collect::<Vec<_>>())
+        Ok(to_fields(rows))
     })
 }
 
-/// The bodies of creates.
-fn bodies(calls: &Bound<'_, PyList>) -> Outcome<Vec<Json>> {
-    let body = |call: Bound<'_, PyAny>| {
+/// Returns the bodies of calls that create agents.
+fn create_bodies(calls: &Bound<'_, PyList>) -> Result<Vec<Json>> {
+    let create_body = |call: Bound<'_, PyAny>| {
         let call = call.cast::<Call>().map_err(PyErr::from)?;
-        let body = call.get().body.clone().unwrap_or_default();
+        let body = call.get().create_body().cloned().unwrap_or_default();
         Ok(serde_json::from_slice::<Json>(&body).unwrap_or_else(|_| Json::string("")))
     };
-    calls.iter().map(body).collect()
+    calls.iter().map(create_body).collect()
 }
 
-/// Looks up rows in a ledger by the e-mail addresses of their agents.
+/// Looks up rows by the e-mail addresses of their agents. The result for an unknown address is None.
 #[pyfunction]
+#[pyo3(signature = (path, emails, wait))]
 pub(crate) fn look_up_emails_in_ledger<'py>(
-    name: OsString,
+    path: OsString,
     emails: &Bound<'py, PyList>,
-    waits: bool,
-) -> Returned<'py> {
-    let given = all::<String>(emails);
-    with_ledger(emails.py(), name, given, |ledger, emails| {
-        let recorded = waiting(ledger, waits).look_up_emails(emails)?;
-        Ok(recorded.into_iter().map(found).collect::<Vec<_>>())
+    wait: bool,
+) -> EntryResult<'py> {
+    let addresses = extract_all::<String>(emails);
+    with_ledger(emails.py(), path, addresses, |ledger, addresses| {
+        let rows = limit_waiting(ledger, wait).look_up_emails(addresses)?;
+        Ok(to_fields(rows))
     })
 }
 
-/// Returns the form in which ledgers compare a key.
+/// Returns the normal form of a key, which ledgers compare.
 #[pyfunction]
-pub(crate) fn normalize_key(py: Python<'_>, name: Option<String>, key: String) -> Returned<'_> {
-    entry(py, || Ok(ledger::normalize_key(name.as_deref(), &key)))
+#[pyo3(signature = (key, key_name))]
+pub(crate) fn normalize_key(
+    py: Python<'_>,
+    key: String,
+    key_name: Option<String>,
+) -> EntryResult<'_> {
+    run_entry(py, || Ok(ledger::normalize_key(key_name.as_deref(), &key)))
 }
 
 /// Copies a ledger to a new file.
 #[pyfunction]
-pub(crate) fn back_up_ledger(py: Python<'_>, name: OsString, to: OsString) -> Returned<'_> {
-    with_ledger(py, name, Ok(()), |ledger, ()| ledger.backup(to))
+pub(crate) fn back_up_ledger(py: Python<'_>, path: OsString, to: OsString) -> EntryResult<'_> {
+    with_ledger(py, path, Ok(()), |ledger, ()| ledger.backup(to))
 }
 
-/// Counts what a ledger has: its service, the name of its keys, the numbers of rows (succeeded, rejected, resolved with an
-/// agent, resolved without, in flight), and each unresolved row.
+/// The contents of a ledger. Becomes a dict: keyword arguments of the Python class with the same fields.
+#[derive(IntoPyObject)]
+struct SummaryFields {
+    service: String,
+    key_name: Option<String>,
+    succeeded: usize,
+    rejected: usize,
+    resolved_with_agent: usize,
+    resolved_without_agent: usize,
+    in_flight: usize,
+    unresolved: Vec<RowFields>,
+}
+
+/// Counts a ledger's rows, and lists those whose outcome is unknown.
 #[pyfunction]
-pub(crate) fn summarize_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
-    with_ledger(py, name, Ok(()), |ledger, ()| {
+pub(crate) fn summarize_ledger(py: Python<'_>, path: OsString) -> EntryResult<'_> {
+    with_ledger(py, path, Ok(()), |ledger, ()| {
         let summary = ledger.summary()?;
-        let numbers = vec![
-            summary.succeeded,
-            summary.rejected,
-            summary.resolved_with_agent,
-            summary.resolved_without_agent,
-            summary.in_flight,
-        ];
-        let unresolved = summary.unresolved.into_iter().map(Some);
-        let unresolved: Vec<_> = unresolved.map(found).collect();
-        Ok((summary.service, summary.key_name, numbers, unresolved))
+        let unresolved = summary.unresolved.into_iter().map(RowFields::from);
+        Ok(SummaryFields {
+            service: summary.service,
+            key_name: summary.key_name,
+            succeeded: summary.succeeded,
+            rejected: summary.rejected,
+            resolved_with_agent: summary.resolved_with_agent,
+            resolved_without_agent: summary.resolved_without_agent,
+            in_flight: summary.in_flight,
+            unresolved: unresolved.collect(),
+        })
     })
 }
 
-/// The path of a ledger that is a file. A URL that is wrong in some way is that of a database all the same.
+/// Returns the path of a ledger in a file, and None for one in a database, even if its URL is invalid.
 #[pyfunction]
-pub(crate) fn ledger_path(py: Python<'_>, name: OsString) -> Returned<'_> {
-    entry(py, || {
-        let ledger = arguments::ledger(name).ok();
+pub(crate) fn ledger_path(py: Python<'_>, path: OsString) -> EntryResult<'_> {
+    run_entry(py, || {
+        let ledger = parse_ledger(path).ok();
         Ok(ledger.and_then(|ledger| Some(ledger.path()?.as_os_str().to_owned())))
     })
 }
 
-/// The name of a ledger as texts show it: without a user and a password.
+/// Returns a ledger's name for messages: a URL without its user and password.
 #[pyfunction]
-pub(crate) fn ledger_display_name(py: Python<'_>, name: OsString) -> Returned<'_> {
-    entry(py, || {
-        let ledger = arguments::ledger(name.clone()).unwrap_or_else(|_| Ledger::sqlite(name));
+pub(crate) fn ledger_display_name(py: Python<'_>, path: OsString) -> EntryResult<'_> {
+    run_entry(py, || {
+        let ledger = parse_ledger(path.clone()).unwrap_or_else(|_| Ledger::sqlite(path));
         Ok(ledger.to_string())
     })
 }
 
+/// Returns the paths of the ledgers in a folder.
 #[pyfunction]
-pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> Returned<'_> {
-    let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Note);
-    entry(py, || {
+pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> EntryResult<'_> {
+    let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Ledger);
+    run_entry(py, || {
         let found = found?;
         let paths = found.iter().filter_map(Ledger::path);
         let paths = paths.map(|path| path.as_os_str().to_owned());
@@ -204,19 +254,20 @@ pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> Returned<'_
     })
 }
 
-/// Records that the service has another base URL from now on.
+/// Records that the service has a new base URL.
 #[pyfunction]
 pub(crate) fn set_ledger_base_url(
     py: Python<'_>,
-    name: OsString,
+    path: OsString,
     base_url: String,
-) -> Returned<'_> {
-    with_ledger(py, name, Ok(()), |ledger, ()| {
+) -> EntryResult<'_> {
+    with_ledger(py, path, Ok(()), |ledger, ()| {
         ledger.set_base_url(&base_url)
     })
 }
 
+/// Creates the tables of a ledger in a database.
 #[pyfunction]
-pub(crate) fn init_ledger(py: Python<'_>, name: OsString) -> Returned<'_> {
-    with_ledger(py, name, Ok(()), |ledger, ()| ledger.init())
+pub(crate) fn init_ledger(py: Python<'_>, path: OsString) -> EntryResult<'_> {
+    with_ledger(py, path, Ok(()), |ledger, ()| ledger.init())
 }

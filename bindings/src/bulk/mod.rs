@@ -1,7 +1,9 @@
-//! Many calls at a time, and the ledger between two jobs.
+//! Bulk jobs, and operations on ledgers between jobs.
 
+pub(crate) mod bulk_calls;
 mod inputs;
 mod job;
 pub(crate) mod ledger;
-pub(crate) mod many;
-pub(crate) mod questions;
+pub(crate) mod resolve_requests;
+
+pub(crate) use inputs::{CreateRow, create_row};

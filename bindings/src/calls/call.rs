@@ -1,80 +1,172 @@
-//! The calls that can be made: each knows how to make its request and how to read its response.
+//! Calls and their options: values that Python code makes and a [`NativeClient`](crate::client::NativeClient) sends.
 
-use std::{ffi::OsString, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use dealkit::{CallOptions, Json, Method, RawResponse, RetryPolicy, ValidationError};
 use futures_util::FutureExt as _;
 use pyo3::{
+    Borrowed,
     prelude::*,
     types::{PyDict, PyList, PyTuple},
 };
 
 use crate::{
-    calls::watch::{Observer, Sent},
+    calls::{
+        ledger_options::LedgerOptions,
+        observer::{Observer, SentCall},
+    },
     models::{
         agent_body,
-        item::Reply,
-        response::ReadAs,
-        write::{Place, Writer},
+        call_result::CallResult,
+        response::BodyModel,
+        write::{Location, Writer},
     },
     python::{
-        arguments::{self, Expected, Settings, pairs, set, text},
-        failure::{Failure, Outcome, Returned, entry},
-        untracked::untracked,
+        arguments::{NumberKind, Settings, parse_pairs, parse_text, set},
+        failure::{EntryResult, Failure, Result, run_entry},
+        untrack::untrack,
     },
 };
 
-type Make = Box<dyn Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync>;
-
-/// A call, which can be made with an Engine as often as needed.
+/// One call, which a client can send any number of times.
 #[pyclass(frozen, module = "dealkit._native")]
-pub(crate) struct Call {
-    make: Make,
-    pub(crate) read_as: ReadAs,
-    id: Option<String>,
-    pub(crate) body: Option<Bytes>,
-    once: Option<Once>,
+pub(crate) struct Call(Operation);
+
+enum Operation {
+    RetrieveDeal { id: String },
+    CreateAgent { body: Bytes },
+    Undocumented(RawRequest),
 }
 
-/// Makes the call with a key, and reports on it.
-type Once = Box<dyn Fn(&dealkit::Client, Option<&Options>, Observer) -> Sent + Send + Sync>;
-
-#[pymethods]
-impl Call {
-    /// The identifier that is requested, if there is one; errors keep it.
-    #[getter]
-    fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
+/// A request of an undocumented operation.
+struct RawRequest {
+    method: Method,
+    segments: Vec<String>,
+    json: Option<Json>,
+    query: Vec<(String, String)>,
+    headers: Vec<(String, String)>,
 }
 
 impl Call {
-    /// A call, from the function that makes it on a client.
-    fn new(
-        read_as: ReadAs,
-        make: impl Fn(&dealkit::Client) -> dealkit::Call<RawResponse> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            make: Box::new(make),
-            read_as,
-            id: None,
-            body: None,
-            once: None,
+    /// The JSON body of a create.
+    pub(crate) fn create_body(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Operation::CreateAgent { body } => Some(body),
+            _ => None,
         }
     }
 
-    fn creating(body: Bytes) -> Self {
-        let sent = body.clone();
-        let call = Self::new(Some(dealkit::Agent::SCHEMA), move |client| {
-            client
-                .agents()
-                .create_from_text(sent.clone())
-                .raw_response()
-        });
-        Self {
-            body: Some(body),
-            ..call
+    fn body_model(&self) -> BodyModel {
+        match &self.0 {
+            Operation::RetrieveDeal { .. } => Some(dealkit::Deal::SCHEMA),
+            Operation::CreateAgent { .. } => Some(dealkit::Agent::SCHEMA),
+            Operation::Undocumented(_) => None,
+        }
+    }
+
+    fn build(&self, client: &dealkit::Client) -> dealkit::Call<RawResponse> {
+        match &self.0 {
+            Operation::RetrieveDeal { id } => client.deals().retrieve(&**id).raw_response(),
+            Operation::CreateAgent { body } => build_create(client, body).raw_response(),
+            Operation::Undocumented(request) => request.build(client),
+        }
+    }
+}
+
+fn build_create(client: &dealkit::Client, body: &Bytes) -> dealkit::Call<dealkit::Agent> {
+    client.agents().create_from_text(body.clone())
+}
+
+impl RawRequest {
+    fn build(&self, client: &dealkit::Client) -> dealkit::Call<RawResponse> {
+        let segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let mut call = client.request(self.method.clone(), segments);
+        if let Some(json) = &self.json {
+            call = call.json(json);
+        }
+        for (name, value) in &self.query {
+            call = call.query(name, value);
+        }
+        for (name, value) in &self.headers {
+            call = call.header(name, value);
+        }
+        call
+    }
+}
+
+/// A create with an idempotency key, whose outcome a ledger records.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct CreateOnce {
+    body: Bytes,
+    idempotency_key: String,
+    ledger: LedgerOptions,
+}
+
+impl CreateOnce {
+    fn send(
+        &self,
+        client: &dealkit::Client,
+        options: Option<&Options>,
+        observer: Observer,
+    ) -> SentCall {
+        let mut call = build_create(client, &self.body);
+        if let Some(Options(options)) = options {
+            call = call.options(options.clone());
+        }
+        let LedgerOptions {
+            ledger,
+            key_name,
+            resend_unknown,
+            wait_in_flight,
+            ..
+        } = &self.ledger;
+        let mut once = call.once(ledger, &self.idempotency_key).raw_response();
+        if let Some(key_name) = key_name {
+            once = once.key_name(key_name);
+        }
+        if *resend_unknown {
+            once = once.resend_unknown();
+        }
+        if *wait_in_flight {
+            once = once.wait_in_flight();
+        }
+        let sent = once.send_with(|call| observer.send(call));
+        Box::pin(sent.map(|creation| CallResult::Creation(creation.into())))
+    }
+}
+
+/// A call of either class.
+pub(crate) enum AnyCall<'py> {
+    Plain(Bound<'py, Call>),
+    Once(Bound<'py, CreateOnce>),
+}
+
+/// Not derived: for a [`CreateOnce`], derived code would make a Python exception on the way.
+impl<'a, 'py> FromPyObject<'a, 'py> for AnyCall<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(call) = object.cast::<Call>() {
+            return Ok(Self::Plain(call.to_owned()));
+        }
+        Ok(Self::Once(object.cast::<CreateOnce>()?.to_owned()))
+    }
+}
+
+impl AnyCall<'_> {
+    pub(crate) fn body_model(&self) -> BodyModel {
+        match self {
+            Self::Plain(call) => call.get().body_model(),
+            Self::Once(_) => Some(dealkit::Agent::SCHEMA),
+        }
+    }
+
+    /// The core's call, with the client's own options.
+    pub(crate) fn build(&self, client: &dealkit::Client) -> dealkit::Call<RawResponse> {
+        match self {
+            Self::Plain(call) => call.get().build(client),
+            Self::Once(call) => build_create(client, &call.get().body).raw_response(),
         }
     }
 
@@ -83,33 +175,25 @@ impl Call {
         client: &dealkit::Client,
         options: Option<&Options>,
         observer: Observer,
-    ) -> Sent {
-        if let Some(once) = &self.once {
-            return once(client, options, observer);
-        }
-        let sent = observer.send(self.on(client, options));
-        Box::pin(sent.map(|result| Reply::Response(result.map_err(Arc::new))))
-    }
-
-    pub(crate) fn on(
-        &self,
-        client: &dealkit::Client,
-        options: Option<&Options>,
-    ) -> dealkit::Call<RawResponse> {
-        let call = (self.make)(client);
-        match options {
-            Some(options) => call.options(options.0.clone()),
+    ) -> SentCall {
+        let call = match self {
+            Self::Plain(call) => call.get().build(client),
+            Self::Once(call) => return call.get().send(client, options, observer),
+        };
+        let sent = observer.send(match options {
+            Some(Options(options)) => call.options(options.clone()),
             None => call,
-        }
+        });
+        Box::pin(sent.map(|result| CallResult::Response(result.map_err(Arc::new))))
     }
 }
 
-/// The options of a call, which override the client's own.
+/// The options of a call, which override those of the client.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 
-/// What is retried, except for how often: the settings of a `Retry`, which has all of them.
-pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>> {
+/// Reads the settings of a `Retry`, except for the number of retries. `None` if there are none.
+pub(crate) fn retry_policy(settings: &Settings<'_, '_>) -> Result<Option<RetryPolicy>> {
     let delays = (
         settings.delay("initial_backoff")?,
         settings.delay("max_backoff")?,
@@ -117,21 +201,22 @@ pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>>
     let (Some(initial), Some(max)) = delays else {
         return Ok(None);
     };
-    let non_idempotent = settings.number("retry_non_idempotent", Expected::Bool)?;
+    let non_idempotent = settings.number("retry_non_idempotent", NumberKind::Bool)?;
     let policy = RetryPolicy::new().initial_backoff(initial).max_backoff(max);
     Ok(Some(
         policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
     ))
 }
 
+/// Makes the options of a call from settings by name.
 #[pyfunction]
-pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> {
-    entry(settings.py(), || {
+pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> EntryResult<'py> {
+    run_entry(settings.py(), || {
         let settings = Settings(settings);
         let mut options = set!(CallOptions::new(),
             timeout: settings.duration("timeout")?,
-            retry: retry(&settings)?,
-            max_retries: settings.number("max_retries", Expected::Count)?,
+            retry: retry_policy(&settings)?,
+            max_retries: settings.number("max_retries", NumberKind::Count)?,
             unreadable: settings.unreadable()?,
         );
         for (name, value) in settings.pairs("extra_headers")? {
@@ -141,77 +226,52 @@ pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> Returned<'py> 
     })
 }
 
+/// Makes the call that retrieves a deal.
 #[pyfunction]
-pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> Returned<'py> {
+pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> EntryResult<'py> {
     let py = id.py();
-    entry(py, || {
-        let id = text("id", id)?;
-        let given = id.clone();
-        let call = Call::new(Some(dealkit::Deal::SCHEMA), move |client| {
-            client.deals().retrieve(&*given).raw_response()
-        });
-        let id = Some(id);
-        Ok(untracked(Bound::new(py, Call { id, ..call })?))
+    run_entry(py, || {
+        let id = parse_text("id", id)?;
+        let call = Call(Operation::RetrieveDeal { id });
+        Ok(untrack(Bound::new(py, call)?))
     })
 }
 
-/// The call that creates an agent from the fields of the request, by name; those that are `omitted` are not sent.
-/// None if Python code has to convert something first and has not done so yet.
+/// Makes the call that creates an agent from arguments by name. Arguments whose value is the object `omitted` are not sent.
+///
+/// Returns None if Python code must convert an argument first. With `is_converted`, it has done so.
 #[pyfunction]
+#[pyo3(signature = (arguments, omitted, validate, is_converted))]
 pub(crate) fn create_agent<'py>(
-    py: Python<'py>,
-    given: &Bound<'py, PyDict>,
+    arguments: &Bound<'py, PyDict>,
     omitted: &Bound<'py, PyAny>,
     validate: bool,
     is_converted: bool,
-) -> Returned<'py> {
-    entry(py, || {
-        let body = agent_body::written(given, omitted, validate, is_converted)?;
-        Ok(body.map(|body| Call::creating(body.into())))
+) -> EntryResult<'py> {
+    run_entry(arguments.py(), || {
+        let body = agent_body::write_agent_body(arguments, omitted, validate, is_converted)?;
+        Ok(body.map(|body| Call(Operation::CreateAgent { body: body.into() })))
     })
 }
 
-/// A call that creates an agent, with a key: its ledger's path, the name of its keys, whether it is sent again if nobody knows
-/// what became of it, and whether it waits for whoever is sending it.
+/// Makes a create with an idempotency key from a call that creates an agent.
 #[pyfunction]
+#[pyo3(signature = (call, idempotency_key, ledger))]
 pub(crate) fn create_once<'py>(
     call: &Bound<'py, Call>,
-    key: &Bound<'py, PyAny>,
-    ledger: OsString,
-    keys: Option<String>,
-    resend_unknown: bool,
-    wait_in_flight: bool,
-) -> Returned<'py> {
-    entry(call.py(), || {
-        let (ledger, key) = (arguments::ledger(ledger)?, text("key", key)?);
-        let body = call.get().body.clone().unwrap_or_default();
-        let call = Call::creating(body.clone());
-        let once: Once = Box::new(move |client, options, observer| {
-            let mut call = client.agents().create_from_text(body.clone());
-            if let Some(Options(options)) = options {
-                call = call.options(options.clone());
-            }
-            let mut once = call.once(&ledger, &key).raw_response();
-            if let Some(keys) = &keys {
-                once = once.key_name(keys);
-            }
-            if resend_unknown {
-                once = once.resend_unknown();
-            }
-            if wait_in_flight {
-                once = once.wait_in_flight();
-            }
-            let sent = once.send_with(|call| observer.send(call));
-            Box::pin(sent.map(|creation| Reply::Creation(creation.into())))
-        });
-        Ok(Call {
-            once: Some(once),
-            ..call
+    idempotency_key: &Bound<'py, PyAny>,
+    ledger: &Bound<'py, LedgerOptions>,
+) -> EntryResult<'py> {
+    run_entry(call.py(), || {
+        Ok(CreateOnce {
+            body: call.get().create_body().cloned().unwrap_or_default(),
+            idempotency_key: parse_text("idempotency_key", idempotency_key)?,
+            ledger: ledger.get().clone(),
         })
     })
 }
 
-/// A call of an undocumented operation; `json` is a tuple of one value, or None for no body.
+/// Makes a call of an undocumented operation. `json` is a tuple with one value, or None for no body.
 #[pyfunction]
 #[pyo3(signature = (method, segments, json, query, headers))]
 pub(crate) fn raw_request<'py>(
@@ -221,40 +281,35 @@ pub(crate) fn raw_request<'py>(
     json: Option<&Bound<'py, PyTuple>>,
     query: &Bound<'py, PyList>,
     headers: &Bound<'py, PyList>,
-) -> Returned<'py> {
-    entry(py, || {
-        let name = text("method", method)?;
+) -> EntryResult<'py> {
+    run_entry(py, || {
+        let name = parse_text("method", method)?;
         let method = Method::from_bytes(name.to_ascii_uppercase().as_bytes()).map_err(|_| {
             Failure::Config("method must be an HTTP method such as PATCH".to_owned())
         })?;
         let segments = segments.iter().enumerate();
         let segments = segments
-            .map(|(at, segment)| text(format_args!("segments[{at}]"), &segment))
-            .collect::<Outcome<Vec<_>>>()?;
-        let json = json.map(|json| written(&json.get_item(0)?)).transpose()?;
-        let (query, headers) = (pairs("query", query)?, pairs("headers", headers)?);
-        Ok(Call::new(None, move |client| {
-            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-            let mut call = client.request(method.clone(), segments);
-            if let Some(json) = &json {
-                call = call.json(json);
-            }
-            for (name, value) in &query {
-                call = call.query(name, value);
-            }
-            for (name, value) in &headers {
-                call = call.header(name, value);
-            }
-            call
-        }))
+            .map(|(at, segment)| parse_text(format_args!("segments[{at}]"), &segment))
+            .collect::<Result<Vec<_>>>()?;
+        let json = json
+            .map(|json| write_json(&json.get_item(0)?))
+            .transpose()?;
+        let request = RawRequest {
+            method,
+            segments,
+            json,
+            query: parse_pairs("query", query)?,
+            headers: parse_pairs("headers", headers)?,
+        };
+        Ok(Call(Operation::Undocumented(request)))
     })
 }
 
-/// A value as JSON, or every place where it cannot be.
-fn written(value: &Bound<'_, PyAny>) -> Outcome<Json> {
+/// Writes a value as JSON. The error has every violation.
+fn write_json(value: &Bound<'_, PyAny>) -> Result<Json> {
     let mut writer = Writer::default();
-    writer.value(value, Place::Whole);
-    let (text, wrong) = writer.finish()?;
-    ValidationError::check(wrong)?;
+    writer.value(value, Location::Root);
+    let (text, violations) = writer.finish()?;
+    ValidationError::check(violations)?;
     Json::parse(text).map_err(|_| Failure::Value("json cannot be written as JSON".to_owned()))
 }

@@ -1,8 +1,7 @@
-//! What resolves the futures of an event loop, once what they wait for has come.
+//! Queues of futures that asyncio event loops must resolve, because the event that each waits for has occurred.
 //!
-//! One wake-up of the loop empties its mailbox, however many futures there are: waking the loop is the expensive part. A
-//! future stays in the mailbox until Python code has resolved it: a signal handler may run between any two of its steps, and
-//! may raise.
+//! Waking an event loop is expensive, so one wake-up empties the whole mailbox. A future stays in the mailbox until Python code
+//! has resolved it: a signal handler may run between any two bytecodes of that code, and may raise.
 
 use std::{
     collections::VecDeque,
@@ -14,23 +13,26 @@ use pyo3::{intern, prelude::*};
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 
 use crate::python::{
-    failure::{Returned, entry},
+    failure::{EntryResult, run_entry},
     gil,
 };
 
-/// How long a delivery may make no progress before the loop is woken again, at first and at most.
-const PATIENCE: Duration = Duration::from_millis(100);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
+/// Time without progress after which the loop is woken again.
+const FIRST_REWAKE_DELAY: Duration = Duration::from_millis(100);
+/// Limit of that time, which doubles each time.
+const MAX_REWAKE_DELAY: Duration = Duration::from_secs(5);
 
+/// The mailbox of one event loop.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Mailbox {
-    pub(crate) inner: Arc<Inbox>,
+    pub(crate) inbox: Arc<Inbox>,
 }
 
+/// The part of a mailbox that threads without the GIL use.
 pub(crate) struct Inbox {
-    /// A weak reference to the loop, which its mailbox must not keep alive.
+    /// A weak reference, so that the mailbox does not keep its event loop alive.
     event_loop: Py<PyAny>,
-    /// The function that the loop is woken with, which empties the mailbox.
+    /// The function that empties the mailbox, called on the event loop.
     deliver: Py<PyAny>,
     state: Mutex<State>,
 }
@@ -38,24 +40,25 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct State {
     futures: VecDeque<Py<PyAny>>,
-    /// Whether the loop is working on the mailbox, or will be: it need not be woken for the next future.
+    /// True if the loop is emptying the mailbox, or has been woken to do so.
     is_awake: bool,
-    delivered: u64,
-    /// Whether a task makes sure that a delivery ends.
-    is_watched: bool,
+    /// Number of futures that the loop has resolved.
+    resolved: u64,
+    /// True if the task [`rewake_until_empty`](Inbox::rewake_until_empty) is running.
+    has_rewake_task: bool,
 }
 
-/// Opens the mailbox of the loop that the weak reference refers to. `deliver` is called on the loop, with the
-/// mailbox, when something has come.
+/// Opens the mailbox of an event loop, given as a weak reference. The loop calls `deliver` with the mailbox when there are
+/// futures to resolve.
 #[pyfunction]
 pub(crate) fn open_mailbox(
     py: Python<'_>,
     event_loop: Py<PyAny>,
     deliver: Py<PyAny>,
-) -> Returned<'_> {
-    entry(py, || {
+) -> EntryResult<'_> {
+    run_entry(py, || {
         Ok(Mailbox {
-            inner: Arc::new(Inbox {
+            inbox: Arc::new(Inbox {
                 event_loop,
                 deliver,
                 state: Mutex::default(),
@@ -66,21 +69,20 @@ pub(crate) fn open_mailbox(
 
 #[pymethods]
 impl Mailbox {
-    /// The first future, which stays in the mailbox. None if the mailbox is empty, which ends the delivery.
+    /// Returns the first future, which stays in the mailbox. None if the mailbox is empty: the loop must then stop.
     fn first(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let mut state = self.inner.lock();
+        let mut state = self.inbox.lock();
         let first = state.futures.front().map(|future| future.clone_ref(py));
         state.is_awake = first.is_some();
         first
     }
 
-    /// Takes out the first future, which has been resolved, and returns the next one. The future is destroyed by the
-    /// caller, in Python code.
+    /// Removes the first future, which the caller has resolved, and returns the next one.
     fn next(&self, future: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
-        let mut state = self.inner.lock();
+        let mut state = self.inbox.lock();
         if state.futures.front().is_some_and(|first| first.is(future)) {
-            state.delivered += 1;
-            // The caller also holds the future, so it is not destroyed here.
+            state.resolved += 1;
+            // The caller also has a reference, so the future's destructor, which may run bytecode, does not run here.
             state.futures.pop_front();
         }
         drop(state);
@@ -95,13 +97,13 @@ impl Inbox {
         if !std::mem::replace(&mut state.is_awake, true) {
             let inbox = Arc::clone(self);
             runtime.spawn(async move {
-                // Whatever else has come by now is delivered along with it.
+                // Lets other futures be added before the loop wakes.
                 yield_now().await;
                 inbox.wake();
             });
         }
-        if !std::mem::replace(&mut state.is_watched, true) {
-            runtime.spawn(Arc::clone(self).watch());
+        if !std::mem::replace(&mut state.has_rewake_task, true) {
+            runtime.spawn(Arc::clone(self).rewake_until_empty());
         }
     }
 
@@ -110,53 +112,53 @@ impl Inbox {
     }
 
     fn wake(self: &Arc<Self>) {
-        // An interpreter that is ending has no loop to wake.
-        let woken = gil::attach_background(|py| {
+        let attached = gil::attach_background(|py| {
             if self.call_soon(py).is_ok() {
                 return;
             }
-            // The loop is closed or gone, and so are all its waiters.
+            // The loop is closed or has been freed, so no future is awaited.
             let mut state = self.lock();
             state.is_awake = false;
             let undeliverable = std::mem::take(&mut state.futures);
             drop(state);
             drop(undeliverable);
         });
-        if woken.is_none() {
+        // The interpreter has ended, and its event loops with it.
+        if attached.is_none() {
             self.lock().is_awake = false;
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "on the thread in the background")]
+    #[expect(clippy::disallowed_methods, reason = "on a background thread")]
     fn call_soon(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let event_loop = self.event_loop.bind(py).call0()?;
-        let inner = Arc::clone(self);
+        let inbox = Arc::clone(self);
         event_loop.call_method1(
             intern!(py, "call_soon_threadsafe"),
-            (&self.deliver, Mailbox { inner }),
+            (&self.deliver, Mailbox { inbox }),
         )?;
         Ok(())
     }
 
-    /// Wakes the loop again if futures are not resolved: a delivery may have failed at any of its steps, even the
-    /// first. A loop that is merely busy is woken less and less often.
-    async fn watch(self: Arc<Self>) {
-        let mut patience = PATIENCE;
-        let mut delivered_before = self.lock().delivered;
+    /// Wakes the loop again while it resolves no futures: a signal handler may have interrupted `deliver`. The intervals grow,
+    /// because the loop may also be busy.
+    async fn rewake_until_empty(self: Arc<Self>) {
+        let mut delay = FIRST_REWAKE_DELAY;
+        let mut resolved_before = self.lock().resolved;
         loop {
-            sleep(patience).await;
+            sleep(delay).await;
             let mut state = self.lock();
             if state.futures.is_empty() {
-                state.is_watched = false;
+                state.has_rewake_task = false;
                 return;
             }
-            if delivered_before == state.delivered {
-                patience = (patience * 2).min(LONGEST_PATIENCE);
+            if resolved_before == state.resolved {
+                delay = (delay * 2).min(MAX_REWAKE_DELAY);
                 drop(state);
                 self.wake();
             } else {
-                patience = PATIENCE;
-                delivered_before = state.delivered;
+                delay = FIRST_REWAKE_DELAY;
+                resolved_before = state.resolved;
             }
         }
     }

@@ -1,10 +1,11 @@
-//! One call: what it is, what drives it, and what it tells.
+//! Single calls: requests and options, blocking and asyncio callers, service keys, and tracing.
 
-pub(crate) mod awaited;
+pub(crate) mod background_call;
+pub(crate) mod blocking_call;
 pub(crate) mod call;
-pub(crate) mod key;
+pub(crate) mod key_source;
+pub(crate) mod ledger_options;
 pub(crate) mod mailbox;
-pub(crate) mod pending;
+pub(crate) mod observer;
 pub(crate) mod runtime;
-pub(crate) mod waiting;
-pub(crate) mod watch;
+pub(crate) mod shared_state;

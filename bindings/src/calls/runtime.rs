@@ -1,8 +1,8 @@
-//! The drivers of the calls of this process: the calling thread itself for sync calls, a background thread for async ones. Each
-//! service has runtimes of its own, so that a hostile one slows only itself.
+//! Tokio runtimes that drive calls: one on the calling threads for blocking calls, and one on a background thread for asyncio
+//! calls. Each service has its own pair, so that a hostile service slows only itself.
 //!
-//! All of this belongs to one process. After a fork, the child makes its own, and leaves alone what it inherited: the sockets
-//! are the parent's, the threads do not exist, and the locks may be held with no owner left.
+//! Runtimes belong to one process. A forked child makes new ones and never touches inherited ones: their sockets belong to the
+//! parent, their threads do not exist in the child, and a thread that does not exist may hold their locks.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -21,17 +21,16 @@ use tokio::{
 };
 
 use crate::python::{
-    failure::{Failure, Outcome},
+    failure::{Failure, Result},
     gil,
 };
 
-/// A value that belongs to one process: after a fork, the child has none, or makes its own.
+/// A value that belongs to one process: a forked child has no value until it makes one.
 ///
-/// Its lock is held only for moments, and never while waiting for the GIL.
+/// The lock is held only briefly, and never while its holder waits for the GIL.
 pub(crate) struct PerProcess<T>(Mutex<Option<(u32, T)>>);
 
 impl<T: Clone> PerProcess<T> {
-    /// The value of this process.
     pub(crate) fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut slot = self.lock();
         if let Some((_, value)) = &*slot {
@@ -42,7 +41,6 @@ impl<T: Clone> PerProcess<T> {
         Ok(value)
     }
 
-    /// The value of this process, if it has one.
     pub(crate) fn get(&self) -> Option<T> {
         self.get_or_make(|| Err(())).ok()
     }
@@ -53,22 +51,24 @@ impl<T> PerProcess<T> {
         Self(Mutex::new(None))
     }
 
-    /// A value of this process.
-    pub(crate) fn of(value: T) -> Self {
+    pub(crate) fn from_value(value: T) -> Self {
         Self(Mutex::new(Some((process::id(), value))))
     }
 
-    /// The slot, which is empty if its value was inherited.
+    /// Locks the slot. Empties it first if its value was inherited from a parent process.
     fn lock(&self) -> MutexGuard<'_, Option<(u32, T)>> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_some_and(|(of, _)| *of != process::id()) {
-            // Dropping it would use the parent's sockets and wait for threads that do not exist.
+        if slot
+            .as_ref()
+            .is_some_and(|(owner, _)| *owner != process::id())
+        {
+            // Never dropped: that would use the parent's sockets, and join threads that do not exist in this process.
             std::mem::forget(slot.take());
         }
         slot
     }
 
-    /// Does something with the value of this process, if it has one.
+    /// Calls `work` with the value, if this process has one.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
         self.lock().as_ref().map(|(_, value)| work(value))
     }
@@ -88,97 +88,99 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The longest time that a waiting call leaves signals such as Ctrl-C unattended: Python checks for them whenever its
-/// code runs.
+/// Interval in which a blocking call returns to Python code, so that Python checks for signals such as Ctrl-C.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The number of services with threads and connections of their own in a process; further services share them.
+/// Number of services that get their own runtimes. Further services share these.
 ///
-/// While a hostile service occupies a runtime, every call on that runtime waits: hyper reads an endless chunk length or endless
-/// interim responses in a loop, and does not yield. See SECURITY.md.
-const RUNTIMES: usize = 16;
+/// A hostile service can block all calls on its runtime: hyper reads an endless chunk length, or endless interim responses, in a
+/// loop that does not yield. See SECURITY.md.
+const SLOTS: usize = 16;
 
-/// The origins of services, each in the slot of its runtimes, in order of first use. Only locked by threads that have the GIL, so
-/// that it is free after a fork.
+/// The origins of services by slot, in order of first use. Only threads with the GIL lock it, so it is never locked in a forked
+/// child.
 static ORIGINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The place of a service's runtimes: one slot for each of the first [`RUNTIMES`] origins, which further ones share.
+/// Index of a service's runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(usize);
 
 impl Slot {
-    /// The slot of work that belongs to no service, such as asking for keys.
-    pub(crate) const NONE: Self = Self(RUNTIMES);
+    /// The slot for work that belongs to no service, such as key requests.
+    pub(crate) const NONE: Self = Self(SLOTS);
 
-    /// The slot of the service with this origin, such as `https://deals.example.com`.
-    pub(crate) fn of_origin(origin: &str) -> Self {
+    /// Returns the slot of the service with this origin, such as `https://deals.example.com`.
+    pub(crate) fn for_origin(origin: &str) -> Self {
         let mut origins = ORIGINS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = origins.iter().position(|known| known == origin) {
             return Self(slot);
         }
-        if origins.len() < RUNTIMES {
+        if origins.len() < SLOTS {
             origins.push(origin.to_owned());
             return Self(origins.len() - 1);
         }
         let mut hasher = DefaultHasher::new();
         origin.hash(&mut hasher);
-        Self((hasher.finish() % RUNTIMES as u64) as usize)
+        Self((hasher.finish() % SLOTS as u64) as usize)
     }
 }
 
-static CALLERS: [PerProcess<&'static Runtime>; RUNTIMES] = [const { PerProcess::new() }; RUNTIMES];
-static CALLERS_OF_NONE: PerProcess<&'static Runtime> = PerProcess::new();
+static CALLER_RUNTIMES: [PerProcess<&'static Runtime>; SLOTS] =
+    [const { PerProcess::new() }; SLOTS];
+static CALLER_RUNTIME_OF_NONE: PerProcess<&'static Runtime> = PerProcess::new();
 
-fn callers(slot: Slot) -> &'static PerProcess<&'static Runtime> {
-    CALLERS.get(slot.0).unwrap_or(&CALLERS_OF_NONE)
+fn caller_runtime(slot: Slot) -> &'static PerProcess<&'static Runtime> {
+    CALLER_RUNTIMES
+        .get(slot.0)
+        .unwrap_or(&CALLER_RUNTIME_OF_NONE)
 }
 
-/// The runtime that the calling threads of a slot drive. It is never dropped: there is one per slot and process.
-pub(crate) fn for_callers(slot: Slot) -> Outcome<&'static Runtime> {
+/// Returns the runtime that calling threads drive, one per slot and process. It is never dropped.
+pub(crate) fn for_callers(slot: Slot) -> Result<&'static Runtime> {
     let make = || Builder::new_current_thread().enable_all().build();
-    let runtime = callers(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
-    runtime.map_err(cannot_start)
+    let runtime = caller_runtime(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
+    runtime.map_err(start_failure)
 }
 
-/// Drops what calling threads have used, and lets its connections close now: later, nobody may be there to do so.
-/// That takes microseconds, so the GIL is kept.
+/// Drops a value that calling threads have used, and runs the runtime until the value's connections are closed: later, no
+/// thread might drive that runtime. Keeps the GIL, because this takes microseconds.
 pub(crate) fn drop_for_callers<T>(slot: Slot, value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(runtime) = callers(slot).get().filter(|_| !is_on_runtime) else {
+    let Some(runtime) = caller_runtime(slot).get().filter(|_| !is_on_runtime) else {
         return;
     };
     let entered = runtime.enter();
     drop(value);
     drop(entered);
-    // The runtime works on at most 61 tasks between two checks of the sockets.
-    let rounds = 8 + runtime.metrics().num_alive_tasks() / 16;
+    // Tokio polls at most 61 tasks between two checks of the sockets.
+    let turns = 8 + runtime.metrics().num_alive_tasks() / 16;
     runtime.block_on(async {
-        for _ in 0..rounds {
+        for _ in 0..turns {
             yield_now().await;
         }
     });
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn cannot_start(error: io::Error) -> Failure {
+fn start_failure(error: io::Error) -> Failure {
     Failure::Config(format!("the runtime cannot be started: {error}"))
 }
 
-struct Background {
+struct BackgroundThread {
     handle: Handle,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// The background threads, by slot; `None` once the interpreter is ending.
-type Threads = Arc<Mutex<Option<BTreeMap<Slot, Background>>>>;
+/// The background threads by slot; `None` once the interpreter is shutting down.
+type Threads = Arc<Mutex<Option<BTreeMap<Slot, BackgroundThread>>>>;
 
 static BACKGROUND: PerProcess<Threads> = PerProcess::new();
 
-/// The runtime of a slot in the background, started when it is first needed.
-pub(crate) fn background(slot: Slot) -> Outcome<Handle> {
+/// Returns the background runtime of a slot, and starts its thread if necessary.
+pub(crate) fn background(slot: Slot) -> Result<Handle> {
     let threads =
-        BACKGROUND.get_or_make(|| Outcome::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
+        BACKGROUND.get_or_make(|| Result::<_>::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(threads) = &mut *threads else {
         return Err(Failure::Runtime(
@@ -187,37 +189,37 @@ pub(crate) fn background(slot: Slot) -> Outcome<Handle> {
     };
     let thread = match threads.entry(slot) {
         Entry::Occupied(thread) => thread.into_mut(),
-        Entry::Vacant(thread) => thread.insert(start().map_err(cannot_start)?),
+        Entry::Vacant(thread) => thread.insert(start_thread().map_err(start_failure)?),
     };
     Ok(thread.handle.clone())
 }
 
-fn start() -> io::Result<Background> {
+fn start_thread() -> io::Result<BackgroundThread> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("dealkit".to_owned())
         .spawn(move || {
-            // Whether it was sent or dropped, this is the end.
+            // Ends when `stop` is sent or dropped.
             let _ = runtime.block_on(stopped);
-            // A name look-up that is in progress is not waited for.
+            // Does not wait for a DNS lookup in progress.
             runtime.shutdown_background();
         })?;
-    Ok(Background {
+    Ok(BackgroundThread {
         handle,
         stop,
         thread,
     })
 }
 
-/// Ends the background threads and every call on them. For `atexit`: Python must not be touched once the interpreter has
-/// ended.
+/// Ends the background threads and every call on them. An `atexit` handler calls this, because these threads must not use Python
+/// after the interpreter has ended.
 #[pyfunction]
-pub(crate) fn end(py: Python<'_>) {
-    gil::end();
+pub(crate) fn shut_down(py: Python<'_>) {
+    gil::mark_finalizing();
     let threads = BACKGROUND
-        .get_or_make(|| Outcome::Ok(Arc::new(Mutex::new(None))))
+        .get_or_make(|| Result::<_>::Ok(Arc::new(Mutex::new(None))))
         .map(|threads| {
             threads
                 .lock()
@@ -231,7 +233,7 @@ pub(crate) fn end(py: Python<'_>) {
                 let _ = background.stop.send(());
                 background.thread
             });
-            // A thread may be waiting for the GIL, which is free now. A panic cannot be reported.
+            // Without the GIL, for which a thread may be waiting. An error means that the thread has panicked.
             for thread in joined.collect::<Vec<_>>() {
                 let _ = thread.join();
             }

@@ -1,27 +1,28 @@
-//! The parts of a model's JSON that its values do not hold.
+//! The parts of a model's JSON that no attribute holds.
 
 use std::collections::BTreeMap;
 
 use dealkit::Json;
 
-/// The parts of the JSON that the Python values do not hold.
+/// The parts of a model's JSON that no attribute holds.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Extra {
     /// Undocumented fields, and those that could not be read, by name.
     pub(crate) unknown: BTreeMap<String, Json>,
-    /// The exact JSON of timestamps finer than microseconds, by the position of the field.
+    /// The exact JSON of timestamps with nanoseconds, which a datetime cannot hold, by the field's position.
     pub(crate) exact: Vec<(usize, Json)>,
 }
 
 impl Extra {
-    /// The exact JSON of a field.
+    /// Returns the exact JSON of the field at a position, if it differs from the attribute's value.
     pub(crate) fn exact(&self, position: usize) -> Option<&Json> {
-        let of_field = self.exact.iter().find(|(at, _)| *at == position);
-        of_field.map(|(_, json)| json)
+        let mut fields = self.exact.iter();
+        let field = fields.find(|(at, _)| *at == position);
+        field.map(|(_, json)| json)
     }
 
-    /// Forgets the exact JSON of a field whose value has changed.
-    pub(crate) fn forget_exact(&mut self, position: usize) {
+    /// Removes the exact JSON of the field at a position, whose value has changed.
+    pub(crate) fn remove_exact(&mut self, position: usize) {
         self.exact.retain(|(at, _)| *at != position);
     }
 }

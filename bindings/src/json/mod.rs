@@ -1,8 +1,8 @@
-//! JSON text to Python's own types and back.
+//! Converts JSON text to Python's built-in types.
 
-pub(crate) mod decimals;
+pub(crate) mod decimal_cache;
 pub(crate) mod extra;
 pub(crate) mod reader;
-pub(crate) mod reused;
+pub(crate) mod reader_caches;
+pub(crate) mod string_cache;
 pub(crate) mod value;
-pub(crate) mod words;

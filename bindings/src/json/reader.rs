@@ -1,7 +1,7 @@
-//! The values of a JSON document as Python objects, made while the document is read.
+//! Reads a JSON document into Python objects, in one pass.
 //!
-//! The core decides what a value is and what is accepted: its lexer does the reading. This code does not determine
-//! what is wrong with a document: reading merely stops.
+//! The core's lexer decides what is accepted. If it rejects a value, reading stops, and afterwards the core looks for the
+//! reason (`explain`).
 
 use dealkit::{
     DecodeError, Json, Role, Unreadable,
@@ -19,62 +19,61 @@ use pyo3::{
 };
 
 use crate::{
-    json::{extra::Extra, reused::Reused, value as json},
+    json::{extra::Extra, reader_caches::ReaderCaches, value as json},
     python::{
         ascii, builtin,
-        failure::{Failure, Outcome},
+        failure::{Failure, Result},
         gil,
-        untracked::untracked_tuple,
+        untrack::untrack_tuple,
     },
 };
 
-/// Reading stops here: the document is not what it should be, or Python could not make an object.
-pub(crate) struct Stopped;
+/// Reading has stopped: the lexer rejected a value, or Python could not make an object.
+pub(crate) struct ReadError;
 
-impl From<LexError> for Stopped {
+impl From<LexError> for ReadError {
     fn from(_: LexError) -> Self {
-        Stopped
+        ReadError
     }
 }
 
-/// What a value was read as.
-pub(crate) type Read<T = Py<PyAny>> = Result<T, Stopped>;
+pub(crate) type ReadResult<T = Py<PyAny>> = Result<T, ReadError>;
 
-/// Reads a model, which is an object.
-pub(crate) type ReadModel = fn(&mut Reader<'_, '_>) -> Read;
+/// A function that reads a JSON object into a model.
+pub(crate) type ReadModel = fn(&mut Reader<'_, '_>) -> ReadResult;
 
 /// Reads one document, value by value.
 pub(crate) struct Reader<'j, 'py> {
     pub(crate) py: Python<'py>,
     pub(crate) lexer: Lexer<'j>,
-    reused: Box<Reused>,
-    /// Why Python could not make an object, if that happened.
-    raised: Option<PyErr>,
+    caches: Box<ReaderCaches>,
+    /// The exception with which Python failed to make an object.
+    python_error: Option<PyErr>,
 }
 
-/// Says while a large document is read whether to go on.
-pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
+/// A cancellation check, called while a large document is read.
+pub(crate) type ShouldContinue<'w> = &'w dyn Fn() -> bool;
 
-/// Reads a whole document, which should be such a model. A leading byte order mark is skipped.
+/// Reads a document into a model. Skips a leading byte order mark.
 ///
-/// Every 64 KB, other threads get their turn, and `go_on` is asked. What is wrong with a document is found out without
-/// the GIL, and `fail` makes a failure of it.
-pub(crate) fn whole<'py>(
+/// Every 64 KB, other threads can take the GIL, and `should_continue` is called. `fail` converts the error of an invalid
+/// document.
+pub(crate) fn read_document<'py>(
     py: Python<'py>,
     document: &[u8],
     model: &'static Model,
     read: ReadModel,
     unreadable: Unreadable,
-    go_on: GoOn<'_>,
+    should_continue: ShouldContinue<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
-) -> Outcome<Bound<'py, PyAny>> {
+) -> Result<Bound<'py, PyAny>> {
     let kind = FieldKind::Model(model);
     if let Err(error) = check_value_count(document) {
         return Err(fail(error));
     }
-    let go_on = || {
+    let should_continue = || {
         gil::release(py, || ());
-        go_on()
+        should_continue()
     };
     let Ok(text) = str::from_utf8(document) else {
         let error = gil::release(py, || explain_error::explain(document, kind, 0));
@@ -83,25 +82,25 @@ pub(crate) fn whole<'py>(
     let mut reader = Reader {
         py,
         lexer: Lexer::new(text.strip_prefix('\u{feff}').unwrap_or(text)),
-        reused: Reused::take(),
-        raised: None,
+        caches: ReaderCaches::take(),
+        python_error: None,
     };
     if unreadable == Unreadable::Skip {
         reader.lexer.set_skip_unreadable();
     }
-    reader.lexer.set_should_continue(&go_on);
+    reader.lexer.set_should_continue(&should_continue);
     let value = read(&mut reader).and_then(|value| {
         reader.lexer.expect_end()?;
         Ok(value.into_bound(py))
     });
-    reader.reused.keep();
-    match (value, reader.raised) {
+    reader.caches.put_back();
+    match (value, reader.python_error) {
         (_, Some(error)) => Err(error.into()),
         (Ok(value), None) => Ok(value),
-        (Err(Stopped), None) if reader.lexer.is_cancelled() => {
+        (Err(ReadError), None) if reader.lexer.is_cancelled() => {
             Err(fail(explain_error::cancelled(document)))
         }
-        (Err(Stopped), None) => {
+        (Err(ReadError), None) => {
             let stopped_at = reader.lexer.position();
             let error = gil::release(py, || explain_error::explain(document, kind, stopped_at));
             Err(fail(error))
@@ -110,20 +109,20 @@ pub(crate) fn whole<'py>(
 }
 
 impl<'py> Reader<'_, 'py> {
-    /// What Python has made.
+    /// Takes an object that Python has made. Stops reading if Python has failed.
     #[inline]
-    pub(crate) fn made<T>(&mut self, made: PyResult<T>) -> Read<T> {
-        made.map_err(|error| {
-            self.raised = Some(error);
-            Stopped
+    pub(crate) fn check<T>(&mut self, object: PyResult<T>) -> ReadResult<T> {
+        object.map_err(|error| {
+            self.python_error = Some(error);
+            ReadError
         })
     }
 
     /// Skips the value of an optional field that could not be read, as [`Lexer::skip_unreadable_value`] does.
     #[cold]
-    pub(crate) fn skipped(&mut self, start: usize, field: &str) -> Read<Option<Json>> {
-        if self.raised.is_some() {
-            return Err(Stopped);
+    pub(crate) fn skipped(&mut self, start: usize, field: &str) -> ReadResult<Option<Json>> {
+        if self.python_error.is_some() {
+            return Err(ReadError);
         }
         Ok(self
             .lexer
@@ -132,103 +131,112 @@ impl<'py> Reader<'_, 'py> {
     }
 
     #[inline(never)]
-    pub(crate) fn text(&mut self) -> Read {
+    pub(crate) fn text(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
-        Ok(ascii::string(self.py, &text).into_any().unbind())
+        Ok(ascii::new_str(self.py, &text).into_any().unbind())
     }
 
-    /// A string that comes again and again.
+    /// A string that often repeats, such as a status.
     #[inline(never)]
-    pub(crate) fn word(&mut self) -> Read {
+    pub(crate) fn cached_text(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
-        Ok(self.reused.words.get(self.py, &text).into_any())
+        Ok(self.caches.strings.get_or_make(self.py, &text).into_any())
     }
 
     /// A role: a member of the enum, or a string if it is undocumented.
     #[inline(never)]
-    pub(crate) fn role(&mut self) -> Read {
+    pub(crate) fn role(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
         match text.parse::<Role>() {
             Ok(role) => {
-                let role = builtin::role(self.py, role);
-                Ok(self.made(role)?.unbind())
+                let role = builtin::role_member(self.py, role);
+                Ok(self.check(role)?.unbind())
             }
-            Err(_) => Ok(ascii::string(self.py, &text).into_any().unbind()),
+            Err(_) => Ok(ascii::new_str(self.py, &text).into_any().unbind()),
         }
     }
 
     #[inline(never)]
-    pub(crate) fn boolean(&mut self) -> Read {
+    pub(crate) fn boolean(&mut self) -> ReadResult {
         let is_true = self.lexer.read_boolean()?;
         Ok(PyBool::new(self.py, is_true).to_owned().into_any().unbind())
     }
 
     #[inline(never)]
-    pub(crate) fn integer(&mut self) -> Read {
+    pub(crate) fn integer(&mut self) -> ReadResult {
         let integer = self.lexer.read_integer()?;
-        Ok(builtin::small_int(self.py, integer).into_any().unbind())
+        Ok(builtin::make_small_int(self.py, integer)
+            .into_any()
+            .unbind())
     }
 
     #[inline(never)]
-    pub(crate) fn decimal(&mut self) -> Read {
+    pub(crate) fn decimal(&mut self) -> ReadResult {
         let number = self.lexer.read_number()?;
         let decimal = match number.digits {
-            Some(digits) => self.reused.decimals.get(self.py, digits, number.text),
+            Some(digits) => self
+                .caches
+                .decimals
+                .get_or_make(self.py, digits, number.text),
             None => {
-                let decimal = scalar::parse_decimal(number.text).ok_or(Stopped)?;
-                self.reused.decimals.make(self.py, &decimal.to_string())
+                let decimal = scalar::parse_decimal(number.text).ok_or(ReadError)?;
+                self.caches.decimals.make(self.py, &decimal.to_string())
             }
         };
-        self.made(decimal)
+        self.check(decimal)
     }
 
     #[inline(never)]
-    pub(crate) fn date(&mut self) -> Read {
+    pub(crate) fn date(&mut self) -> ReadResult {
         let date = self.lexer.read_date()?;
-        let date = builtin::date(self.py, date);
-        Ok(self.made(date)?.into_any().unbind())
+        let date = builtin::make_date(self.py, date);
+        Ok(self.check(date)?.into_any().unbind())
     }
 
-    /// A moment, the value of the field at a position: the part that a datetime cannot hold is kept in `extra`.
+    /// Reads the timestamp of the field at a position. If a datetime cannot hold all its digits, `extra` gets the exact JSON.
     #[inline(never)]
-    pub(crate) fn timestamp(&mut self, position: usize, extra: &mut Option<Box<Extra>>) -> Read {
-        let moment = self.lexer.read_timestamp()?;
-        let made = builtin::timestamp(self.py, moment);
-        let value = self.made(made)?;
-        if !builtin::is_exact(moment) {
-            let exact = scalar::format_timestamp(&moment);
+    pub(crate) fn timestamp(
+        &mut self,
+        position: usize,
+        extra: &mut Option<Box<Extra>>,
+    ) -> ReadResult {
+        let timestamp = self.lexer.read_timestamp()?;
+        let value = builtin::make_datetime(self.py, timestamp);
+        let value = self.check(value)?;
+        if !builtin::has_whole_microseconds(timestamp) {
+            let exact = scalar::format_timestamp(&timestamp);
             let extra = extra.get_or_insert_default();
             extra.exact.push((position, Json::string(exact)));
         }
         Ok(value.into_any().unbind())
     }
 
-    /// A free-form object, as its text.
+    /// A JSON object of any content, as a RawJson.
     #[inline(never)]
-    pub(crate) fn object(&mut self) -> Read {
+    pub(crate) fn raw_object(&mut self) -> ReadResult {
         if self.lexer.peek() != b'{' {
-            return Err(Stopped);
+            return Err(ReadError);
         }
-        let object = json::raw(self.py, self.raw()?);
-        Ok(self.made(object)?.unbind())
+        let object = json::make_raw_json(self.py, self.raw()?);
+        Ok(self.check(object)?.unbind())
     }
 
-    /// Any value, as its text.
-    pub(crate) fn raw(&mut self) -> Read<Json> {
+    /// Any value, as JSON text.
+    pub(crate) fn raw(&mut self) -> ReadResult<Json> {
         Ok(Json::from_raw(self.lexer.read_raw()?))
     }
 
-    /// Strings by name, as a read-only mapping.
+    /// An object whose values are strings, as a read-only mapping.
     #[inline(never)]
-    pub(crate) fn strings(&mut self) -> Read {
+    pub(crate) fn strings(&mut self) -> ReadResult {
         let strings = PyDict::new(self.py);
         let mut has_more = self.lexer.begin_object()?;
         while has_more {
             let name = self.lexer.read_name()?;
-            let name = self.reused.words.get(self.py, &name);
+            let name = self.caches.strings.get_or_make(self.py, &name);
             let value = self.text()?;
             let added = strings.set_item(name, value);
-            self.made(added)?;
+            self.check(added)?;
             has_more = self.lexer.next_field()?;
         }
         let mapping = PyMappingProxy::new(self.py, strings.as_mapping());
@@ -237,25 +245,25 @@ impl<'py> Reader<'_, 'py> {
 
     /// An array of models, as a tuple.
     #[inline]
-    pub(crate) fn many(&mut self, read: ReadModel) -> Read {
-        let first = self.reused.items.len();
+    pub(crate) fn many(&mut self, read: ReadModel) -> ReadResult {
+        let first = self.caches.items.len();
         match self.items(read) {
             Ok(()) => {
-                let items = PyTuple::new(self.py, self.reused.items.drain(first..));
-                Ok(untracked_tuple(self.made(items)?).into_any().unbind())
+                let items = PyTuple::new(self.py, self.caches.items.drain(first..));
+                Ok(untrack_tuple(self.check(items)?).into_any().unbind())
             }
             Err(stopped) => {
-                self.reused.items.truncate(first);
+                self.caches.items.truncate(first);
                 Err(stopped)
             }
         }
     }
 
-    fn items(&mut self, read: ReadModel) -> Read<()> {
+    fn items(&mut self, read: ReadModel) -> ReadResult<()> {
         let mut has_more = self.lexer.begin_array()?;
         while has_more {
             let item = read(self)?;
-            self.reused.items.push(item);
+            self.caches.items.push(item);
             has_more = self.lexer.next_item()?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Any JSON value as Python objects: ints, Decimals, strings, booleans, None, lists and dicts.
+//! Converts any JSON value to Python objects: int, Decimal, str, bool, None, list and dict.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use pyo3::{
     types::{PyBool, PyDict, PyList, PyString},
 };
 
-use crate::python::{builtin, untracked::untracked};
+use crate::python::{builtin, untrack::untrack};
 
-/// How many characters a number may have to be converted to a Python number.
-const LONGEST_NUMBER: usize = 100_000;
+/// Maximum length of a number that becomes a Python number, because Python takes quadratic time. Longer ones become str.
+const MAX_NUMBER_LENGTH: usize = 100_000;
 
-/// JSON that is kept as text: a value nested too deep for Python objects.
+/// JSON that stays text: a value nested too deep for Python objects.
 #[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawJson(Json);
 
@@ -43,32 +43,32 @@ impl RawJson {
         PyBool::new(py, is_true).to_owned().into_any().unbind()
     }
 
-    /// Equal values need not have equal texts, so the hash can use little.
+    /// A constant, because equal values can have different texts.
     fn __hash__(&self) -> isize {
         0
     }
 
     fn __repr__(&self) -> String {
-        // The content may be personal.
+        // The JSON may be personal data.
         format!("RawJson(<{} characters>)", self.0.as_str().chars().count())
     }
 }
 
-pub(crate) fn raw(py: Python<'_>, json: Json) -> PyResult<Bound<'_, PyAny>> {
-    Ok(untracked(Bound::new(py, RawJson(json))?).into_any())
+pub(crate) fn make_raw_json(py: Python<'_>, json: Json) -> PyResult<Bound<'_, PyAny>> {
+    Ok(untrack(Bound::new(py, RawJson(json))?).into_any())
 }
 
-/// What a RawJson holds, as text.
-pub(crate) fn raw_text<'a>(raw: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+/// Returns the text of a RawJson. Fails for other objects.
+pub(crate) fn raw_json_text<'a>(raw: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     Ok(raw.cast::<RawJson>()?.get().0.as_str())
 }
 
-pub(crate) fn value<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, PyAny>> {
-    text_value(py, json.as_str())
+pub(crate) fn to_objects<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, PyAny>> {
+    parse_valid_text(py, json.as_str())
 }
 
-/// A text that is known to be JSON as Python objects.
-pub(crate) fn text_value<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+/// Converts text that is known to be JSON.
+pub(crate) fn parse_valid_text<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     let mut builder = Builder {
         py,
         lexer: Lexer::new(json),
@@ -77,25 +77,25 @@ pub(crate) fn text_value<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py
     builder.value()
 }
 
-pub(crate) fn fields<'py>(
+pub(crate) fn fields_to_dict<'py>(
     py: Python<'py>,
     fields: &BTreeMap<String, Json>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, json) in fields {
-        dict.set_item(name, value(py, json)?)?;
+        dict.set_item(name, to_objects(py, json)?)?;
     }
     Ok(dict)
 }
 
-/// For errors that cannot occur: a Json was checked when it was made.
-fn internal(LexError: LexError) -> PyErr {
+/// The error for invalid JSON, which cannot occur: a `Json` is checked when it is made.
+fn internal_error(LexError: LexError) -> PyErr {
     PyRuntimeError::new_err(
-        "a text that should be JSON is not: this is a bug in dealkit, please report it",
+        "invalid JSON text in a Json: this is a bug in dealkit, please report it",
     )
 }
 
-/// Builds the value from a text that is known to be JSON.
+/// Converts text that is known to be JSON.
 struct Builder<'t, 'py> {
     py: Python<'py>,
     lexer: Lexer<'t>,
@@ -107,21 +107,21 @@ impl<'py> Builder<'_, 'py> {
         let py = self.py;
         match self.lexer.peek() {
             b'{' | b'[' if self.depth == Json::MAX_DEPTH => {
-                let json = Json::from_raw(self.lexer.read_raw().map_err(internal)?);
-                raw(py, json)
+                let json = Json::from_raw(self.lexer.read_raw().map_err(internal_error)?);
+                make_raw_json(py, json)
             }
             b'{' => self.object(),
             b'[' => self.array(),
             b'"' => {
-                let text = self.lexer.read_wtf8().map_err(internal)?;
-                Ok(string(py, &text)?.into_any())
+                let text = self.lexer.read_wtf8().map_err(internal_error)?;
+                Ok(make_str(py, &text)?.into_any())
             }
             b't' | b'f' => {
-                let is_true = self.lexer.read_boolean().map_err(internal)?;
+                let is_true = self.lexer.read_boolean().map_err(internal_error)?;
                 Ok(PyBool::new(py, is_true).to_owned().into_any())
             }
             b'n' => {
-                self.lexer.read_null().map_err(internal)?;
+                self.lexer.read_null().map_err(internal_error)?;
                 Ok(py.None().into_bound(py))
             }
             _ => self.number(),
@@ -131,11 +131,11 @@ impl<'py> Builder<'_, 'py> {
     fn object(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let dict = PyDict::new(self.py);
         self.depth += 1;
-        let mut has_more = self.lexer.begin_object().map_err(internal)?;
+        let mut has_more = self.lexer.begin_object().map_err(internal_error)?;
         while has_more {
-            let name = self.lexer.read_wtf8_name().map_err(internal)?;
-            dict.set_item(string(self.py, &name)?, self.value()?)?;
-            has_more = self.lexer.next_field().map_err(internal)?;
+            let name = self.lexer.read_wtf8_name().map_err(internal_error)?;
+            dict.set_item(make_str(self.py, &name)?, self.value()?)?;
+            has_more = self.lexer.next_field().map_err(internal_error)?;
         }
         self.depth -= 1;
         Ok(dict.into_any())
@@ -144,35 +144,35 @@ impl<'py> Builder<'_, 'py> {
     fn array(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let mut items = Vec::new();
         self.depth += 1;
-        let mut has_more = self.lexer.begin_array().map_err(internal)?;
+        let mut has_more = self.lexer.begin_array().map_err(internal_error)?;
         while has_more {
             items.push(self.value()?);
-            has_more = self.lexer.next_item().map_err(internal)?;
+            has_more = self.lexer.next_item().map_err(internal_error)?;
         }
         self.depth -= 1;
         Ok(PyList::new(self.py, items)?.into_any())
     }
 
     fn number(&mut self) -> PyResult<Bound<'py, PyAny>> {
-        let digits = self.lexer.read_number().map_err(internal)?.text;
-        // Python would be slow to convert a number this long, for which the text is all that anybody can want.
-        if digits.len() > LONGEST_NUMBER {
+        let digits = self.lexer.read_number().map_err(internal_error)?.text;
+        if digits.len() > MAX_NUMBER_LENGTH {
             return Ok(PyString::new(self.py, digits).into_any());
         }
         if !digits.contains(['.', 'e', 'E'])
-            && let Some(int) = builtin::int(self.py, digits)?
+            && let Some(int) = builtin::parse_int(self.py, digits)?
         {
             return Ok(int);
         }
-        // An exponent that no Decimal can hold is also kept as text.
-        builtin::decimal(self.py, digits).or_else(|_| Ok(PyString::new(self.py, digits).into_any()))
+        // A number whose exponent no Decimal can hold also becomes a str.
+        builtin::make_decimal(self.py, digits)
+            .or_else(|_| Ok(PyString::new(self.py, digits).into_any()))
     }
 }
 
-/// A str, which can hold halves of surrogate pairs.
-fn string<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
+/// Makes a str, which may contain unpaired surrogates.
+fn make_str<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match str::from_utf8(wtf8) {
         Ok(text) => Ok(PyString::new(py, text)),
-        Err(_) => builtin::text(py, wtf8),
+        Err(_) => builtin::str_from_wtf8(py, wtf8),
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a create request: Python's arguments as JSON, checked by the core's rules.
+//! Writes the arguments of a create as the JSON body of its request, and checks the core's rules.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -11,76 +11,78 @@ use pyo3::{
 };
 
 use crate::{
-    models::write::{Place, Writer},
+    models::write::{Location, Writer},
     python::{
         builtin,
-        failure::{Failure, Outcome},
+        failure::{Failure, Result},
     },
 };
 
-/// The arguments as JSON, without those that are `omitted`; `None` if Python code has to convert one of them first
-/// and has not done so yet.
-pub(crate) fn written(
-    given: &Bound<'_, PyDict>,
+/// Writes the arguments as JSON, without those whose value is the object `omitted`.
+///
+/// Returns `None` if Python code must convert an argument first. With `is_converted`, it has, and the argument is a violation.
+pub(crate) fn write_agent_body(
+    arguments: &Bound<'_, PyDict>,
     omitted: &Bound<'_, PyAny>,
     validate: bool,
     is_converted: bool,
-) -> Outcome<Option<String>> {
-    let mut body = Written {
+) -> Result<Option<String>> {
+    let mut body = AgentBody {
         writer: Writer::for_create(validate),
-        ..Written::default()
+        ..AgentBody::default()
     };
     body.writer.bracket('{');
-    for (name, value) in given {
+    for (name, value) in arguments {
         if value.is(omitted) {
             continue;
         }
-        let Some(name) = body.writer.name(&name, Place::Whole) else {
+        let Some(name) = body.writer.name(&name, Location::Root) else {
             continue;
         };
-        // A profile that is not a dict is written, and refused, like any other value.
+        // A profile that is not a dict is written like any other value, and the rules reject it.
         match value.cast_exact::<PyDict>() {
-            Ok(dict) if name == PROFILE => body.profile(dict)?,
-            _ => body.argument(name, &value),
+            Ok(dict) if name == PROFILE => body.write_profile(dict)?,
+            _ => body.write_argument(name, &value),
         }
     }
     body.writer.bracket('}');
-    if body.writer.is_foreign() && !is_converted {
+    if body.writer.needs_conversion() && !is_converted {
         return Ok(None);
     }
-    body.checked(validate).map(Some)
+    body.finish(validate).map(Some)
 }
 
-/// The only argument whose fields have rules, too.
+/// The only argument whose fields have rules.
 const PROFILE: &str = "profile";
 
-/// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
+/// The key of a profile under which callers put undocumented fields.
 const EXTRA: &str = "extra";
 
 #[derive(Default)]
-struct Written {
+struct AgentBody {
     writer: Writer,
-    /// The pointers of the undocumented fields that are sent on purpose.
+    /// JSON pointers of the undocumented fields in `extra`, which may be sent.
     extra: BTreeSet<String>,
-    refused: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
-impl Written {
-    fn argument(&mut self, name: &str, value: &Bound<'_, PyAny>) {
-        let place = Place::Field(&Place::Whole, name);
-        self.writer.field(name, |writer| match date_text(value) {
+impl AgentBody {
+    fn write_argument(&mut self, name: &str, value: &Bound<'_, PyAny>) {
+        let location = Location::Field(&Location::Root, name);
+        self.writer.field(name, |writer| match date_to_text(value) {
             Some(date) => writer.text(&date),
-            None => writer.value(value, place),
+            None => writer.value(value, location),
         });
     }
 
-    /// The profile, whose fields get their wire names.
-    fn profile(&mut self, profile: &Bound<'_, PyDict>) -> Outcome<()> {
-        // Each with whether it is an undocumented one. Copies, since another thread may change the caller's dicts.
+    /// Writes the profile, with the wire names of its fields.
+    fn write_profile(&mut self, profile: &Bound<'_, PyDict>) -> Result<()> {
+        // Triples: name, value, and whether the field comes from `extra`. Dicts are copied, because another thread may change
+        // the originals.
         let mut fields = Vec::with_capacity(profile.len());
         for (name, value) in profile.copy()? {
             match value.cast_exact::<PyDict>() {
-                Ok(extra) if builtin::str_text(&name) == Some(EXTRA) => {
+                Ok(extra) if builtin::as_str(&name) == Some(EXTRA) => {
                     let extra = extra.copy()?.into_iter();
                     fields.extend(extra.map(|(name, value)| (name, value, true)));
                 }
@@ -90,39 +92,39 @@ impl Written {
         let Self {
             writer,
             extra: pointers,
-            refused,
+            violations,
         } = self;
         let mut names = BTreeSet::new();
-        let mut twice = None;
-        let place = Place::Field(&Place::Whole, PROFILE);
+        let mut duplicate = None;
+        let profile_location = Location::Field(&Location::Root, PROFILE);
         writer.field(PROFILE, |writer| {
-            writer.container(place, |writer| {
+            writer.container(profile_location, |writer| {
                 writer.bracket('{');
                 for (name, value, is_extra) in &fields {
-                    let Some(name) = writer.name(name, place) else {
+                    let Some(name) = writer.name(name, profile_location) else {
                         continue;
                     };
                     let name = if *is_extra { name } else { wire_name(name) };
                     if !names.insert(name) {
-                        twice = Some(name);
+                        duplicate = Some(name);
                     }
-                    let place = Place::Field(&place, name);
+                    let location = Location::Field(&profile_location, name);
                     if *is_extra {
-                        pointers.insert(place.pointer());
+                        pointers.insert(location.pointer());
                     } else if name == EXTRA {
                         let found = builtin::type_name(value);
-                        refused.push(Violation::new(
-                            place.pointer(),
+                        violations.push(Violation::new(
+                            location.pointer(),
                             ViolationCode::WrongType,
                             format!("must be an object of undocumented fields, got {found}"),
                         ));
                     }
-                    writer.field(name, |writer| writer.value(value, place));
+                    writer.field(name, |writer| writer.value(value, location));
                 }
                 writer.bracket('}');
             });
         });
-        match twice {
+        match duplicate {
             None => Ok(()),
             Some(wire) => Err(Failure::Type(format!(
                 "profile names one field twice: {} is {wire}",
@@ -131,23 +133,23 @@ impl Written {
         }
     }
 
-    /// The text, if all of it could be written and, if `validate` is set, it follows every rule.
-    fn checked(self, validate: bool) -> Outcome<String> {
-        let (text, wrong) = self.writer.finish()?;
+    /// Returns the JSON. Fails if a value could not be written or, with `validate`, breaks a rule.
+    fn finish(self, validate: bool) -> Result<String> {
+        let (text, unwritable) = self.writer.finish()?;
         let mut violations = Vec::new();
         if let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
-            // A name that is none of an argument's is refused in any case, as it is by `create`.
-            let is_broken = |violation: &&Violation| match &violation.code {
+            // An unknown argument is rejected even without `validate`, as in the signature of `create`.
+            let is_rejected = |violation: &&Violation| match &violation.code {
                 ViolationCode::UnknownField if in_profile(violation) => {
                     validate && !self.extra.contains(&violation.pointer)
                 }
                 code => validate || *code == ViolationCode::UnknownField,
             };
-            let broken = error.violations().iter().filter(is_broken);
-            violations.extend(broken.cloned().map(with_advice));
+            let rejected = error.violations().iter().filter(is_rejected);
+            violations.extend(rejected.cloned().map(add_advice));
         }
-        let wrong = self.refused.into_iter().chain(wrong).collect();
-        ValidationError::check(merged(violations, wrong))?;
+        let unwritable = self.violations.into_iter().chain(unwritable).collect();
+        ValidationError::check(merge(violations, unwritable))?;
         Ok(text)
     }
 }
@@ -156,8 +158,8 @@ fn in_profile(violation: &Violation) -> bool {
     violation.pointer.starts_with("/profile/")
 }
 
-/// A violation, with what to do if an undocumented field is meant.
-fn with_advice(mut violation: Violation) -> Violation {
+/// Adds advice on undocumented fields to a violation that concerns one.
+fn add_advice(mut violation: Violation) -> Violation {
     if violation.code == ViolationCode::UnknownField && in_profile(&violation) {
         let detail = &mut violation.detail;
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
@@ -165,44 +167,44 @@ fn with_advice(mut violation: Violation) -> Violation {
     violation
 }
 
-/// A date as text: the only field with a Python type of its own. A datetime is not a date.
-fn date_text(value: &Bound<'_, PyAny>) -> Option<String> {
+/// Formats a date, the only field with a Python type of its own. Returns `None` for other types, datetime included.
+fn date_to_text(value: &Bound<'_, PyAny>) -> Option<String> {
     let date = value.cast_exact::<PyDate>().ok()?;
-    builtin::day(date).map(dealkit::internal::scalar::format_date)
+    builtin::to_naive_date(date).map(dealkit::internal::scalar::format_date)
 }
 
-/// The violations of the rules and those of values that could not be written, which replace what the rules say about
-/// the null in their place.
-fn merged(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
+/// Merges violations of the rules with those of unwritable values. An unwritable value was written as null, so its violation
+/// replaces the rules' violation at the same pointer.
+fn merge(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
     let mut others = Vec::new();
-    for wrong in unwritable {
+    for unwritable in unwritable {
         match violations
             .iter_mut()
-            .find(|violation| violation.pointer == wrong.pointer)
+            .find(|violation| violation.pointer == unwritable.pointer)
         {
-            Some(violation) => *violation = wrong,
-            None => others.push(wrong),
+            Some(violation) => *violation = unwritable,
+            None => others.push(unwritable),
         }
     }
     violations.extend(others);
     violations
 }
 
-/// The documented fields of a profile, by their names in Python and on the wire.
+/// Names of the documented profile fields: in Python, and on the wire.
 static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| {
     AgentProfile::known_fields()
         .map(|wire| (snake_case(wire), wire))
         .collect()
 });
 
-/// The wire name of a profile field: `user_id` is `userId`. Unknown names stay as they are.
+/// Converts the name of a profile field to its wire name: `user_id` to `userId`. Unknown names stay unchanged.
 fn wire_name(name: &str) -> &str {
     let mut fields = PROFILE_FIELDS.iter();
     let field = fields.find(|(snake, wire)| snake == name || *wire == name);
     field.map_or(name, |(_, wire)| wire)
 }
 
-/// `partnerUUID` is `partner_uuid`.
+/// Converts a wire name to snake_case: `partnerUUID` to `partner_uuid`.
 fn snake_case(wire: &str) -> String {
     let mut snake = String::new();
     let mut after_lower = false;

@@ -1,5 +1,5 @@
-//! The classes of the response types, made from the core's table of their fields: class, reading, equality,
-//! repr, pickling, dict and JSON follow from it, as the Rust types do.
+//! Generates a Python class for each response model from the core's field table. Reading, equality, repr, pickling, dicts and
+//! JSON are driven by the same table.
 
 use dealkit::internal::schema;
 #[cfg(debug_assertions)]
@@ -9,17 +9,17 @@ use pyo3::{prelude::*, types::PyTuple};
 use crate::{
     json::{
         extra::Extra,
-        reader::{Read, Reader},
+        reader::{ReadResult, Reader},
     },
     models::{
         model::Model,
-        read,
-        schema::{Class, Parts, describe, field, recurs},
+        read_field,
+        schema::{Class, Parts, describe, field, often_repeats},
     },
-    python::untracked::untracked,
+    python::untrack::untrack,
 };
 
-/// Makes a class for each response type; see [`dealkit::__response_models`] for the declaration of its fields.
+/// Defines a class for each response model; see [`dealkit::__response_models`] for the declarations of the fields.
 macro_rules! models {
     ($(
         $(#[doc = $about:literal])+
@@ -40,7 +40,7 @@ macro_rules! models {
         impl $model {
             const MODEL: &'static schema::Model = dealkit::$model::SCHEMA;
 
-            fn read(reader: &mut Reader<'_, '_>) -> Read {
+            fn read(reader: &mut Reader<'_, '_>) -> ReadResult {
                 #[allow(non_camel_case_types)]
                 enum Position { $( $field ),+ }
 
@@ -51,7 +51,7 @@ macro_rules! models {
                         $wire => $field = models!(@read reader $field, extra),
                         $field = models!(@read reader $field, extra);
                     )+
-                    name => read::unknown(reader, name.into_owned(), &mut extra)?,
+                    name => read_field::read_undocumented(reader, name.into_owned(), &mut extra)?,
                 });
                 let model = Self {
                     $( $field: match $field {
@@ -61,7 +61,7 @@ macro_rules! models {
                     extra,
                 };
                 let model = Bound::new(reader.py, (model, Model));
-                Ok(untracked(reader.made(model)?).into_any().unbind())
+                Ok(untrack(reader.check(model)?).into_any().unbind())
             }
 
             fn parts<'a>(this: &'a Bound<'_, PyAny>) -> PyResult<Parts<'a>> {
@@ -85,11 +85,11 @@ macro_rules! models {
         }
     )+
 
-        /// The class of each model, in the order of the table.
+        /// The classes, in the order of the field table.
         pub(crate) const CLASSES: &[Class] =
             &[$( Class {
                 model: $model::MODEL,
-                of: |py| py.get_type::<$model>(),
+                get_type: |py| py.get_type::<$model>(),
                 read: $model::read,
                 parts: $model::parts,
                 #[cfg(debug_assertions)]
@@ -104,17 +104,17 @@ macro_rules! models {
     };
 
     (@read $reader:ident $field:ident, $extra:ident) => {
-        read::value(
+        read_field::read_value(
             $reader,
             models!(@field $field),
-            const { recurs(field(Self::MODEL, Position::$field as usize)) },
+            const { often_repeats(field(Self::MODEL, Position::$field as usize)) },
             Position::$field as usize,
             &mut $extra,
         )?
     };
 
     (@missing $reader:ident $field:ident) => {
-        read::missing($reader, models!(@field $field))?
+        read_field::default_value($reader, models!(@field $field))?
     };
 }
 

@@ -1,7 +1,7 @@
-//! The base class of all response types, with what they have in common.
+//! The base class of all response models.
 //!
-//! Methods that run Python code (the constructor, `from_json`, `to_dict` and the like) are added in
-//! `dealkit._models.classes`, which calls the methods with an underscore.
+//! `dealkit._models.classes` adds the methods that run Python code, such as the constructor, `from_json` and `to_dict`. These
+//! call the methods here, whose names begin with an underscore.
 
 use dealkit::Json;
 use pyo3::{
@@ -10,15 +10,15 @@ use pyo3::{
 };
 
 use crate::{
-    json::{reader::whole, value as json},
-    models::{schema::Class, unreadable, write},
+    json::{reader::read_document, value as json},
+    models::{schema::Class, unreadable_fields, write},
     python::{
         arguments,
-        failure::{Failure, Returned, entry},
+        failure::{EntryResult, Failure, run_entry},
     },
 };
 
-/// The base class of all response types. It holds nothing itself.
+/// The base class of all response models. It has no data.
 #[pyclass(frozen, subclass, name = "_Model", module = "dealkit._native")]
 pub(crate) struct Model;
 
@@ -26,16 +26,16 @@ pub(crate) struct Model;
 impl Model {
     #[classmethod]
     fn _read<'py>(
-        of: &Bound<'py, PyType>,
+        class: &Bound<'py, PyType>,
         document: &Bound<'py, PyAny>,
         on_unreadable: &Bound<'py, PyAny>,
-    ) -> Returned<'py> {
-        let py = of.py();
-        entry(py, || {
-            let (class, document) = (Class::of(of)?, arguments::document(document)?);
-            let unreadable = arguments::unreadable(on_unreadable)?;
+    ) -> EntryResult<'py> {
+        let py = class.py();
+        run_entry(py, || {
+            let (class, document) = (Class::find(class)?, arguments::document_bytes(document)?);
+            let unreadable = arguments::parse_unreadable(on_unreadable)?;
             let (model, read) = (class.model, class.read);
-            whole(
+            read_document(
                 py,
                 &document,
                 model,
@@ -47,46 +47,50 @@ impl Model {
         })
     }
 
-    /// The document as the Rust model of the same name reads it and writes it back; for tests that compare the two, and
-    /// not in a release.
+    /// Reads the document with the Rust model of the same name, and returns that model as JSON. Only in debug builds, for tests
+    /// that compare the two languages.
     #[cfg(debug_assertions)]
     #[classmethod]
-    fn _core_json<'py>(of: &Bound<'py, PyType>, document: &Bound<'py, PyAny>) -> Returned<'py> {
-        entry(of.py(), || {
-            let (class, document) = (Class::of(of)?, arguments::document(document)?);
+    fn _core_json<'py>(
+        class: &Bound<'py, PyType>,
+        document: &Bound<'py, PyAny>,
+    ) -> EntryResult<'py> {
+        run_entry(class.py(), || {
+            let (class, document) = (Class::find(class)?, arguments::document_bytes(document)?);
             let json = (class.core_json)(&document).map_err(Failure::Decode)?;
             Ok(json.to_string())
         })
     }
 
-    /// The JSON, on one line.
-    fn _to_json<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
-        entry(this.py(), || {
+    /// Writes the model as JSON on one line.
+    fn _to_json<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
+        run_entry(this.py(), || {
             let mut json = String::new();
-            write::model(this, Class::of(&this.get_type())?, &mut json)?;
+            write::write_model(this, Class::find(&this.get_type())?, &mut json)?;
             Ok(json)
         })
     }
 
-    /// The fields that could not be read, here and at any depth: the pointer of each, what was expected, and its JSON.
-    fn _unreadable<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
+    /// Lists the unreadable fields of this model and of nested ones, each as `(pointer, expected kind, RawJson)`.
+    fn _unreadable<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
-        entry(py, || {
-            let fields = unreadable::fields(this, Class::of(&this.get_type())?)?;
+        run_entry(py, || {
+            let fields = unreadable_fields::find(this, Class::find(&this.get_type())?)?;
             let fields = fields.into_iter().map(|field| {
-                let json = json::raw(py, field.json)?;
+                let json = json::make_raw_json(py, field.json)?;
                 Ok((field.pointer, field.expected.to_string(), json))
             });
             Ok(fields.collect::<PyResult<Vec<_>>>()?)
         })
     }
 
-    /// The JSON of a field by its name on the wire, as Python objects, or as it is; None if there is none, or null.
+    /// Returns the value of the field with this wire name as plain Python objects or, with `raw`, as RawJson. None if it is
+    /// missing or null.
     #[pyo3(signature = (name, raw=false))]
-    fn _get<'py>(this: &Bound<'py, Self>, name: &str, raw: bool) -> Returned<'py> {
+    fn _get<'py>(this: &Bound<'py, Self>, name: &str, raw: bool) -> EntryResult<'py> {
         let py = this.py();
-        entry(py, || {
-            let class = Class::of(&this.get_type())?;
+        run_entry(py, || {
+            let class = Class::find(&this.get_type())?;
             let (values, extra) = (class.parts)(this)?;
             let mut text = String::new();
             if let Some(value) = extra.and_then(|extra| extra.unknown.get(name)) {
@@ -95,28 +99,31 @@ impl Model {
                 let mut fields = class.model.fields.iter().zip(values).enumerate();
                 match fields.find(|(_, (field, _))| field.wire == name) {
                     Some((at, (field, value))) if !value.is_none(py) => {
-                        write::field(at, field, value.bind(py), extra, &mut text)?;
+                        write::write_field(at, field, value.bind(py), extra, &mut text)?;
                     }
                     _ => return Ok(None),
                 }
             }
             Ok(Some(match raw {
-                true => json::raw(py, Json::parse(text).map_err(|_| write::internal())?)?,
-                false => json::text_value(py, &text)?,
+                true => json::make_raw_json(
+                    py,
+                    Json::parse(text).map_err(|_| write::internal_error())?,
+                )?,
+                false => json::parse_valid_text(py, &text)?,
             }))
         })
     }
 
-    /// The fields that no attribute holds, by their names on the wire: those that this version of dealkit does not know, and
-    /// those that could not be read (see ``unreadable``). A fresh copy each time. For one of them, ``get`` is better: it still
-    /// finds the field when a later version knows it.
+    /// The fields that no attribute holds, by their wire names: fields that this version of dealkit does not know, and
+    /// unreadable fields (see ``unreadable``). Each access makes a copy. For one field, use ``get``, which still finds the field
+    /// when a later version knows it.
     #[getter]
-    fn extra<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
+    fn extra<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
-        entry(py, || {
-            let (_, extra) = (Class::of(&this.get_type())?.parts)(this)?;
+        run_entry(py, || {
+            let (_, extra) = (Class::find(&this.get_type())?.parts)(this)?;
             let fields = match extra {
-                Some(extra) => json::fields(py, &extra.unknown)?,
+                Some(extra) => json::fields_to_dict(py, &extra.unknown)?,
                 None => PyDict::new(py),
             };
             Ok(PyMappingProxy::new(py, fields.as_mapping()))

@@ -1,4 +1,4 @@
-//! A whole response, and how its body becomes a Python object.
+//! Converts responses to Python objects.
 
 use std::sync::Arc;
 
@@ -7,58 +7,66 @@ use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
     json::{
-        reader::{GoOn, whole},
+        reader::{ShouldContinue, read_document},
         value as json,
     },
-    models::{schema::class, unreadable},
-    python::failure::{Failure, Outcome, Returned, entry, header_pairs, version_text},
+    models::{schema::class, unreadable_fields},
+    python::failure::{EntryResult, Failure, Result, header_pairs, run_entry, version_text},
 };
 
-/// What the body of a response is: a model, or any JSON.
-pub(crate) type ReadAs = Option<&'static schema::Model>;
+/// The model in the body of a response; `None` for any JSON.
+pub(crate) type BodyModel = Option<&'static schema::Model>;
 
-pub(crate) type CallResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
+pub(crate) type ResponseResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
 
-/// The result of a call, for Python: the value, or the whole response.
-pub(crate) fn result<'py>(
+/// Converts the result of a call: to the body's value or, with `raw`, to the whole response.
+pub(crate) fn to_object<'py>(
     py: Python<'py>,
-    result: &CallResult,
-    read_as: ReadAs,
+    result: &ResponseResult,
+    body_model: BodyModel,
     raw: bool,
-) -> Outcome<Bound<'py, PyAny>> {
+) -> Result<Bound<'py, PyAny>> {
     match result {
         Ok(response) if raw => {
             let response = RawResponse {
                 response: response.clone(),
-                read_as,
+                body_model,
             };
             Ok(Bound::new(py, response)?.into_any())
         }
-        Ok(response) => read(py, response, read_as, &response.is_in_time()),
+        Ok(response) => read_body(py, response, body_model, &response.is_in_time()),
         Err(error) => Err(Failure::Error(Arc::clone(error))),
     }
 }
 
-/// Reads the body of a response, as long as `go_on` says.
-pub(crate) fn read<'py>(
+/// Reads the body of a response. `should_continue` is a cancellation check.
+pub(crate) fn read_body<'py>(
     py: Python<'py>,
     response: &dealkit::RawResponse,
-    read_as: ReadAs,
-    go_on: GoOn<'_>,
-) -> Outcome<Bound<'py, PyAny>> {
+    body_model: BodyModel,
+    should_continue: ShouldContinue<'_>,
+) -> Result<Bound<'py, PyAny>> {
     let fail = |error| response.clone().into_decode_error(error).into();
     let body = &**response.body();
-    match read_as {
+    match body_model {
         Some(model) => {
             let class = class(model);
             let unreadable = response.unreadable();
-            let model = whole(py, body, model, class.read, unreadable, go_on, fail)?;
+            let model = read_document(
+                py,
+                body,
+                model,
+                class.read,
+                unreadable,
+                should_continue,
+                fail,
+            )?;
             if unreadable == Unreadable::Skip {
-                response.report_skipped(&unreadable::fields(&model, class)?);
+                response.report_skipped(&unreadable_fields::find(&model, class)?);
             }
             Ok(model)
         }
-        None => Ok(json::value(py, &response.json::<Json>()?)?),
+        None => Ok(json::to_objects(py, &response.json::<Json>()?)?),
     }
 }
 
@@ -66,12 +74,12 @@ pub(crate) fn read<'py>(
 #[pyclass(frozen, module = "dealkit")]
 pub(crate) struct RawResponse {
     pub(crate) response: dealkit::RawResponse,
-    read_as: ReadAs,
+    body_model: BodyModel,
 }
 
 #[pymethods]
 impl RawResponse {
-    /// The status, a 2xx.
+    /// The status code, 200 to 299.
     #[getter]
     fn status_code(&self) -> u16 {
         self.response.status().as_u16()
@@ -89,7 +97,7 @@ impl RawResponse {
         self.response.request_id()
     }
 
-    /// How many times the request was sent, at least 1.
+    /// Number of times the request was sent, at least 1.
     #[getter]
     fn attempts(&self) -> u32 {
         self.response.attempts()
@@ -101,16 +109,18 @@ impl RawResponse {
         PyBytes::new(py, self.response.body())
     }
 
-    fn _headers<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || Ok(header_pairs(self.response.headers())))
+    fn _headers<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || Ok(header_pairs(self.response.headers())))
     }
 
-    /// The body as the model that the call returns.
-    fn _parse<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || read(py, &self.response, self.read_as, &|| true))
+    /// Reads the body as the model that the call returns.
+    fn _parse<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || {
+            read_body(py, &self.response, self.body_model, &|| true)
+        })
     }
 
-    fn _json<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || read(py, &self.response, None, &|| true))
+    fn _json<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || read_body(py, &self.response, None, &|| true))
     }
 }

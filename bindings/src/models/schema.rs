@@ -1,4 +1,4 @@
-//! What the fields of models are in Python: the core's table of fields, and the class of each model in it.
+//! The core's field table as seen from Python: kinds of fields, and the class of each model.
 
 use std::sync::OnceLock;
 
@@ -13,9 +13,9 @@ pub(crate) use dealkit::internal::schema::{Field, FieldKind, Presence};
 
 use crate::json::{extra::Extra, reader::ReadModel};
 
-/// The value of a missing field of this kind.
+/// Returns the value of a missing field: an empty tuple or mapping, or None.
 #[inline]
-pub(crate) fn nothing(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
+pub(crate) fn empty_value(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
     match kind {
         FieldKind::ModelList(_) => PyTuple::empty(py).into_any().unbind(),
         FieldKind::StringMap => {
@@ -26,13 +26,13 @@ pub(crate) fn nothing(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
     }
 }
 
-/// Whether a field holds a role: a member of the enum Role, or a str.
+/// True if the value is a role: a member of the enum Role, or a str if it is undocumented.
 pub(crate) const fn is_role(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::ExtensibleEnum(name) if matches!(name.as_bytes(), b"AssignedRole"))
 }
 
-/// Whether the strings of a field are the same few again and again, of which one copy is kept.
-pub(crate) const fn recurs(field: &Field) -> bool {
+/// True if the field's strings often repeat, so that caching them saves memory.
+pub(crate) const fn often_repeats(field: &Field) -> bool {
     matches!(field.kind, FieldKind::ExtensibleEnum(_))
         || matches!(
             field.wire.as_bytes(),
@@ -40,60 +40,60 @@ pub(crate) const fn recurs(field: &Field) -> bool {
         )
 }
 
-/// The parts of a model: its values, in the order of its fields, and what they do not hold.
+/// The parts of a model: its values, in the order of its fields, and the JSON that they do not hold.
 pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
 
-/// A model: its fields, its class, and how it is read and taken apart.
+/// The class of a model, with the functions that read it and take it apart.
 pub(crate) struct Class {
     pub(crate) model: &'static schema::Model,
-    pub(crate) of: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
+    pub(crate) get_type: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
     pub(crate) read: ReadModel,
     pub(crate) parts: for<'a> fn(&'a Bound<'_, PyAny>) -> PyResult<Parts<'a>>,
-    /// The document as the Rust model reads it and writes it back.
+    /// Reads a document into the Rust model, and writes that as JSON.
     #[cfg(debug_assertions)]
     pub(crate) core_json: fn(&[u8]) -> Result<dealkit::Json, dealkit::DecodeError>,
 }
 
 impl Class {
-    pub(crate) fn of(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
+    /// Finds the entry of a Python class.
+    pub(crate) fn find(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
         let mut all = CLASSES.get().copied().unwrap_or_default().iter();
-        all.find(|one| one.is(class))
-            .ok_or_else(|| PyTypeError::new_err("this is no model of dealkit"))
+        all.find(|entry| entry.is(class))
+            .ok_or_else(|| PyTypeError::new_err("this class is not a model of dealkit"))
     }
 
-    /// Whether this is the class of the model, which nobody can derive another from.
+    /// True if `class` is the model's class, which has no subclasses.
     pub(crate) fn is(&self, class: &Bound<'_, PyType>) -> bool {
-        class.is((self.of)(class.py()))
+        class.is((self.get_type)(class.py()))
     }
 }
 
-/// The class of each model, in the order of the table. They refer to each other by way of this, so that reading and
-/// writing need not know them.
+/// The class of each model, in the order of the field table. Code that reads and writes nested models finds their classes here.
 static CLASSES: OnceLock<&[Class]> = OnceLock::new();
 
-/// Makes the classes known, before there is a model of any of them.
-pub(crate) fn prepare(classes: &'static [Class]) {
+/// Stores the classes. Called before any model is made.
+pub(crate) fn register_classes(classes: &'static [Class]) {
     CLASSES.get_or_init(|| classes);
 }
 
-/// The class of a model.
+/// Returns the class of a model.
 #[inline]
 #[allow(
     clippy::indexing_slicing,
-    reason = "there is a class for each model of the table, in its order"
+    reason = "CLASSES has one entry for each model of the field table, in its order"
 )]
 pub(crate) fn class(model: &schema::Model) -> &'static Class {
     &CLASSES.get().copied().unwrap_or_default()[model.index]
 }
 
-/// A field of a model, at a position in the table.
-#[allow(clippy::indexing_slicing, reason = "the compiler evaluates it")]
+/// Returns the field of a model at a position in the field table.
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
 pub(crate) const fn field(model: &'static schema::Model, at: usize) -> &'static Field {
     &model.fields[at]
 }
 
-/// The fields, for Python code, the stubs and tests: a tuple of (attribute, wire name, kind,
-/// presence, show, doc) each.
+/// Describes the fields for Python code, the stubs and tests. Each is a tuple `(attribute, wire name, kind, presence, show,
+/// doc)`.
 pub(crate) fn describe<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyTuple>> {
     let fields = fields.iter().map(|field| {
         let kind = match field.kind {

@@ -1,4 +1,4 @@
-//! Writing Python objects as JSON: models with their wire names, and anything that a request may hold.
+//! Writes Python objects as JSON: models, and any value of a request.
 
 use dealkit::{
     Json, Violation, ViolationCode,
@@ -16,29 +16,33 @@ use crate::{
     python::builtin,
 };
 
-/// The field of a create request that also takes Python's dates.
-const DATE: &str = "/date_of_birth";
+/// The pointer of the only field of a create request that accepts a Python date.
+const DATE_POINTER: &str = "/date_of_birth";
 
-/// How deep containers may be nested: the reference server reads no deeper.
-const DEEPEST: usize = 128;
+/// Maximum nesting depth of a request. The sandbox has the same limit.
+const MAX_DEPTH: usize = 128;
 
-/// How long the JSON of one value may be, in bytes. The number of values is limited as well, to what dealkit reads: a
-/// few lists that contain each other many times exceed any memory.
-const LONGEST: usize = 64 * 1024 * 1024;
+/// Maximum length of the JSON, in bytes. `MAX_VALUES` limits the number of values: a few lists that contain each other many
+/// times would exceed all memory.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) -> PyResult<()> {
+pub(crate) fn write_model(
+    this: &Bound<'_, PyAny>,
+    class: &Class,
+    out: &mut String,
+) -> PyResult<()> {
     let py = this.py();
     let (values, extra) = (class.parts)(this)?;
     let mut separator = '{';
     let mut begin = |out: &mut String, name: &str| {
         out.push(separator);
         separator = ',';
-        text(name, out);
+        write_string(name, out);
         out.push(':');
     };
     for (at, (field, value)) in class.model.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
-        // A field that could not be read is written as it was, with the undocumented ones.
+        // The JSON of an unreadable field is in `extra`, and is written below.
         if extra.is_some_and(|extra| extra.unknown.contains_key(field.wire)) {
             continue;
         }
@@ -50,7 +54,7 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
             continue;
         }
         begin(out, field.wire);
-        self::field(at, field, value, extra, out)?;
+        write_field(at, field, value, extra, out)?;
     }
     for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
         begin(out, name);
@@ -63,8 +67,8 @@ pub(crate) fn model(this: &Bound<'_, PyAny>, class: &Class, out: &mut String) ->
     Ok(())
 }
 
-/// Writes the value of the field at a position, which is not None.
-pub(crate) fn field(
+/// Writes the value, which is not None, of the field at position `at`.
+pub(crate) fn write_field(
     at: usize,
     field: &Field,
     value: &Bound<'_, PyAny>,
@@ -76,14 +80,14 @@ pub(crate) fn field(
             out.push_str(exact.as_str());
             Ok(())
         }
-        None => self::value(field, value, out),
+        None => write_value(field, value, out),
     }
 }
 
-fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
+fn write_value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
         FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
-            text(value.cast::<PyString>()?.to_str()?, out);
+            write_string(value.cast::<PyString>()?.to_str()?, out);
         }
         FieldKind::Boolean => {
             let is_true = value.cast::<PyBool>()?.is_true();
@@ -91,40 +95,41 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         }
         FieldKind::Integer => out.push_str(&value.extract::<i64>()?.to_string()),
         FieldKind::Decimal => {
-            let digits = builtin::decimal_text(value)?;
-            // Python writes some numbers with an exponent that the core writes without one.
-            let decimal = scalar::parse_decimal(&digits).ok_or_else(internal)?;
+            let digits = builtin::decimal_to_text(value)?;
+            // Python writes an exponent for some numbers that the core writes without one.
+            let decimal = scalar::parse_decimal(&digits).ok_or_else(internal_error)?;
             out.push_str(&decimal.to_string());
         }
         FieldKind::Date => {
-            let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
-            text(&scalar::format_date(day), out);
+            let day = builtin::to_naive_date(value.cast::<PyDate>()?).ok_or_else(internal_error)?;
+            write_string(&scalar::format_date(day), out);
         }
         FieldKind::Timestamp => {
-            let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
-            text(&scalar::format_timestamp(&moment), out);
+            let timestamp =
+                builtin::to_utc(value.cast::<PyDateTime>()?).ok_or_else(internal_error)?;
+            write_string(&scalar::format_timestamp(&timestamp), out);
         }
-        FieldKind::JsonObject => out.push_str(json::raw_text(value)?),
+        FieldKind::JsonObject => out.push_str(json::raw_json_text(value)?),
         FieldKind::StringMap => {
             out.push('{');
-            for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
+            for (at, (name, value)) in builtin::copy_mapping(value)?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                text(name.cast::<PyString>()?.to_str()?, out);
+                write_string(name.cast::<PyString>()?.to_str()?, out);
                 out.push(':');
-                text(value.cast::<PyString>()?.to_str()?, out);
+                write_string(value.cast::<PyString>()?.to_str()?, out);
             }
             out.push('}');
         }
-        FieldKind::Model(of) => model(value, class(of), out)?,
-        FieldKind::ModelList(of) => {
+        FieldKind::Model(model) => write_model(value, class(model), out)?,
+        FieldKind::ModelList(model) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                model(&item, class(of), out)?;
+                write_model(&item, class(model), out)?;
             }
             out.push(']');
         }
@@ -132,16 +137,16 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
     Ok(())
 }
 
-/// For errors that cannot occur: the content of a model was checked when it was made.
-pub(crate) fn internal() -> PyErr {
+/// The error for an invalid value in a model, which cannot occur: values are checked when a model is made.
+pub(crate) fn internal_error() -> PyErr {
     PyRuntimeError::new_err(
         "a model contains a value that cannot be written: this is a bug in dealkit",
     )
 }
 
-fn text(text: &str, out: &mut String) {
+fn write_string(text: &str, out: &mut String) {
     if !is_plain(text) {
-        // A string always has a JSON text.
+        // Serializing a str never fails.
         out.push_str(&serde_json::to_string(text).unwrap_or_default());
     } else {
         out.push('"');
@@ -150,34 +155,36 @@ fn text(text: &str, out: &mut String) {
     }
 }
 
-/// Objects of Python's own types as JSON, or the first place where that is impossible.
-pub(crate) fn any(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
+/// Converts objects of built-in types to JSON. Returns the first violation if a value cannot be JSON.
+pub(crate) fn to_json(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
-    writer.value(value, Place::Whole);
-    let (text, wrong) = writer.finish()?;
-    Ok(match (wrong.into_iter().next(), Json::parse(text).ok()) {
-        (None, Some(json)) => Ok(json),
-        (Some(violation), _) => Err(violation),
-        (None, None) => Err(Violation::new(
-            "",
-            ViolationCode::WrongType,
-            "must be a JSON value",
-        )),
-    })
+    writer.value(value, Location::Root);
+    let (text, violations) = writer.finish()?;
+    Ok(
+        match (violations.into_iter().next(), Json::parse(text).ok()) {
+            (None, Some(json)) => Ok(json),
+            (Some(violation), _) => Err(violation),
+            (None, None) => Err(Violation::new(
+                "",
+                ViolationCode::WrongType,
+                "must be a JSON value",
+            )),
+        },
+    )
 }
 
-/// Where in a request a value stands: a pointer is made from it only if something is wrong.
+/// The location of a value in a request. Only a violation makes a JSON pointer of it.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'p> {
-    Whole,
-    Field(&'p Place<'p>, &'p str),
-    Item(&'p Place<'p>, usize),
+pub(crate) enum Location<'p> {
+    Root,
+    Field(&'p Location<'p>, &'p str),
+    Item(&'p Location<'p>, usize),
 }
 
-impl Place<'_> {
+impl Location<'_> {
     pub(crate) fn pointer(&self) -> String {
         match self {
-            Self::Whole => String::new(),
+            Self::Root => String::new(),
             Self::Field(outer, name) => {
                 let name = name.replace('~', "~0").replace('/', "~1");
                 format!("{}/{name}", outer.pointer())
@@ -187,87 +194,90 @@ impl Place<'_> {
     }
 }
 
-/// Writes the parts of a request, and notes values that cannot be written, with their places. Python code first has
-/// to convert mappings other than dicts, and the like.
+/// Writes a request, and collects a violation for each value that JSON cannot represent.
+///
+/// Only values of built-in types can be written. Python code must convert others first, such as mappings that are not dicts.
 pub(crate) struct Writer {
     out: String,
-    /// How many values are around the one that is being written.
+    /// Number of containers around the current value.
     depth: usize,
     values: usize,
-    /// Whether the limits of what may be written are exceeded.
+    /// True if a limit on the size is exceeded.
     is_full: bool,
-    is_foreign: bool,
-    /// Whether the places are those of a create request whose fields must have their own types.
+    /// True if there was a value that Python code must convert first.
+    needs_conversion: bool,
+    /// True if this is a create request whose documented fields must have their documented types.
     is_create: bool,
-    wrong: Vec<Violation>,
-    /// What a signal handler raised while Python wrote a long number.
-    raised: Option<PyErr>,
+    violations: Vec<Violation>,
+    /// The exception of a signal handler that ran while Python converted a long number.
+    python_error: Option<PyErr>,
 }
 
 impl Default for Writer {
     fn default() -> Self {
         Self {
-            // An agent needs no more.
+            // Enough for most agents.
             out: String::with_capacity(512),
             depth: 0,
             values: 0,
             is_full: false,
-            is_foreign: false,
+            needs_conversion: false,
             is_create: false,
-            wrong: Vec::new(),
-            raised: None,
+            violations: Vec::new(),
+            python_error: None,
         }
     }
 }
 
 impl Writer {
-    /// A writer of a create request. Unless its rules are checked, a field may hold any JSON.
-    pub(crate) fn for_create(is_checked: bool) -> Self {
+    /// A writer for a create request. Without `validate`, a field may have any JSON type.
+    pub(crate) fn for_create(validate: bool) -> Self {
         Self {
-            is_create: is_checked,
+            is_create: validate,
             ..Self::default()
         }
     }
 
-    /// What was written, and the violations of what could not be and was replaced by null.
+    /// Returns the JSON and the violations. Each violating value was written as null.
     pub(crate) fn finish(self) -> PyResult<(String, Vec<Violation>)> {
-        match self.raised {
+        match self.python_error {
             Some(error) => Err(error),
-            None => Ok((self.out, self.wrong)),
+            None => Ok((self.out, self.violations)),
         }
     }
 
-    /// Whether there is something that Python code has to convert before it can be written or refused.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.is_foreign
+    /// True if there was a value that Python code must convert first.
+    pub(crate) fn needs_conversion(&self) -> bool {
+        self.needs_conversion
     }
 
-    fn refuse(&mut self, place: Place<'_>, detail: String) {
+    /// Writes null instead of a value, and adds its violation.
+    fn reject(&mut self, location: Location<'_>, detail: String) {
         self.null();
-        self.note(place, detail);
+        self.add_violation(location, detail);
     }
 
-    /// Refuses a value with the types that its place takes: those of a documented field, or else of any JSON.
-    fn refuse_type(&mut self, place: Place<'_>, value: &Bound<'_, PyAny>, otherwise: &str) {
+    /// Rejects a value because of its type. The message lists the types that the documented field accepts, or else `otherwise`.
+    fn reject_type(&mut self, location: Location<'_>, value: &Bound<'_, PyAny>, otherwise: &str) {
         let found = builtin::type_name(value);
-        let pointer = place.pointer();
+        let pointer = location.pointer();
         let expected = expected_kind(&pointer).filter(|_| self.is_create);
         let detail = match expected {
-            Some(expected) if pointer == DATE && value.is_instance_of::<PyDateTime>() => {
+            Some(expected) if pointer == DATE_POINTER && value.is_instance_of::<PyDateTime>() => {
                 format!("must be a date or {expected}, got {found}; pass its .date()")
             }
-            Some(expected) if pointer == DATE => {
+            Some(expected) if pointer == DATE_POINTER => {
                 format!("must be a date or {expected}, got {found}")
             }
             Some(expected) => format!("must be {expected}, got {found}"),
             None => otherwise.to_owned(),
         };
-        self.refuse(place, detail);
+        self.reject(location, detail);
     }
 
-    fn note(&mut self, place: Place<'_>, detail: String) {
-        let violation = Violation::new(place.pointer(), ViolationCode::WrongType, detail);
-        self.wrong.push(violation);
+    fn add_violation(&mut self, location: Location<'_>, detail: String) {
+        let violation = Violation::new(location.pointer(), ViolationCode::WrongType, detail);
+        self.violations.push(violation);
     }
 
     pub(crate) fn null(&mut self) {
@@ -275,27 +285,27 @@ impl Writer {
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self::text(text, &mut self.out);
+        write_string(text, &mut self.out);
     }
 
-    /// Begins or ends a container.
+    /// Writes a bracket that begins or ends a container.
     pub(crate) fn bracket(&mut self, bracket: char) {
         self.out.push(bracket);
     }
 
-    /// The name of a field of the object at this place, if it is one.
+    /// Returns the name of a field of the object at this location, or adds a violation if the name is no valid str.
     pub(crate) fn name<'a>(
         &mut self,
         name: &'a Bound<'_, PyAny>,
-        object: Place<'_>,
+        object: Location<'_>,
     ) -> Option<&'a str> {
-        // Two names of a class of the caller's can have the same text.
-        self.is_foreign |= !name.is_exact_instance_of::<PyString>();
+        // Two names of a subclass of str can have equal text and still be different keys.
+        self.needs_conversion |= !name.is_exact_instance_of::<PyString>();
         let text = name.cast::<PyString>().ok();
         let text = text.and_then(|name| name.to_str().ok());
         if text.is_none() {
             let found = builtin::type_name(name);
-            self.note(
+            self.add_violation(
                 object,
                 format!("must have names that are Unicode text, got {found}"),
             );
@@ -303,9 +313,9 @@ impl Writer {
         text
     }
 
-    /// Writes a field of the object that was begun.
+    /// Writes a field of the current object.
     pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
-        // No value ends with this.
+        // Only the beginning of an object ends with a brace: values end with other characters.
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
@@ -314,68 +324,72 @@ impl Writer {
         write(self);
     }
 
-    fn object(&mut self, dict: &Bound<'_, PyDict>, place: Place<'_>) {
-        // A copy, since another thread may change the caller's dict.
+    fn object(&mut self, dict: &Bound<'_, PyDict>, location: Location<'_>) {
+        // Copied, because another thread may change the original.
         match dict.copy() {
             Ok(copy) => {
                 self.bracket('{');
                 for (name, value) in copy {
-                    if let Some(name) = self.name(&name, place) {
-                        let place = Place::Field(&place, name);
-                        self.field(name, |writer| writer.value(&value, place));
+                    if let Some(name) = self.name(&name, location) {
+                        let location = Location::Field(&location, name);
+                        self.field(name, |writer| writer.value(&value, location));
                     }
                 }
                 self.bracket('}');
             }
-            Err(error) => self.raised = Some(error),
+            Err(error) => self.python_error = Some(error),
         }
     }
 
-    fn items<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>, place: Place<'_>) {
+    fn items<'py>(
+        &mut self,
+        items: impl Iterator<Item = Bound<'py, PyAny>>,
+        location: Location<'_>,
+    ) {
         self.bracket('[');
         for (at, item) in items.enumerate() {
             if at > 0 {
                 self.out.push(',');
             }
-            self.value(&item, Place::Item(&place, at));
+            self.value(&item, Location::Item(&location, at));
         }
         self.bracket(']');
     }
 
-    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
-        self.container(place, |writer| writer.value_here(value, place));
+    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, location: Location<'_>) {
+        self.container(location, |writer| writer.write_unlimited(value, location));
     }
 
-    /// Writes a value that may hold others, if there is room for it.
-    pub(crate) fn container(&mut self, place: Place<'_>, write: impl FnOnce(&mut Self)) {
-        if self.has_room(place) {
+    /// Writes a value with `write`, which may write nested values, unless a limit is exceeded.
+    pub(crate) fn container(&mut self, location: Location<'_>, write: impl FnOnce(&mut Self)) {
+        if self.is_within_limits(location) {
             self.depth += 1;
             write(self);
             self.depth -= 1;
         }
     }
 
-    /// Whether there is room for one more value; a value without room is replaced by null.
-    fn has_room(&mut self, place: Place<'_>) -> bool {
+    /// Counts one more value. If a limit is exceeded, writes null instead of the value, and returns false.
+    fn is_within_limits(&mut self, location: Location<'_>) -> bool {
         self.values += 1;
-        if self.is_full || self.raised.is_some() {
+        if self.is_full || self.python_error.is_some() {
             self.null();
-        } else if self.out.len() > LONGEST {
+        } else if self.out.len() > MAX_BYTES {
             self.is_full = true;
-            self.refuse(
-                place,
-                format!("must not be longer than {LONGEST} bytes as JSON"),
+            self.reject(
+                location,
+                format!("must not be longer than {MAX_BYTES} bytes as JSON"),
             );
         } else if self.values > MAX_VALUES {
             self.is_full = true;
-            self.refuse(
-                place,
+            self.reject(
+                location,
                 format!("must not hold more than {MAX_VALUES} values"),
             );
-        } else if self.depth == DEEPEST {
-            self.refuse(
-                place,
-                format!("must not be nested deeper than {DEEPEST} levels"),
+        } else if self.depth == MAX_DEPTH {
+            self.reject(
+                location,
+                format!("must not be nested deeper than {MAX_DEPTH} levels"),
             );
         } else {
             return true;
@@ -383,14 +397,14 @@ impl Writer {
         false
     }
 
-    fn value_here(&mut self, value: &Bound<'_, PyAny>, place: Place<'_>) {
+    fn write_unlimited(&mut self, value: &Bound<'_, PyAny>, location: Location<'_>) {
         if value.is_none() {
             self.null();
         } else if let Ok(text) = value.cast::<PyString>() {
             match text.to_str() {
                 Ok(text) => self.text(text),
-                Err(_) => self.refuse(
-                    place,
+                Err(_) => self.reject(
+                    location,
                     "must be Unicode text, got an unpaired surrogate".to_owned(),
                 ),
             }
@@ -398,10 +412,10 @@ impl Writer {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
         } else if let Ok(int) = value.cast::<PyInt>() {
-            self.number(builtin::int_text(int), value, place);
+            self.number(builtin::int_to_text(int), value, location);
         } else if builtin::is_decimal(value) {
-            self.number(builtin::decimal_text(value).map(Some), value, place);
-        } else if let Ok(text) = json::raw_text(value) {
+            self.number(builtin::decimal_to_text(value).map(Some), value, location);
+        } else if let Ok(text) = json::raw_json_text(value) {
             self.out.push_str(text);
         } else if let Ok(float) = value.cast::<PyFloat>() {
             match float.value() {
@@ -409,16 +423,16 @@ impl Writer {
                     let digits = serde_json::to_string(&number);
                     self.out.push_str(&digits.unwrap_or_default());
                 }
-                _ => self.refuse_type(place, value, "must be a finite number"),
+                _ => self.reject_type(location, value, "must be a finite number"),
             }
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.object(dict, place);
+            self.object(dict, location);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
-            self.items(list.iter(), place);
+            self.items(list.iter(), location);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.items(tuple.iter(), place);
+            self.items(tuple.iter(), location);
         } else {
-            self.is_foreign = true;
+            self.needs_conversion = true;
             let found = builtin::type_name(value);
             let hint = if value.is_instance_of::<PyDate>() {
                 "; write it as text with isoformat()"
@@ -428,22 +442,22 @@ impl Writer {
             let any = format!(
                 "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {found}{hint}"
             );
-            self.refuse_type(place, value, &any);
+            self.reject_type(location, value, &any);
         }
     }
 
-    /// Writes a number digit for digit.
+    /// Writes a number with exactly these digits.
     fn number(
         &mut self,
         digits: PyResult<Option<String>>,
         value: &Bound<'_, PyAny>,
-        place: Place<'_>,
+        location: Location<'_>,
     ) {
         let digits = digits.unwrap_or_else(|error| {
-            self.raised = Some(error);
+            self.python_error = Some(error);
             None
         });
-        // Python can also write NaN, which may carry digits, and infinities, which are not JSON.
+        // Python also writes NaN, with optional digits, and infinities. JSON has neither.
         let is_number = |digits: &String| {
             let whole = digits.strip_prefix('-').unwrap_or(digits);
             whole.starts_with(|first: char| first.is_ascii_digit())
@@ -451,8 +465,8 @@ impl Writer {
         };
         match digits.filter(is_number) {
             Some(digits) => self.out.push_str(&digits),
-            None => self.refuse_type(
-                place,
+            None => self.reject_type(
+                location,
                 value,
                 "must be a finite number with at most 4,300 digits",
             ),

@@ -1,6 +1,6 @@
-//! Arguments that Python code hands over, with error texts that name the one that is wrong.
+//! Converts arguments from Python. Each error message names the invalid argument.
 //!
-//! Arguments with conversions of their own in Python (`__float__`, a mapping's methods) have been converted there.
+//! Conversions that run Python code (`__float__`, the methods of a mapping) happen earlier, in the Python package.
 
 use std::{borrow::Cow, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
@@ -15,31 +15,32 @@ use pyo3::{
 };
 
 use crate::python::{
-    builtin::{str_text, type_name, wtf8},
-    failure::{Failure, Outcome},
+    builtin::{as_str, str_to_wtf8, type_name},
+    failure::{Failure, Result},
 };
 
-/// What a number or a bool must be.
+/// The kind of number that a setting takes, or a bool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum NumberKind {
     Seconds,
     PerSecond,
     Count,
     Bool,
 }
 
-impl Expected {
-    fn name(self) -> &'static str {
+impl NumberKind {
+    fn description(self) -> &'static str {
         match self {
-            Expected::Seconds => "a number of seconds",
-            Expected::PerSecond => "a number of calls a second",
-            Expected::Count => "a whole number, 0 or more",
-            Expected::Bool => "a bool",
+            NumberKind::Seconds => "a number of seconds",
+            NumberKind::PerSecond => "a number of calls a second",
+            NumberKind::Count => "a whole number, 0 or more",
+            NumberKind::Bool => "a bool",
         }
     }
 }
 
-pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome<String> {
+/// Converts a str. Rejects other types, and text that UTF-8 cannot encode.
+pub(crate) fn parse_text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Result<String> {
     let text = value.cast::<PyString>().map_err(|_| {
         let found = type_name(value);
         Failure::Type(format!("{name} must be a str, not {found}"))
@@ -52,36 +53,36 @@ pub(crate) fn text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Outcome
     Ok(text.to_owned())
 }
 
-/// A path as Python writes it, which need not be valid text: a str with surrogates for bytes that are not UTF-8.
-pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>) -> Outcome<PathBuf> {
+/// Converts a path: a str in which surrogates stand for bytes that are not UTF-8, as in Python's `os.fsdecode`.
+fn parse_path(name: &str, value: &Bound<'_, PyAny>) -> Result<PathBuf> {
     value.extract::<OsString>().map(PathBuf::from).map_err(|_| {
         Failure::Value(format!(
-            "{name} contains an unpaired surrogate, which is in no path"
+            "{name} contains an unpaired surrogate, which no path can contain"
         ))
     })
 }
 
-/// Parses the path or the URL of a ledger. A path need not be valid text.
-pub(crate) fn ledger(name: OsString) -> Result<Ledger, LedgerError> {
-    let ledger: Ledger = name.to_string_lossy().parse()?;
+/// Parses the path or the URL of a ledger. A path need not be valid UTF-8.
+pub(crate) fn parse_ledger(path: OsString) -> Result<Ledger, LedgerError> {
+    let ledger: Ledger = path.to_string_lossy().parse()?;
     let is_file = ledger.path().is_some();
     Ok(if is_file {
-        Ledger::sqlite(name)
+        Ledger::sqlite(path)
     } else {
         ledger
     })
 }
 
-/// A JSON document: bytes, or a str.
-pub(crate) fn document<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>> {
+/// Returns the bytes of a JSON document, which is a str, bytes or bytearray.
+pub(crate) fn document_bytes<'a>(value: &'a Bound<'_, PyAny>) -> Result<Cow<'a, [u8]>> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().into());
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(match text.to_str() {
             Ok(text) => text.as_bytes().into(),
-            // A lone surrogate: the core will say that this is not JSON.
-            Err(_) => wtf8(text)?.into(),
+            // An unpaired surrogate: the core reports that this is not JSON.
+            Err(_) => str_to_wtf8(text)?.into(),
         });
     }
     if let Ok(bytes) = value.cast::<PyByteArray>() {
@@ -93,20 +94,23 @@ pub(crate) fn document<'a>(value: &'a Bound<'_, PyAny>) -> Outcome<Cow<'a, [u8]>
     )))
 }
 
-/// Names and values, all of which are text.
-pub(crate) fn pairs(what: &str, pairs: &Bound<'_, PyList>) -> Outcome<Vec<(String, String)>> {
+/// Converts a list of pairs `(name, value)`, both of them str. `argument` is the name of the argument.
+pub(crate) fn parse_pairs(
+    argument: &str,
+    pairs: &Bound<'_, PyList>,
+) -> Result<Vec<(String, String)>> {
     let pairs = pairs.iter().map(|pair| {
         let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        let name = text(format_args!("a name in {what}"), &name)?;
-        let value = text(format_args!("the value of {name} in {what}"), &value)?;
+        let name = parse_text(format_args!("a name in {argument}"), &name)?;
+        let value = parse_text(format_args!("the value of {name} in {argument}"), &value)?;
         Ok((name, value))
     });
     pairs.collect()
 }
 
-/// What becomes of an optional field that cannot be read: `"raise"` or `"skip"`.
-pub(crate) fn unreadable(given: &Bound<'_, PyAny>) -> Outcome<Unreadable> {
-    match str_text(given) {
+/// Parses the option `on_unreadable`, for optional fields that cannot be read.
+pub(crate) fn parse_unreadable(value: &Bound<'_, PyAny>) -> Result<Unreadable> {
+    match as_str(value) {
         Some("raise") => Ok(Unreadable::Error),
         Some("skip") => Ok(Unreadable::Skip),
         _ => Err(Failure::Setting(
@@ -116,8 +120,8 @@ pub(crate) fn unreadable(given: &Bound<'_, PyAny>) -> Outcome<Unreadable> {
     }
 }
 
-/// A number of seconds.
-pub(crate) fn duration(name: &str, seconds: f64) -> Outcome<Duration> {
+/// Converts a number of seconds, which must be positive.
+pub(crate) fn parse_duration(name: &str, seconds: f64) -> Result<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err(Failure::Config(format!(
@@ -126,7 +130,7 @@ pub(crate) fn duration(name: &str, seconds: f64) -> Outcome<Duration> {
     }
 }
 
-/// Calls the setters of a builder whose settings are there.
+/// Calls a builder's setter for each setting that is not `None`.
 macro_rules! set {
     ($builder:expr, $( $setter:ident: $setting:expr, )+) => {{
         let mut builder = $builder;
@@ -136,56 +140,55 @@ macro_rules! set {
 }
 pub(crate) use set;
 
-/// Settings by name; None asks for the default.
+/// A dict of settings by name. Python's None means the default.
 pub(crate) struct Settings<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
 
 impl<'py> Settings<'_, 'py> {
-    fn get(&self, name: &str) -> Outcome<Option<Bound<'py, PyAny>>> {
+    fn get(&self, name: &str) -> Result<Option<Bound<'py, PyAny>>> {
         Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
     }
 
-    pub(crate) fn text(&self, name: &str) -> Outcome<Option<String>> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
         self.get(name)?
-            .map(|value| self::text(name, &value))
+            .map(|value| parse_text(name, &value))
             .transpose()
     }
 
-    pub(crate) fn path(&self, name: &str) -> Outcome<Option<PathBuf>> {
-        let path = self.get(name)?.map(|value| self::path(name, &value));
+    pub(crate) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+        let path = self.get(name)?.map(|value| parse_path(name, &value));
         path.transpose()
     }
 
-    /// A setting that is a list of paths; none where it is not set.
-    pub(crate) fn paths(&self, name: &str) -> Outcome<Vec<PathBuf>> {
+    /// A setting that is a list of paths: empty if it is not set.
+    pub(crate) fn paths(&self, name: &str) -> Result<Vec<PathBuf>> {
         let Some(value) = self.get(name)? else {
             return Ok(Vec::new());
         };
         let paths = value.cast::<PyList>().map_err(PyErr::from)?;
-        paths.iter().map(|value| path(name, &value)).collect()
+        paths.iter().map(|value| parse_path(name, &value)).collect()
     }
 
-    pub(crate) fn pairs(&self, name: &str) -> Outcome<Vec<(String, String)>> {
+    pub(crate) fn pairs(&self, name: &str) -> Result<Vec<(String, String)>> {
         match self.get(name)? {
-            Some(value) => pairs(name, value.cast::<PyList>().map_err(PyErr::from)?),
+            Some(value) => parse_pairs(name, value.cast::<PyList>().map_err(PyErr::from)?),
             None => Ok(Vec::new()),
         }
     }
 
-    /// What becomes of an optional field that cannot be read.
-    pub(crate) fn unreadable(&self) -> Outcome<Option<Unreadable>> {
-        let given = self.get("on_unreadable")?;
-        given.as_ref().map(unreadable).transpose()
+    pub(crate) fn unreadable(&self) -> Result<Option<Unreadable>> {
+        let value = self.get("on_unreadable")?;
+        value.as_ref().map(parse_unreadable).transpose()
     }
 
-    pub(crate) fn duration(&self, name: &str) -> Outcome<Option<Duration>> {
-        self.number(name, Expected::Seconds)?
-            .map(|seconds| duration(name, seconds))
+    pub(crate) fn duration(&self, name: &str) -> Result<Option<Duration>> {
+        self.number(name, NumberKind::Seconds)?
+            .map(|seconds| parse_duration(name, seconds))
             .transpose()
     }
 
-    /// A setting that is a number of seconds, perhaps zero.
-    pub(crate) fn delay(&self, name: &str) -> Outcome<Option<Duration>> {
-        let seconds = self.number(name, Expected::Seconds)?;
+    /// A number of seconds, zero or more.
+    pub(crate) fn delay(&self, name: &str) -> Result<Option<Duration>> {
+        let seconds = self.number(name, NumberKind::Seconds)?;
         let delay = seconds.map(Duration::try_from_secs_f64).transpose();
         delay.map_err(|_| {
             Failure::Config(format!(
@@ -194,32 +197,32 @@ impl<'py> Settings<'_, 'py> {
         })
     }
 
-    pub(crate) fn object<T: PyClass>(&self, name: &str) -> Outcome<Option<Bound<'py, T>>> {
+    pub(crate) fn object<T: PyClass>(&self, name: &str) -> Result<Option<Bound<'py, T>>> {
         Ok(self
             .get(name)?
             .and_then(|value| value.cast_into::<T>().ok()))
     }
 
-    pub(crate) fn number<T>(&self, name: &str, expected: Expected) -> Outcome<Option<T>>
+    pub(crate) fn number<T>(&self, name: &str, kind: NumberKind) -> Result<Option<T>>
     where
         T: for<'a> FromPyObject<'a, 'py>,
     {
         let Some(value) = self.get(name)? else {
             return Ok(None);
         };
-        // A bool is an int in Python, but never meant as a number here.
+        // In Python, a bool is also an int. No number setting accepts one.
         let is_bool = value.is_instance_of::<PyBool>();
-        let is_right_type = match expected {
-            Expected::Count => !is_bool && value.is_instance_of::<PyInt>(),
-            Expected::Seconds | Expected::PerSecond => {
+        let is_right_type = match kind {
+            NumberKind::Count => !is_bool && value.is_instance_of::<PyInt>(),
+            NumberKind::Seconds | NumberKind::PerSecond => {
                 !is_bool && !value.is_instance_of::<PyString>()
             }
-            Expected::Bool => is_bool,
+            NumberKind::Bool => is_bool,
         };
-        let name = format!("{name} must be {}", expected.name());
+        let name = format!("{name} must be {}", kind.description());
         match value.extract() {
             Ok(setting) if is_right_type => Ok(Some(setting)),
-            // The value itself is never repeated.
+            // The message does not contain the value, which may be secret.
             Err(_) if is_right_type && value.is_instance_of::<PyInt>() => Err(Failure::Config(
                 format!("{name}, not one so small or so large"),
             )),

@@ -1,35 +1,34 @@
-//! ASCII text as str, in half the time: it is copied as it is. Python would look at each byte twice to find out what
-//! one quick pass shows.
+//! Makes a str from ASCII text in half the time that CPython takes, which looks at each byte twice.
 //!
-//! This unsafe code is optional: everything works the same without it.
+//! An optimization only: `PyString::new` has the same result.
 
 #![allow(
     unsafe_code,
-    reason = "PyO3 has no safe way to an empty str to copy text into"
+    reason = "PyO3 has no safe function that makes an uninitialized str"
 )]
 
 use pyo3::{ffi, prelude::*, types::PyString};
 
+/// Makes a str.
 #[inline]
-pub(crate) fn string<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
-    // Python keeps one str for each single character, and one that is empty.
+pub(crate) fn new_str<'py>(py: Python<'py>, text: &str) -> Bound<'py, PyString> {
+    // CPython shares the empty str, and one str for each single character.
     if text.len() < 2 || !text.is_ascii() {
         return PyString::new(py, text);
     }
     // The length of a Rust str always fits.
     let length = text.len() as ffi::Py_ssize_t;
-    // SAFETY: Python is attached. `PyUnicode_New` returns null, or a new str of that many ASCII characters, which
-    // nobody else has seen yet, with one byte of room for each; it is filled with exactly that many bytes, all of
-    // them ASCII.
+    // SAFETY: Python is attached. `PyUnicode_New` returns null, or a new str for `length` ASCII characters with one byte for
+    // each. No other code has a reference to the str yet. The copy fills it with exactly `length` bytes, all of them ASCII.
     unsafe {
         let new = ffi::PyUnicode_New(length, 127);
         if new.is_null() {
-            // Out of memory: PyO3 reports that.
+            // Out of memory: `PyString::new` reports it.
             drop(PyErr::take(py));
             return PyString::new(py, text);
         }
-        let room = ffi::PyUnicode_DATA(new).cast::<u8>();
-        room.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        let data = ffi::PyUnicode_DATA(new).cast::<u8>();
+        data.copy_from_nonoverlapping(text.as_ptr(), text.len());
         Bound::from_owned_ptr(py, new).cast_into_unchecked()
     }
 }

@@ -1,8 +1,8 @@
-//! Python's own types that native code makes and reads, each by C code alone; see [`gil`](crate::python::gil).
+//! Makes and reads objects of Python's built-in types, by C code alone; see [`gil`](crate::python::gil).
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "what is called here is C code, on objects whose exact type is known"
+    reason = "these calls run C code, on objects whose exact type is known"
 )]
 
 use crate::python::ascii;
@@ -19,37 +19,37 @@ use pyo3::{
     },
 };
 
-/// The objects that Python code has imported, since an import runs bytecode.
-struct Imported {
+/// Objects that Python code has imported, because an import runs bytecode.
+struct Imports {
     decimal: Py<PyType>,
     context: Py<PyAny>,
     roles: Py<PyDict>,
 }
 
-static IMPORTED: PyOnceLock<Imported> = PyOnceLock::new();
+static IMPORTS: PyOnceLock<Imports> = PyOnceLock::new();
 
-/// Stores the class Decimal, a context of decimal arithmetic that loses no digit of a document's numbers, and the
-/// members of the enum Role by their values.
-pub(crate) fn prepare(
+/// Stores the class Decimal, a decimal context that is precise enough for every number in a document, and the members of the
+/// enum Role by their values.
+pub(crate) fn store_imports(
     decimal: Bound<'_, PyType>,
     context: Bound<'_, PyAny>,
     roles: Bound<'_, PyDict>,
 ) {
     let py = decimal.py();
-    IMPORTED.get_or_init(py, || Imported {
+    IMPORTS.get_or_init(py, || Imports {
         decimal: decimal.unbind(),
         context: context.unbind(),
         roles: roles.unbind(),
     });
 }
 
-fn imported(py: Python<'_>) -> PyResult<&Imported> {
-    IMPORTED
+fn imports(py: Python<'_>) -> PyResult<&Imports> {
+    IMPORTS
         .get(py)
         .ok_or_else(|| PyRuntimeError::new_err("dealkit._models.classes has not been imported"))
 }
 
-/// The name of an object's type, for error texts, which never show its value.
+/// Returns the name of an object's type, for error messages, which never contain the object's value.
 pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
     value
         .get_type()
@@ -57,67 +57,64 @@ pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
         .map_or_else(|_| "another type".to_owned(), |name| name.to_string())
 }
 
-pub(crate) fn role(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAny>> {
-    imported(py)?
-        .roles
-        .bind(py)
-        .as_any()
-        .get_item(role.as_str())
+/// Returns a member of the enum Role.
+pub(crate) fn role_member(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAny>> {
+    imports(py)?.roles.bind(py).as_any().get_item(role.as_str())
 }
 
-/// Whether the value is exactly a Decimal, and not of a subclass made by the caller.
+/// True if the value's class is Decimal itself, not a subclass, whose methods may run bytecode.
 pub(crate) fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
-    imported(value.py())
-        .is_ok_and(|imported| value.get_type().is(imported.decimal.bind(value.py())))
+    imports(value.py()).is_ok_and(|imports| value.get_type().is(imports.decimal.bind(value.py())))
 }
 
-/// The Decimal of a number's text: no digit changes.
-pub(crate) fn decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    imported(py)?.decimal.bind(py).call1((text,))
+/// Makes a Decimal with exactly the digits of the text.
+pub(crate) fn make_decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    imports(py)?.decimal.bind(py).call1((text,))
 }
 
-/// Makes Decimals from the numbers in documents, all of which fit the context. Faster than the class, which first
-/// looks up the caller's context. A context belongs to one thread.
-pub(crate) struct MakeDecimal(Py<PyAny>);
+/// Makes Decimals from the numbers in documents, faster than the class Decimal, which first looks up the program's context.
+///
+/// It has a separate decimal context, so it belongs to one thread.
+pub(crate) struct DecimalFactory(Py<PyAny>);
 
-/// The maker of Decimals for this thread.
-pub(crate) fn make_decimal(py: Python<'_>) -> PyResult<MakeDecimal> {
-    let context = imported(py)?.context.bind(py).call_method0("copy")?;
-    Ok(MakeDecimal(context.getattr("create_decimal")?.unbind()))
-}
+impl DecimalFactory {
+    pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
+        let context = imports(py)?.context.bind(py).call_method0("copy")?;
+        Ok(Self(context.getattr("create_decimal")?.unbind()))
+    }
 
-impl MakeDecimal {
-    /// The Decimal of a number's text: no digit changes.
-    pub(crate) fn of(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-        self.0.call1(py, (ascii::string(py, text),))
+    /// Makes a Decimal with exactly the digits of the text.
+    pub(crate) fn make(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+        self.0.call1(py, (ascii::new_str(py, text),))
     }
 }
 
-/// The text of a str, if it is one and has no lone surrogates.
-pub(crate) fn str_text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
+/// Returns the text if the value is a str that UTF-8 can encode.
+pub(crate) fn as_str<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
     value.cast::<PyString>().ok()?.to_str().ok()
 }
 
-pub(crate) fn decimal_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+/// Converts a Decimal to text. Exponents are written as Python writes them.
+pub(crate) fn decimal_to_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_str()?.to_owned())
 }
 
-pub(crate) fn small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
+pub(crate) fn make_small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
     let Ok(int) = integer.into_pyobject(py);
     int
 }
 
-/// The int of a number's text; `None` if it has more digits than Python converts.
-pub(crate) fn int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// Makes an int from decimal digits; `None` if there are more than Python's limit.
+pub(crate) fn parse_int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match text.parse::<i64>() {
-        Ok(small) => Ok(Some(small_int(py, small).into_any())),
-        Err(_) => unless_value_error(py, py.get_type::<PyInt>().call1((text,))),
+        Ok(small) => Ok(Some(make_small_int(py, small).into_any())),
+        Err(_) => catch_value_error(py, py.get_type::<PyInt>().call1((text,))),
     }
 }
 
-/// `None` instead of a ValueError. Long numbers take time, so Python checks for signals while it converts them, and
-/// an exception from a signal handler must not be mistaken for a ValueError.
-fn unless_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
+/// Converts a ValueError to `None`. Other exceptions stay: Python checks for signals while it converts a long number, and a
+/// signal handler may raise.
+fn catch_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
@@ -125,24 +122,25 @@ fn unless_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option
     }
 }
 
-/// The digits of an int; `None` if there are more than Python writes.
-pub(crate) fn int_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
+/// Converts an int to digits; `None` if there are more than Python's limit.
+pub(crate) fn int_to_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     if let Ok(small) = value.extract::<i64>() {
         return Ok(Some(small.to_string()));
     }
-    // For a subclass, such as an IntEnum, the int counts, not its own text.
+    // Not `str(value)`: a subclass such as IntEnum may have another text.
     let digits = value
         .py()
         .get_type::<PyInt>()
         .call_method1("__repr__", (value,));
-    unless_value_error(value.py(), digits.and_then(|digits| digits.extract()))
+    catch_value_error(value.py(), digits.and_then(|digits| digits.extract()))
 }
 
-pub(crate) fn date(py: Python<'_>, day: NaiveDate) -> PyResult<Bound<'_, PyDate>> {
+pub(crate) fn make_date(py: Python<'_>, day: NaiveDate) -> PyResult<Bound<'_, PyDate>> {
     PyDate::new(py, day.year(), day.month() as u8, day.day() as u8)
 }
 
-pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
+/// Converts a Python date.
+pub(crate) fn to_naive_date(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(
         date.get_year(),
         date.get_month().into(),
@@ -150,10 +148,13 @@ pub(crate) fn day(date: &Bound<'_, PyDate>) -> Option<NaiveDate> {
     )
 }
 
-/// A moment as an aware datetime in UTC, as exactly as a datetime can hold it; see [`is_exact`].
-pub(crate) fn timestamp(py: Python<'_>, moment: DateTime<Utc>) -> PyResult<Bound<'_, PyDateTime>> {
+/// Makes an aware datetime in UTC. It may lose precision: see [`has_whole_microseconds`].
+pub(crate) fn make_datetime(
+    py: Python<'_>,
+    timestamp: DateTime<Utc>,
+) -> PyResult<Bound<'_, PyDateTime>> {
     let utc = PyTzInfo::utc(py)?.to_owned();
-    let (day, time) = (moment.naive_utc().date(), moment.time());
+    let (day, time) = (timestamp.naive_utc().date(), timestamp.time());
     PyDateTime::new(
         py,
         day.year(),
@@ -162,23 +163,24 @@ pub(crate) fn timestamp(py: Python<'_>, moment: DateTime<Utc>) -> PyResult<Bound
         time.hour() as u8,
         time.minute() as u8,
         time.second() as u8,
-        microsecond(moment),
+        microsecond(timestamp),
         Some(&utc),
     )
 }
 
-/// Whether a datetime can hold a moment exactly.
-pub(crate) fn is_exact(moment: DateTime<Utc>) -> bool {
-    microsecond(moment) * 1_000 == moment.timestamp_subsec_nanos()
+/// True if a datetime, which counts microseconds, can hold the timestamp exactly.
+pub(crate) fn has_whole_microseconds(timestamp: DateTime<Utc>) -> bool {
+    microsecond(timestamp) * 1_000 == timestamp.timestamp_subsec_nanos()
 }
 
-/// A leap second is counted on from the last second, past what a datetime can hold.
-fn microsecond(moment: DateTime<Utc>) -> u32 {
-    moment.timestamp_subsec_micros().min(999_999)
+/// Returns the microseconds of the second. chrono counts a leap second as microseconds from a million on, which a datetime
+/// cannot hold, so they become the last microsecond.
+fn microsecond(timestamp: DateTime<Utc>) -> u32 {
+    timestamp.timestamp_subsec_micros().min(999_999)
 }
 
-/// The moment of a datetime in UTC; `None` for any other, whose offset only bytecode can tell.
-pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
+/// Converts a datetime in UTC; `None` in another time zone, whose offset only bytecode can compute.
+pub(crate) fn to_utc(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
     let zone = value.get_tzinfo()?;
     if !PyTzInfo::utc(value.py()).is_ok_and(|utc| zone.is(utc)) {
         return None;
@@ -188,29 +190,29 @@ pub(crate) fn moment(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
         value.get_month().into(),
         value.get_day().into(),
     )?;
-    let moment = day.and_hms_micro_opt(
+    let timestamp = day.and_hms_micro_opt(
         value.get_hour().into(),
         value.get_minute().into(),
         value.get_second().into(),
         value.get_microsecond(),
     )?;
-    Some(moment.and_utc())
+    Some(timestamp.and_utc())
 }
 
-/// A str from WTF-8: UTF-8 with lone surrogates, which a Python str can hold.
-pub(crate) fn text<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
+/// Makes a str from WTF-8, which is UTF-8 that may contain unpaired surrogates, as a Python str may.
+pub(crate) fn str_from_wtf8<'py>(py: Python<'py>, wtf8: &[u8]) -> PyResult<Bound<'py, PyString>> {
     let bytes = pyo3::types::PyBytes::new(py, wtf8);
     PyString::from_encoded_object(&bytes, Some(c"utf-8"), Some(c"surrogatepass"))
 }
 
-/// A str as WTF-8: with lone surrogates, which UTF-8 cannot represent.
-pub(crate) fn wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
+/// Encodes a str, which may contain unpaired surrogates, as WTF-8.
+pub(crate) fn str_to_wtf8(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
     bytes.extract()
 }
 
-/// The dict behind a read-only mapping.
-pub(crate) fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+/// Copies a read-only mapping into a dict.
+pub(crate) fn copy_mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let copy = PyDict::new(value.py());
     copy.update(value.cast::<PyMappingProxy>()?.as_mapping())?;
     Ok(copy)

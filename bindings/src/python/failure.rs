@@ -1,8 +1,7 @@
-//! Failures for Python: returned as values, and raised by Python code.
-//!
-//! Making an exception runs Python code, which native code does not do (see [`gil`](crate::python::gil)).
+//! Failures of entry points. They are returned to Python as values, and Python code raises them: making an exception runs
+//! bytecode, which native code does not do (see [`gil`](crate::python::gil)).
 
-use std::sync::Arc;
+use std::{result::Result as StdResult, sync::Arc};
 
 use dealkit::{
     DecodeError, Error, ErrorKind, Problem, ValidationError, Violation, ledger::LedgerError,
@@ -15,26 +14,27 @@ use pyo3::{
 
 use crate::{json::value as json, python::gil};
 
-pub(crate) type Outcome<T> = Result<T, Failure>;
+/// The result of native code.
+pub(crate) type Result<T, E = Failure> = StdResult<T, E>;
 
-/// Why an entry point of the module has failed.
+/// The reason why an entry point has failed.
 pub(crate) enum Failure {
     Error(Arc<Error>),
-    /// A ledger in which something could not be noted, outside any call.
-    Note(LedgerError),
-    /// A document that could not be read, outside any call.
+    /// A ledger operation failed outside any call.
+    Ledger(LedgerError),
+    /// A document could not be read outside any call.
     Decode(DecodeError),
-    /// A setting that cannot work: a ConfigError.
+    /// A setting is invalid: a ConfigError with this message.
     Config(String),
-    /// An invalid setting: its name in Python, and the problem, which continues the name. A ConfigError.
+    /// A setting is invalid: a ConfigError whose message is the setting's name followed by this text.
     Setting(&'static str, String),
-    /// An argument of the wrong type: a TypeError.
+    /// An argument has the wrong type: a TypeError.
     Type(String),
-    /// An argument with an invalid value: a ValueError.
+    /// An argument has an invalid value: a ValueError.
     Value(String),
-    /// Something that cannot be done now, or a bug: a RuntimeError.
+    /// The operation is impossible in this state, or dealkit has a bug: a RuntimeError.
     Runtime(String),
-    /// Python could not make an object: it is out of memory.
+    /// Python could not make an object because it is out of memory.
     Python(PyErr),
 }
 
@@ -62,46 +62,46 @@ impl From<ValidationError> for Failure {
     }
 }
 
-/// What an entry point of the module returns: a value, or a failure as a value.
-pub(crate) type Returned<'py> = PyResult<Bound<'py, PyAny>>;
+/// The return value of an entry point: an object, which is a `Failure` if the entry point has failed.
+pub(crate) type EntryResult<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// The outcome of an entry point, for Python.
+/// Converts a result to a Python object. Errors become `Failure` objects, except for exceptions of Python itself.
 pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
-    outcome: Outcome<T>,
-) -> Returned<'py> {
-    match outcome {
+    result: Result<T>,
+) -> EntryResult<'py> {
+    match result {
         Ok(value) => value.into_bound_py_any(py),
         Err(Failure::Python(error)) => Err(error),
         Err(failure) => NativeFailure(failure).into_bound_py_any(py),
     }
 }
 
-/// Does the work of an entry point of the module: returns what it makes, or the failure for Python code to raise.
-pub(crate) fn entry<'py, T: IntoPyObject<'py>>(
+/// Runs the body of an entry point with the garbage collector disabled, and converts its result for Python.
+pub(crate) fn run_entry<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
-    work: impl FnOnce() -> Outcome<T>,
-) -> Returned<'py> {
-    let outcome = gil::uncollected(py, || {
-        let outcome = work();
-        let has_failed = outcome.is_err();
-        Ok((into_python(py, outcome)?, has_failed))
+    work: impl FnOnce() -> Result<T>,
+) -> EntryResult<'py> {
+    let result = gil::without_gc(py, || {
+        let result = work();
+        let has_failed = result.is_err();
+        Ok((into_python(py, result)?, has_failed))
     });
-    if !matches!(outcome, Ok((_, false))) {
-        gil::end_if_left_behind(py);
+    if !matches!(result, Ok((_, false))) {
+        gil::park_if_finalizing(py);
     }
-    outcome.map(|(outcome, _)| outcome)
+    result.map(|(object, _)| object)
 }
 
-/// A failure that Python code has yet to raise.
+/// A failure as a Python object, from which Python code makes an exception.
 #[pyclass(frozen, name = "Failure", module = "dealkit._native")]
 pub(crate) struct NativeFailure(Failure);
 
 #[pymethods]
 impl NativeFailure {
-    /// The parts of the exception: its kind, its text, and its attributes by name.
-    fn parts<'py>(&self, py: Python<'py>) -> Returned<'py> {
-        entry(py, || Ok(self.0.parts(py)?))
+    /// Returns the kind of the exception, its message, and its attributes by name.
+    fn parts<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        run_entry(py, || Ok(self.0.parts(py)?))
     }
 }
 
@@ -122,15 +122,15 @@ impl Failure {
                 let setting = error.setting().map(python_name);
                 attributes.set_item("setting", setting)?;
                 attributes.set_item("details", details(error))?;
-                tell_call(&attributes, error)?;
+                add_call(&attributes, error)?;
                 (error.kind().as_str(), text(error), attributes)
             }
-            Failure::Note(error) => {
-                tell_ledger(&attributes, error)?;
+            Failure::Ledger(error) => {
+                add_ledger(&attributes, error)?;
                 ("ledger", error.to_string(), attributes)
             }
             Failure::Decode(error) => {
-                tell_place(&attributes, error)?;
+                add_location(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
                 (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
@@ -148,7 +148,7 @@ impl Failure {
     }
 }
 
-/// The error in one line, with its reason: Python has no chain of sources.
+/// Formats the error on one line, followed by the messages of its sources, because Python's exceptions have no sources.
 pub(crate) fn text(error: &Error) -> String {
     let text = error.message(python_name);
     match details(error) {
@@ -157,11 +157,11 @@ pub(crate) fn text(error: &Error) -> String {
     }
 }
 
-/// Joins the messages of the libraries below, which end the text.
+/// Joins the distinct messages of the HTTP, TLS and socket libraries, which end the message.
 fn details(error: &Error) -> Option<String> {
     let mut details: Vec<&str> = Vec::new();
     for message in error.transport_messages() {
-        // Libraries repeat each other.
+        // Libraries often repeat the message of the library below.
         if !details.contains(&message) {
             details.push(message);
         }
@@ -181,8 +181,8 @@ fn python_name(rust_name: &'static str) -> &'static str {
     }
 }
 
-/// What is known of the call; None stands for what is not.
-fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
+/// Adds the facts about the call. None means that a fact is unknown.
+fn add_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let py = attributes.py();
     attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
     attributes.set_item(intern!(py, "may_have_acted"), error.may_have_acted())?;
@@ -204,20 +204,20 @@ fn tell_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     attributes.set_item(intern!(py, "in_flight"), error.is_in_flight())?;
     attributes.set_item(intern!(py, "first_index"), error.first_index())?;
     if let Some(decode) = error.decode_error() {
-        tell_place(attributes, decode)?;
+        add_location(attributes, decode)?;
     }
     if let Some(ledger) = error.ledger_error() {
-        tell_ledger(attributes, ledger)?;
+        add_ledger(attributes, ledger)?;
     }
     Ok(())
 }
 
-fn tell_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
+fn add_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
     attributes.set_item("reason", error.kind().as_str())?;
     attributes.set_item("index", error.index())
 }
 
-fn tell_place(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
+fn add_location(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
     attributes.set_item("path", error.path())?;
     attributes.set_item("pointer", error.pointer())?;
     attributes.set_item("detail", error.detail().to_string())?;
@@ -233,7 +233,7 @@ fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py
     fields.set_item("request_id", &problem.request_id)?;
     fields.set_item("errors", violations(&problem.errors))?;
     fields.set_item("omitted_errors", problem.omitted_errors)?;
-    fields.set_item("extra", json::fields(py, &problem.extra)?)?;
+    fields.set_item("extra", json::fields_to_dict(py, &problem.extra)?)?;
     Ok(fields)
 }
 
@@ -243,7 +243,7 @@ fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
         .collect()
 }
 
-/// `HTTP/1.1`, `HTTP/2`.
+/// Formats the version as `HTTP/1.1` or `HTTP/2`.
 pub(crate) fn version_text(version: dealkit::http::Version) -> String {
     if version == dealkit::http::Version::HTTP_2 {
         return "HTTP/2".to_owned();
@@ -251,7 +251,7 @@ pub(crate) fn version_text(version: dealkit::http::Version) -> String {
     format!("{version:?}")
 }
 
-/// Headers as pairs; bytes that are not text are kept as Latin-1, as HTTP has them.
+/// Converts headers to pairs. Values are decoded as Latin-1, HTTP's historical encoding, which accepts all bytes.
 pub(crate) fn header_pairs(headers: &dealkit::HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()

@@ -1,20 +1,25 @@
-//! The one rule of this module, and the one place that may bend it.
+//! The rule for all native code, and the only module that may give up the GIL.
 //!
 //! **Native code runs no Python bytecode, and gives up the GIL only in [`release`].**
 //!
-//! Before 3.14, once the interpreter is ending, CPython ends a daemon thread where it next asks for the GIL, through
-//! whatever native frames it is in; with Rust frames, that aborts the process. A thread may ask for the GIL wherever
-//! it runs bytecode. So an entry point of this module takes built-in types that the Python half has checked and
-//! converted, calls only C code, and returns what Python code then raises, builds or logs: see
-//! [`entry`](crate::python::failure::entry). Before 3.12, the garbage collector, which runs finalisers written in Python, may
-//! run wherever a container is made, so it is switched off while an entry point is at work.
+//! The reason: before 3.14, once the interpreter is shutting down, CPython ends each daemon thread at the point where the
+//! thread next asks for the GIL. If there are Rust frames on the thread's stack, that aborts the process. A thread may ask for
+//! the GIL wherever it runs bytecode. So an entry point (a function that Python calls) follows three steps, see
+//! [`run_entry`](crate::python::failure::run_entry):
 //!
-//! Clippy refuses every other way into Python (`clippy.toml`), `tests/test_entries.py` traces each entry point of the
-//! module, and `tests/test_exit.py` ends the interpreter during each of them.
+//! 1. It takes objects of built-in types, which Python code has checked and converted.
+//! 2. It calls only C code on them.
+//! 3. It returns data from which Python code raises an exception, builds an object or writes a log.
+//!
+//! Before 3.12, the garbage collector can run wherever a container is made, and it runs finalisers written in Python. So
+//! [`without_gc`] disables it during an entry point.
+//!
+//! Three checks enforce the rule. Clippy rejects every other way into Python (`clippy.toml`), `tests/test_entries.py` traces
+//! each entry point of the module, and `tests/test_exit.py` ends the interpreter during each of them.
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the place that they are allowed in"
+    reason = "this module implements the exceptions to the rule"
 )]
 
 use std::{
@@ -26,34 +31,37 @@ use std::{
 use pyo3::{exceptions::PyImportError, prelude::*, sync::PyOnceLock};
 
 thread_local! {
-    /// Inside [`uncollected`]: whether this thread has switched the collector off.
-    static UNCOLLECTED: Cell<Option<bool>> = const { Cell::new(None) };
+    /// Set during [`without_gc`]: whether this thread has disabled the collector, which the program may have done already.
+    static GC_STATE: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Does work that makes Python objects, without the garbage collector intervening.
-pub(crate) fn uncollected<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    if UNCOLLECTED.get().is_some() {
+/// Runs `work`, which makes Python objects, with the garbage collector disabled.
+pub(crate) fn without_gc<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    if GC_STATE.get().is_some() {
         return work();
     }
-    UNCOLLECTED.set(Some(switch_off(py)?));
-    let _guard = SwitchOn(py);
+    GC_STATE.set(Some(disable_gc(py)?));
+    let _guard = EnableGc(py);
     work()
 }
 
-/// Python's module `gc`, of the one interpreter that this module works in.
+/// Python's module `gc`, which identifies the interpreter that has imported dealkit.
 static GC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// The functions of `gc`, for versions where the collector may run in the middle of an entry point.
+/// Functions of the module `gc`.
 struct Collector {
     is_enabled: Py<PyAny>,
     disable: Py<PyAny>,
     enable: Py<PyAny>,
 }
 
+/// `None` from 3.12 on, where the collector runs only between bytecodes and need not be disabled.
 static COLLECTOR: PyOnceLock<Option<Collector>> = PyOnceLock::new();
 
-/// Stores the collector, if it must be switched off: from 3.12 on, it runs only between bytecodes. An ImportError in
-/// a second interpreter of the process, which CPython itself refuses only since 3.12: objects would be shared.
+/// Stores the module `gc`.
+///
+/// Raises ImportError in a second interpreter of the process, because the two would share objects. CPython itself rejects
+/// such an import only since 3.12.
 pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
     if !GC.get_or_init(py, || gc.clone().unbind()).is(gc) {
         return Err(PyImportError::new_err(
@@ -74,63 +82,63 @@ pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
         .map(|_| ())
 }
 
-/// Keeps the garbage collector from running on this thread's allocations. Returns whether it was on.
-fn switch_off(py: Python<'_>) -> PyResult<bool> {
+/// Disables the garbage collector. Returns whether it was enabled.
+fn disable_gc(py: Python<'_>) -> PyResult<bool> {
     let Some(Some(collector)) = COLLECTOR.get(py) else {
         return Ok(false);
     };
-    let is_on = collector.is_enabled.bind(py).call0()?.is_truthy()?;
-    if is_on {
+    let was_enabled = collector.is_enabled.bind(py).call0()?.is_truthy()?;
+    if was_enabled {
         collector.disable.bind(py).call0()?;
     }
-    Ok(is_on)
+    Ok(was_enabled)
 }
 
-/// Switches the collector on again, if this thread has switched it off. Returns whether it is inside [`uncollected`].
-fn switch_on(py: Python<'_>) -> bool {
-    let state = UNCOLLECTED.replace(None);
+/// Enables the collector again, if this thread has disabled it. Returns whether this thread is inside [`without_gc`].
+fn enable_gc(py: Python<'_>) -> bool {
+    let state = GC_STATE.replace(None);
     if let (Some(true), Some(Some(collector))) = (state, COLLECTOR.get(py)) {
-        // A C function that takes no arguments cannot fail.
+        // `gc.enable` takes no arguments and never raises.
         let _ = collector.enable.bind(py).call0();
     }
     state.is_some()
 }
 
-struct SwitchOn<'py>(Python<'py>);
+struct EnableGc<'py>(Python<'py>);
 
-impl Drop for SwitchOn<'_> {
+impl Drop for EnableGc<'_> {
     fn drop(&mut self) {
-        switch_on(self.0);
+        enable_gc(self.0);
     }
 }
 
-/// The thread that ends the interpreter, once it does: the main thread.
-static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
+/// The main thread, once it has begun to shut down the interpreter.
+static FINALIZING_THREAD: OnceLock<ThreadId> = OnceLock::new();
 
-/// How much stack must be left, in bytes, and the size of a new stack that is made otherwise.
-const ENOUGH_STACK: usize = 256 * 1024;
+/// Stack size in bytes that network code needs, TLS included.
+const MIN_STACK: usize = 256 * 1024;
+/// Size of the stack that is allocated if the thread has less than [`MIN_STACK`] left.
 const NEW_STACK: usize = 2 * 1024 * 1024;
 
-/// Does work that takes time, without the GIL.
+/// Runs work that takes time, without the GIL.
 ///
-/// A thread that the interpreter leaves behind (a daemon of the program) never returns from here: before 3.14, CPython
-/// would end it here, with Rust frames below, so PyO3 makes it wait for the end of the process, as CPython itself has
-/// done since.
+/// Never returns on a daemon thread that outlives the interpreter. Before 3.14, CPython would end such a thread here, with
+/// Rust frames on its stack. So PyO3 parks it until the process ends, as CPython does since 3.14.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    // The collector is that of all threads, so it is switched off only while this one has the GIL.
-    let is_uncollected = switch_on(py);
-    let done = py.detach(|| with_stack(work));
-    if is_uncollected {
-        UNCOLLECTED.set(Some(switch_off(py).unwrap_or(false)));
+    // All threads share the collector, so it is disabled only while this thread holds the GIL.
+    let was_without_gc = enable_gc(py);
+    let result = py.detach(|| with_enough_stack(work));
+    if was_without_gc {
+        GC_STATE.set(Some(disable_gc(py).unwrap_or(false)));
     }
-    done
+    result
 }
 
-/// Does not return on a thread that the interpreter leaves behind: what it asks for has ended, and an exception would
-/// only be printed, with nobody to handle it.
-pub(crate) fn end_if_left_behind(py: Python<'_>) {
+/// Parks the current thread forever if another thread has begun to shut down the interpreter: Python would only print this
+/// thread's exception, because no code is left to handle it.
+pub(crate) fn park_if_finalizing(py: Python<'_>) {
     let current = thread::current().id();
-    if ENDED_BY.get().is_some_and(|main| *main != current) {
+    if FINALIZING_THREAD.get().is_some_and(|main| *main != current) {
         release(py, || {
             loop {
                 thread::park();
@@ -139,19 +147,21 @@ pub(crate) fn end_if_left_behind(py: Python<'_>) {
     }
 }
 
-/// Runs with as much stack as the network needs, TLS included: Python threads can have very little, as they do by
-/// default on Alpine.
-pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(ENOUGH_STACK, NEW_STACK, work)
+/// Runs `work` on a new stack if the thread's own is too small. Python's threads can have very small stacks: on Alpine, that is
+/// the default.
+pub(crate) fn with_enough_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(MIN_STACK, NEW_STACK, work)
 }
 
-pub(crate) fn end() {
-    // Set once: even after a fork while the interpreter ends, the thread is the same.
-    let _ = ENDED_BY.set(thread::current().id());
+/// Records that the current thread has begun to shut down the interpreter.
+pub(crate) fn mark_finalizing() {
+    // A second call, in a process forked during shutdown, comes from the same thread.
+    let _ = FINALIZING_THREAD.set(thread::current().id());
 }
 
-/// Works with Python on the background thread, which ends before the interpreter does: only there may bytecode be
-/// run. `None` if no interpreter is left.
+/// Takes the GIL on a background thread and runs `work`. Returns `None` if the interpreter has ended.
+///
+/// Only `work` may run bytecode: background threads are joined before the interpreter ends.
 pub(crate) fn attach_background<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }

@@ -1,4 +1,4 @@
-//! The embedded server, for `dealkit.testing`.
+//! The embedded sandbox server of `dealkit.testing`.
 
 use std::{
     fs, process,
@@ -15,8 +15,8 @@ use pyo3::{
 use crate::{
     calls::runtime::{self, Slot},
     python::{
-        arguments::{Expected, Settings, set},
-        failure::{Failure, Outcome, entry},
+        arguments::{NumberKind, Settings, set},
+        failure::{Failure, Result, run_entry},
         gil,
     },
 };
@@ -48,24 +48,24 @@ pub(crate) fn start_sandbox<'py>(
     let configure = || {
         let settings = Settings(settings);
         let port: u16 = settings
-            .number("port", Expected::Count)?
+            .number("port", NumberKind::Count)?
             .unwrap_or_default();
         let deals = deals.map(|deals| {
             let deals = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
-            deals.collect::<Outcome<Vec<_>>>()
+            deals.collect::<Result<Vec<_>>>()
         });
         let builder = Sandbox::builder().listen(([127, 0, 0, 1], port));
         let mut builder = set!(builder,
-            strict: settings.number("strict", Expected::Bool)?,
+            strict: settings.number("strict", NumberKind::Bool)?,
             deals: deals.transpose()?,
-            max_agents: settings.number("max_agents", Expected::Count)?,
-            max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
-            max_body_bytes: settings.number("max_body_bytes", Expected::Count)?,
+            max_agents: settings.number("max_agents", NumberKind::Count)?,
+            max_store_bytes: settings.number("max_store_bytes", NumberKind::Count)?,
+            max_body_bytes: settings.number("max_body_bytes", NumberKind::Count)?,
             service_key: settings.text("service_key")?,
-            rate_limit: settings.number("rate_limit", Expected::Count)?,
+            rate_limit: settings.number("rate_limit", NumberKind::Count)?,
             admin_token: settings.text("admin_token")?,
             namespaces: settings.text("namespaces")?,
-            max_namespaces: settings.number("max_namespaces", Expected::Count)?,
+            max_namespaces: settings.number("max_namespaces", NumberKind::Count)?,
         );
         let variants = settings.text("variant")?;
         let variants = variants
@@ -82,18 +82,18 @@ pub(crate) fn start_sandbox<'py>(
         };
         let client_ca = settings.paths("tls_client_ca")?;
         builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
-        let seed = settings.number("seed", Expected::Count)?;
-        if let Some(count) = settings.number("generate", Expected::Count)? {
+        let seed = settings.number("seed", NumberKind::Count)?;
+        if let Some(count) = settings.number("generate", NumberKind::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());
         }
         Ok(builder)
     };
-    let configured = gil::uncollected(py, || Ok(configure()))?;
+    let configured = gil::without_gc(py, || Ok(configure()))?;
     let started = configured.and_then(|builder| {
         let started = gil::release(py, || builder.start());
         started.map_err(|error| Failure::Config(error.to_string()))
     });
-    entry(py, || {
+    run_entry(py, || {
         let sandbox = started?;
         Ok(NativeSandbox {
             url: sandbox.url(),
@@ -139,8 +139,8 @@ impl NativeSandbox {
                 runtime.block_on(service.control(method, target, body.as_bytes()))
             }))
         };
-        let response: Outcome<_> = call();
-        entry(py, || {
+        let response: Result<_> = call();
+        run_entry(py, || {
             let response = response?;
             let body = PyBytes::new(py, response.body());
             Ok((response.status().as_u16(), body))
@@ -168,10 +168,10 @@ impl NativeSandbox {
     }
 
     /// Returns a handle to the running server, so that calls do not hold the lock.
-    fn service(&self) -> Outcome<Service> {
+    fn service(&self) -> Result<Service> {
         match &*self.lock() {
             Some(_) if self.process != process::id() => Err(Failure::Runtime(
-                "this sandbox runs in another process, which this one was forked from".to_owned(),
+                "this sandbox runs in another process, from which this one was forked".to_owned(),
             )),
             Some(sandbox) => Ok(Service::clone(sandbox)),
             None => Err(Failure::Runtime("this sandbox is closed".to_owned())),

@@ -239,7 +239,9 @@ def operations(client: Operations) -> None:
     assert_type(client.deals.retrieve("d_1"), Deal)
     ada = client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"tier": "A"}, role=Role.AGENT)
     assert_type(ada, Agent)
-    once = client.agents.create_once(key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={})
+    once = client.agents.create_once(
+        idempotency_key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={}
+    )
     assert_type(once, Creation[Agent])
 
 
@@ -257,8 +259,8 @@ class OwnAgents:
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         raise ValueError(agent["email"])
 
-    def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        return Creation(index=0, agent=self.create(**arguments), key=key)
+    def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+        return Creation(index=0, agent=self.create(**arguments), key=idempotency_key)
 
 
 class Own:

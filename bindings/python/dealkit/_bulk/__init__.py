@@ -1,1 +1,1 @@
-"""Many calls at a time."""
+"""Bulk jobs, and creates with an idempotency key."""

@@ -1,25 +1,31 @@
-"""What became of one row of ``create_many``, or of the key of ``create_once``."""
+"""Results of ``create_many`` and ``create_once``, and the call of ``create_once``."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from dealkit._core.failure import exception
+from dealkit import _native
+from dealkit._core.arguments import check_bools, file_path
+from dealkit._core.errors import make_exception, unwrap
 
 if TYPE_CHECKING:
+    import asyncio
+    from datetime import datetime
+
+    from dealkit._calls.session import Session
+    from dealkit._core.options import CallOptions
     from dealkit.exceptions import DealkitError, LedgerError, Outcome
 
 T = TypeVar("T")
 
-# The arguments of a Creation, from which the rest follows.
-_PARTS = ("index", "agent", "agent_id", "error", "key", "from_ledger", "ledger_error", "sent_at", "request_differs")
+# The arguments of a Creation. Its other attributes are computed from these.
+_ARGUMENTS = ("index", "agent", "agent_id", "error", "key", "from_ledger", "ledger_error", "sent_at", "request_differs")
 
 
 class Creation(Generic[T]):
     """The result of one row of ``client.agents.create_many``, or of ``create_once``.
 
-    Its repr shows nothing personal. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
+    Its repr shows no personal data. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
     error=APITimeoutError())``.
 
     >>> match creation.result:
@@ -58,74 +64,143 @@ class Creation(Generic[T]):
         request_differs: bool = False,
     ) -> None:
         self.index: Final = index
-        """The position of the row among those given, from 0. Of a single create, 0."""
+        """The position of the row in the input, from 0. For ``create_once``, 0."""
         self.agent: Final = agent
-        """The agent, or None if there is none or it is not at hand. With ``with_raw_response``, the whole response."""
+        """The agent; None if there is none, or if an earlier run created it. With ``with_raw_response``, the whole response."""
         self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
         """The identifier of the agent, if it is known. (For a whole response: ``agent.parse().id``.)"""
         self.error: Final = error
-        """Why there is no agent, or none that is known, with its ``index``; None if it was created."""
+        """The error of a failed create, with its ``index``. None if the agent was created."""
         self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
         """``"succeeded"`` if the agent was created, or the outcome of the error. ``"not_sent"`` and ``"rejected"``:
-        there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an error: there is one, but the
+        there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an error: there is one, but its
         response could not be read."""
 
         self.key: Final = key
-        """The key in the ledger, if there is one. It may be personal, and no text contains it."""
+        """The idempotency key, if there is one. It may be personal data, so no message contains it."""
         self.from_ledger: Final = from_ledger
-        """Whether this is the ledger's result from an earlier run, and nothing was sent. For an agent that was
-        created, ``agent_id`` and ``sent_at`` are then set, if they are known; for a rejected or unknown row, ``error`` is
-        an ``AlreadyAttemptedError``."""
+        """True if this is the result of an earlier run, from the ledger, so that nothing was sent. If the agent was
+        created, ``agent_id`` and ``sent_at`` are set as far as the ledger has them. If the row was rejected or its outcome is
+        unknown, ``error`` is an ``AlreadyAttemptedError``."""
         self.sent_at: Final = sent_at
-        """When an earlier run sent the row whose agent it created, in UTC."""
+        """The time, in UTC, at which an earlier run sent the row and created its agent."""
         self.request_differs: Final = request_differs
-        """Whether the ledger's record is of another request than the row has now, so that a change was not sent."""
+        """True if the row has changed since the earlier run, so that the change was not sent."""
         self.ledger_error: Final = ledger_error
-        """Why the ledger lacks the result of the row, if it could not be written: a later run treats the row as
-        unknown."""
+        """The error if the result could not be written to the ledger. A later run treats the outcome as unknown."""
 
     @property
     def result(self) -> Literal["created", "already_created", "failed"]:
-        """Whether this run created the agent, an earlier one did, or there is an ``error``, whose ``outcome`` says
-        whether there may be an agent anyway."""
+        """``"created"`` by this run, ``"already_created"`` by an earlier one, or ``"failed"`` with an ``error``, whose
+        ``outcome`` says whether the agent may exist."""
         if self.error is not None:
             return "failed"
         return "already_created" if self.from_ledger else "created"
 
-    def _parts(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _PARTS)
+    def _arguments(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _ARGUMENTS)
 
     def __eq__(self, other: object) -> bool:
-        return self._parts() == other._parts() if isinstance(other, Creation) else NotImplemented
+        return self._arguments() == other._arguments() if isinstance(other, Creation) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._parts())
+        return hash(self._arguments())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, self._parts())
+        return (_restore, self._arguments())
 
     def __repr__(self) -> str:
         shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
         return f"Creation({shown}{', from_ledger=True' if self.from_ledger else ''})"
 
 
-def _restored(*parts: Any) -> Creation[Any]:
-    return Creation(**dict(zip(_PARTS, parts, strict=True)))
+def _restore(*arguments: Any) -> Creation[Any]:
+    return Creation(**dict(zip(_ARGUMENTS, arguments, strict=True)))
 
 
-def creation_of(index: int, key: str | None, agent: Any, error: DealkitError | None, record: Any) -> Creation[Any]:
-    """What the native half knows: ``record`` is whether this was known before, the agent's identifier, when it was sent,
-    whether the row has changed since, and why the ledger lacks the result."""
-    from_ledger, agent_id, sent, differs, unrecorded = (False, None, None, False, None) if record is None else record
-    ledger_error: Any = None if unrecorded is None else exception(unrecorded)
+def make_creation(result: _native.BulkResult, agent: Any, error: DealkitError | None) -> Creation[Any]:
+    """Makes a Creation from the result of native code. ``agent`` and ``error`` replace the result's value."""
+    record = result.ledger_record
+    if record is None:
+        return Creation(index=result.index, agent=agent, error=error, key=result.id)
+    ledger_error: Any = None if record.error is None else make_exception(record.error)
     return Creation(
-        index=index,
+        index=result.index,
         agent=agent,
-        agent_id=agent_id,
+        agent_id=record.agent_id,
         error=error,
-        key=key,
-        from_ledger=from_ledger,
-        sent_at=None if sent is None else datetime.fromtimestamp(sent / 1000, UTC),
+        key=result.id,
+        from_ledger=record.is_earlier,
+        sent_at=record.sent_at,
         ledger_error=ledger_error,
-        request_differs=differs,
+        request_differs=record.request_differs,
     )
+
+
+def make_create_once(
+    call: _native.Call,
+    *,
+    idempotency_key: object,
+    ledger: object,
+    key_name: object,
+    resend_unknown: bool,
+    wait_in_flight: bool,
+) -> _native.CreateOnce:
+    """Makes the call of ``create_once`` from the call that creates its agent."""
+    check_bools(resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+    if not isinstance(idempotency_key, str):
+        raise TypeError(f"idempotency_key must be a str, not {type(idempotency_key).__name__}")
+    if key_name is not None:
+        if not isinstance(key_name, str):
+            raise TypeError(f"key_name must be a str or None, not {type(key_name).__name__}")
+        key_name = str.__str__(key_name)
+    options = _native.ledger_options(
+        ledger=file_path("ledger", ledger),
+        key_name=key_name,
+        resend_unknown=resend_unknown,
+        resolve=False,
+        wait_in_flight=wait_in_flight,
+    )
+    return unwrap(_native.create_once(call, idempotency_key=str.__str__(idempotency_key), ledger=unwrap(options)))
+
+
+def send_create_once(
+    session: Session, call: _native.CreateOnce, options: CallOptions, *, raw: bool, detached: bool
+) -> Creation[Any]:
+    """Sends a call of ``create_once`` and waits for its end."""
+    check_bools(detached=detached)
+    if detached:
+        raise TypeError("detached is only for AsyncClient: a call of Client cannot continue without its caller")
+    result = session.send(call, options, raw=raw)
+    return make_creation(result, result.value, None)
+
+
+# Tasks of detached calls in flight: event loops have only weak references to their tasks.
+_detached_tasks: set[asyncio.Task[Any]] = set()
+
+
+async def send_create_once_async(
+    session: Session, call: _native.CreateOnce, options: CallOptions, *, raw: bool, detached: bool
+) -> Creation[Any]:
+    """Like ``send_create_once``, for asyncio. A detached call continues if this coroutine is cancelled."""
+    check_bools(detached=detached)
+    if not detached:
+        result = await session.send_async(call, options, raw=raw)
+        return make_creation(result, result.value, None)
+    # Imported here, because asyncio takes long to import.
+    from asyncio import create_task, wait
+
+    task = create_task(session.send_async(call, options, raw=raw, detached=True))
+    _detached_tasks.add(task)
+    task.add_done_callback(_forget_task)
+    # Unlike `await task`, cancelling `wait` does not cancel the task.
+    await wait([task])
+    result = task.result()
+    return make_creation(result, result.value, None)
+
+
+def _forget_task(task: asyncio.Task[Any]) -> None:
+    _detached_tasks.discard(task)
+    if not task.cancelled():
+        # Retrieves the exception: asyncio reports one that no caller has retrieved. The call's failure has been logged.
+        task.exception()

@@ -1,4 +1,4 @@
-"""The progress of ``retrieve_many`` or ``create_many``, shown as the caller wants it."""
+"""Progress displays of ``retrieve_many`` and ``create_many``."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from itertools import count
 from typing import NamedTuple
 
 Progress = bool | Callable[[int, int | None], object]
-"""How progress is shown: in a line, not at all, or by a callable that is called with the number of items so far
-and the total, if that is known."""
+"""True shows progress on a line, and False does not. A callable is called with the number of items so far and the total, or None
+if the total is unknown."""
 
-# How often the line is rewritten, in seconds.
-_INTERVAL = 0.2
+# Minimum interval in seconds between two updates of the line.
+_UPDATE_INTERVAL = 0.2
 
 
 class Display(NamedTuple):
-    """Something that shows progress."""
+    """A progress display."""
 
     advance: Callable[[], object]
     """Counts one more item."""
     end: Callable[[], object]
-    """Ends the display: no more items will come."""
+    """Ends the display after the last item."""
 
 
-def begin(progress: Progress, total: int | None, unit: str) -> Display | None:
-    """The display that ``progress`` asks for; ``total`` is None if it is not known, ``unit`` names the items."""
+def make_display(progress: Progress, total: int | None, unit: str) -> Display | None:
+    """Makes the display for the option ``progress``. ``unit`` names the items."""
     if progress is False:
         return None
     if callable(progress):
-        done, callback = count(1), progress
-        return Display(lambda: callback(next(done), total), lambda: None)
+        numbers, callback = count(1), progress
+        return Display(lambda: callback(next(numbers), total), lambda: None)
     if progress is not True:
         raise TypeError(f"progress must be a bool or a callable, not {type(progress).__name__}")
-    return _line(f"{'' if total is None else f'/{total}'} {unit}s")
+    return _make_line(f"{'' if total is None else f'/{total}'} {unit}s")
 
 
-def _line(of: str) -> Display:
-    """One line on standard error, rewritten a few times a second."""
+def _make_line(suffix: str) -> Display:
+    """Makes a display that rewrites one line on standard error. Each line is the number of items and ``suffix``."""
     done, shown_at = 0, 0.0
 
     def show(end: str) -> None:
-        # A program without a console has no standard error.
+        # None in a Windows program without a console.
         if sys.stderr is not None:
-            print(f"\r{done}{of}", end=end, file=sys.stderr, flush=True)
+            print(f"\r{done}{suffix}", end=end, file=sys.stderr, flush=True)
 
     def advance() -> None:
         nonlocal done, shown_at
         done += 1
         now = time.monotonic()
-        if now - shown_at >= _INTERVAL:
+        if now - shown_at >= _UPDATE_INTERVAL:
             shown_at = now
             show("")
 

@@ -1,4 +1,4 @@
-"""Many calls, a bounded number at a time: the common part of the iterators of ``retrieve_many`` and ``create_many``."""
+"""Bounded windows of calls in flight: the base classes of the iterators of ``retrieve_many`` and ``create_many``."""
 
 from __future__ import annotations
 
@@ -9,237 +9,245 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dealkit import _native
-from dealkit._calls.key_provider import ask_here
+from dealkit._calls.key_provider import answer_queued_requests
 from dealkit._core.arguments import check_bools, check_int, check_on_error
-from dealkit._core.closing import AsyncClosing, Closing
-from dealkit._core.failure import unwrap
-from dealkit._core.private import clear
+from dealkit._core.closing import AsyncClosable, Closable
+from dealkit._core.errors import clear_own_frames, unwrap
 from dealkit._core.threads import wait_cooperatively
-from dealkit._observe import watch
+from dealkit._observe.observer import CallObserver, may_be_observed, observe_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dealkit._bulk.progress import Display
 
-    # What the ledger says about a result; see Many.take.
-    _Record = tuple[bool, str | None, int | None, _native.Failure | None]
-
 R = TypeVar("R")
 
-# How many calls are sent at a time, or an eighth of those that may be in flight if that is fewer: sending one costs
-# as much as sending several.
-_AT_A_TIME = 32
+# Number of inputs that are sent together, because sending one costs as much as sending several. Small windows send fewer: an
+# eighth of their capacity.
+_MAX_BATCH = 32
 
 
 def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
-    """Refuses arguments with which no job can begin."""
+    """Checks the arguments of every bulk job."""
     check_int("concurrency", concurrency, 1)
     check_bools(ordered=ordered)
     check_on_error(on_error)
 
 
 class Window(Generic[R]):
-    """Inputs go in, results come out, with a bounded number in between.
+    """Takes inputs from an iterator, and hands over results, with a bounded number of calls in between.
 
-    A signal handler may run, and raise, wherever a function is called or has just returned. So that nothing is lost
-    then, whatever moves from one place to the next is in both until it has arrived: an input taken from the caller's
-    iterator stays in ``_taken`` until the native half has counted it, and a result stays in ``_ready`` or
-    ``_handing`` until the caller has it. No handler runs between two lines that call nothing.
+    Nothing is lost if a signal handler raises, which can happen wherever a function is called or has just returned: an
+    object that moves from one place to another is in both until it has arrived. An input from the caller's iterator stays in
+    ``_taken`` until native code has accepted it. A result stays in ``_ready`` or ``_handing`` until the caller has it. No
+    signal handler runs between two lines that call no function.
     """
 
     __slots__ = (
-        "_being_asked",
-        "_at_a_time",
+        "_attributes",
+        "_batch_size",
+        "_calls",
         "_closing",
-        "_description",
-        "_first",
+        "_first_index",
         "_handing",
         "_is_raw",
         "_is_taking",
         "_lock",
-        "_many",
+        "_observers",
         "_process",
         "_progress",
         "_ready",
+        "_resolving",
         "_returns_errors",
         "_source",
         "_taken",
-        "_watched",
     )
 
     _source: Iterator[Any] | None
-    _many: _native.Many | None
+    _calls: _native.BulkCalls | None
 
     def __init__(
         self,
         source: Iterator[Any],
-        many: _native.Many,
-        description: Any,
+        *,
+        calls: _native.BulkCalls,
+        attributes: dict[str, Any],
         on_error: str,
         raw: bool,
     ) -> None:
+        # The caller's iterator of inputs. None at its end, or once no more inputs are wanted.
         self._source = source
-        self._many = many
-        # Several threads may take results. The same thread may come here again, from the caller's iterator of inputs.
+        # None once the window is closed.
+        self._calls = calls
+        # Several threads may take results. Reentrant, because the caller's iterator may itself use this window.
         self._lock = RLock()
-        self._at_a_time = min(max(many.held // 8, 1), _AT_A_TIME)
-        # The inputs that were taken from the iterator and are not in flight yet, and the index of the first.
+        self._batch_size = min(max(calls.capacity // 8, 1), _MAX_BATCH)
+        # Inputs that are not in flight yet, and the index of the first of them.
         self._taken: list[Any] = []
-        self._first = 0
-        # Whether an input is being taken: the iterator itself may come here.
+        self._first_index = 0
+        # True if the caller's iterator is running.
         self._is_taking = False
-        # The results that have come and were read, the next one last.
+        # Results that native code has read, and requests to resolve rows. The next one is the last item.
         self._ready: list[Any] = []
-        # The results on their way to the caller, by thread.
+        # Results on their way to the caller, by thread.
         self._handing: dict[int, R] = {}
-        # The questions that threads are asking the program, by thread.
-        self._being_asked: dict[int, _native.Question] = {}
-        # The calls whose ledger is being closed.
-        self._closing: _native.Many | None = None
+        # Requests that threads are resolving, by thread.
+        self._resolving: dict[int, _native.ResolveRequest] = {}
+        # Calls whose ledger is being closed.
+        self._closing: _native.BulkCalls | None = None
         self._process = getpid()
         self._returns_errors = on_error == "return"
         self._is_raw = raw
         self._progress: Display | None = None
-        self._description = description
-        # The watched calls in flight, by index.
-        self._watched: dict[int, watch.Watched] = {}
+        # The OpenTelemetry attributes of each call.
+        self._attributes = attributes
+        # Observers of the calls in flight, by index.
+        self._observers: dict[int, CallObserver] = {}
 
-    def _input(self, index: int, given: Any) -> Any:
-        """The input of the native half for what the caller gave."""
+    def _make_input(self, index: int, given: Any) -> Any:
+        """Converts an input of the caller to an input of native code."""
         return given
 
-    def _goes_out(self, input: Any) -> bool:
-        """Whether a call is made for an input of the native half."""
+    def _is_sent(self, index: int) -> bool:
+        """True if the call of this input is sent: invalid inputs are not."""
         return True
 
-    def _result(self, index: int, id: str | None, value: Any, record: _Record | None) -> R:
-        """The result for the caller."""
+    def _make_result(self, result: _native.BulkResult) -> R:
+        """Converts a result of native code to a result for the caller."""
         raise NotImplementedError
 
     def _hand_over(self) -> R:
-        """Hands over this thread's next result, or raises its error instead."""
+        """Returns this thread's result to the caller, or raises its error."""
         raise NotImplementedError
 
-    def _ask(self, question: _native.Question) -> None:
-        """Asks the program about an unresolved row."""
+    def _resolve_row(self, request: _native.ResolveRequest) -> None:
+        """Calls the program's function ``resolve`` for a row."""
 
-    def _finish(self) -> None:
-        """Raises what is still to be raised once nothing is left."""
+    def _raise_last_error(self) -> None:
+        """After the last result, raises the error that no result has reported."""
 
-    def _break_off(self) -> None:
-        """What an exception that is about to leave ends."""
+    def _stop_on_exception(self) -> None:
+        """Stops the job because an exception leaves the iterator."""
         self._close()
 
     def _end(self) -> None:
-        """What `close` and the end of a `with` block do."""
+        """Implements ``close`` and the end of a ``with`` block."""
         self._close()
 
-    def _next(self) -> _native.Many | None:
-        """Sends the next inputs. Returns the calls to wait for, or None once this thread's next result is in
-        ``_handing``, or nothing is left.
+    def _advance(self) -> _native.BulkCalls | None:
+        """Sends inputs and prepares this thread's next result.
+
+        Returns the calls to wait for, or None if the result is in ``_handing`` or there are no more results.
         """
         thread = get_ident()
         while True:
-            if thread not in self._being_asked:
-                many = self._take_next(thread)
-                if thread not in self._being_asked:
-                    return many
-            # Without the lock, because the program's function may take long, or hang, while another thread cancels the job. If this
-            # is interrupted, it is asked again.
-            self._ask(self._being_asked[thread])
-            del self._being_asked[thread]
+            if thread not in self._resolving:
+                calls = self._take_ready(thread)
+                if thread not in self._resolving:
+                    return calls
+            # Without the lock: the program's function may take long, or hang, while another thread cancels the job. After an
+            # exception, the next call of this method calls the function again.
+            self._resolve_row(self._resolving[thread])
+            del self._resolving[thread]
 
-    def _take_next(self, thread: int) -> _native.Many | None:
-        """Does what `_next` says, but leaves a question to be asked in ``_being_asked``."""
+    def _take_ready(self, thread: int) -> _native.BulkCalls | None:
+        """Like ``_advance``, but only moves a request to resolve a row to ``_resolving``."""
         with self._lock:
-            many = self._many
-            # If there already is one, it was interrupted on its way to the caller.
-            if many is None or thread in self._handing:
+            calls = self._calls
+            # An existing result was interrupted on its way to the caller.
+            if calls is None or thread in self._handing:
                 return None
-            self._fill(many)
-            while not self._ready or isinstance(self._ready[-1], _native.Question) or getpid() != self._process:
-                if self._ready and isinstance(self._ready[-1], _native.Question):
-                    self._being_asked[thread] = self._ready[-1]
+            self._fill(calls)
+            while not self._ready or isinstance(self._ready[-1], _native.ResolveRequest) or getpid() != self._process:
+                if self._ready and isinstance(self._ready[-1], _native.ResolveRequest):
+                    self._resolving[thread] = self._ready[-1]
                     del self._ready[-1]
                     return None
-                if many.in_flight == 0 and not self._ready:
+                if calls.in_flight == 0 and not self._ready:
                     if not self._is_taking:
                         self._close()
                     return None
-                # In the child of a fork, the results that were read belong to the parent too: the native half refuses
-                # this.
-                unwrap(many.take(self._ready, self._is_raw))
+                # Fails in a forked child, which must not deliver results that its parent delivers too.
+                unwrap(calls.take(self._ready, raw=self._is_raw))
                 if not self._ready:
-                    return many
-            # What logs a call may close this.
+                    return calls
+            # A local variable, because logging filters may close this window.
             ready = self._ready
-            result = self._result(*ready[-1])
+            result = self._make_result(ready[-1])
             self._handing[thread] = result
             del ready[-1]
             if self._progress is not None:
                 self._progress.advance()
             return None
 
-    def _fill(self, many: _native.Many) -> None:
+    def _fill(self, calls: _native.BulkCalls) -> None:
+        """Sends inputs until the window is full."""
         while True:
             if self._taken:
-                self._push(many)
-            if many.has_stopped:
+                self._push(calls)
+            if calls.has_stopped:
                 self._source = None
-            room = many.held - many.in_flight - len(self._ready)
-            if self._source is None or room < self._at_a_time:
+            free = calls.capacity - calls.in_flight - len(self._ready)
+            if self._source is None or free < self._batch_size:
                 return
             self._take(self._source)
 
     def _take(self, source: Iterator[Any]) -> None:
+        """Takes a batch of inputs from the caller's iterator."""
         count = 0
-        outer, self._is_taking = self._is_taking, True
+        was_taking, self._is_taking = self._is_taking, True
         try:
-            for given in islice(source, self._at_a_time):
+            for given in islice(source, self._batch_size):
                 self._taken.append(given)
                 count += 1
         finally:
-            self._is_taking = outer
-        if count < self._at_a_time:
+            self._is_taking = was_taking
+        if count < self._batch_size:
             self._source = None
 
-    def _push(self, many: _native.Many) -> None:
-        inputs = self._inputs(many)
-        unwrap(many.push(inputs, self._first))
-        self._forget_pushed(many)
+    def _push(self, calls: _native.BulkCalls) -> None:
+        """Sends the inputs in ``_taken``."""
+        inputs, traces = self._make_inputs(calls)
+        unwrap(calls.push(inputs, traces=traces, first_index=self._first_index))
+        self._forget_pushed(calls)
 
-    def _inputs(self, many: _native.Many, *, is_sent: bool = True) -> list[tuple[Any, _native.Watch | None]]:
-        """The inputs that were taken but not pushed, in the form that the native half takes."""
+    def _make_inputs(
+        self, calls: _native.BulkCalls, *, are_sent: bool = True
+    ) -> tuple[list[Any], list[_native.CallTrace | None] | None]:
+        """Converts the inputs in ``_taken`` for native code. Returns them, and the trace of each if calls are observed."""
         while True:
-            self._forget_pushed(many)
-            first = self._first
-            inputs = []
-            for index, given in enumerate(self._taken[:], first):
-                input = self._input(index, given)
-                inputs.append((input, self._watch(index) if is_sent and self._goes_out(input) else None))
-            # Reading an input may run the caller's code, which may itself have come here.
-            if many.pushed == first:
-                return inputs
+            self._forget_pushed(calls)
+            first = self._first_index
+            inputs = [self._make_input(index, given) for index, given in enumerate(self._taken[:], first)]
+            traces = None
+            if are_sent and may_be_observed():
+                indices = range(first, first + len(inputs))
+                traces = [self._observe(index) if self._is_sent(index) else None for index in indices]
+            # Both steps may run code of the program that uses this window. In that case, start again.
+            if calls.pushed == first:
+                return inputs, traces
 
-    def _forget_pushed(self, many: _native.Many) -> None:
-        pushed = many.pushed
-        del self._taken[: pushed - self._first]
-        self._first = pushed
+    def _forget_pushed(self, calls: _native.BulkCalls) -> None:
+        """Removes the inputs that native code has accepted from ``_taken``."""
+        pushed = calls.pushed
+        del self._taken[: pushed - self._first_index]
+        self._first_index = pushed
 
-    def _watch(self, index: int) -> _native.Watch | None:
-        watched = self._watched.get(index) or watch.begin(lambda: self._description)
-        if isinstance(watched, watch.Watched):
-            self._watched[index] = watched
-        return watched.native
+    def _observe(self, index: int) -> _native.CallTrace | None:
+        """Makes an observer for the call with this index, unless it has one."""
+        observer = self._observers.get(index) or observe_call(lambda: self._attributes)
+        if isinstance(observer, CallObserver):
+            self._observers[index] = observer
+        return observer.trace
 
-    def _unwatch(self, index: int, error: Exception | None) -> None:
-        if self._watched and (watched := self._watched.pop(index, None)) is not None:
-            watched.end(error)
+    def _end_observer(self, index: int, error: Exception | None) -> None:
+        if self._observers and (observer := self._observers.pop(index, None)) is not None:
+            observer.end(error)
 
-    def _flush(self) -> None:
-        for watched in [*self._watched.values()]:
-            watched.flush()
+    def _flush_observers(self) -> None:
+        for observer in [*self._observers.values()]:
+            observer.flush()
 
     def _hide_progress(self) -> None:
         progress, self._progress = self._progress, None
@@ -248,35 +256,35 @@ class Window(Generic[R]):
 
     def _close(self) -> None:
         with self._lock:
-            many, self._many, self._source = self._many, None, None
+            calls, self._calls, self._source = self._calls, None, None
             self._taken, self._ready = [], []
-        if many is not None:
-            self._release(many)
-            while self._watched:
-                self._watched.popitem()[1].end(None)
+        if calls is not None:
+            self._release(calls)
+            while self._observers:
+                self._observers.popitem()[1].end(None)
             self._hide_progress()
 
-    def _release(self, many: _native.Many) -> None:
-        """Ends calls whose results are not wanted any more."""
-        many.close()
+    def _release(self, calls: _native.BulkCalls) -> None:
+        """Aborts calls whose results are no longer wanted."""
+        calls.close()
 
     def __repr__(self) -> str:
-        many, name = getattr(self, "_many", None), type(self).__name__
-        if many is None:
+        calls, name = getattr(self, "_calls", None), type(self).__name__
+        if calls is None:
             return f"<{name}: ended>"
-        in_flight = many.in_flight + len(self._ready)
-        return f"<{name}: {many.pushed - in_flight} done, {in_flight} in flight>"
+        in_flight = calls.in_flight + len(self._ready)
+        return f"<{name}: {calls.pushed - in_flight} done, {in_flight} in flight>"
 
     def __del__(self) -> None:
-        # The attributes are missing if the arguments were refused.
-        if getattr(self, "_many", None) is not None and not sys.is_finalizing():
-            # The end of a ledger is not waited for.
-            self._many.close()  # type: ignore[union-attr]
+        # If the arguments were invalid, there are no attributes.
+        if getattr(self, "_calls", None) is not None and not sys.is_finalizing():
+            # Does not wait until the ledger is closed.
+            self._calls.close()  # type: ignore[union-attr]
             self._close()
 
 
-class SyncWindow(Window[R], Closing):
-    """A window whose results are waited for, in a ``for`` loop."""
+class SyncWindow(Window[R], Closable):
+    """A window for ``for`` loops."""
 
     __slots__ = ()
 
@@ -285,30 +293,30 @@ class SyncWindow(Window[R], Closing):
 
     def __next__(self) -> R:
         try:
-            while (many := self._next()) is not None:
-                # In short waits: signals are handled in between, and another thread may take the last one.
-                ask_here()
-                unwrap(wait_cooperatively(many.wait))
-                self._flush()
+            while (calls := self._advance()) is not None:
+                # In short steps: between these, signal handlers run, and another thread may take the last result.
+                answer_queued_requests()
+                unwrap(wait_cooperatively(calls.wait))
+                self._flush_observers()
             if get_ident() in self._handing:
                 return self._hand_over()
             self._wait_for_end()
-            self._finish()
+            self._raise_last_error()
         except BaseException as error:
-            self._break_off()
-            clear(error)
+            self._stop_on_exception()
+            clear_own_frames(error)
             raise
         raise StopIteration
 
     def _wait_for_end(self) -> None:
-        """Waits until the ledger is closed, so that the next job, or the child of a fork, can open it."""
-        while (many := self._closing) is not None:
-            if wait_cooperatively(many.wait_for_end):
+        """Waits until the ledger is closed, so that the next job, or a forked child, can open it."""
+        while (calls := self._closing) is not None:
+            if wait_cooperatively(calls.wait_for_end):
                 self._closing = None
 
 
-class AsyncWindow(Window[R], AsyncClosing):
-    """A window whose results are awaited, in an ``async for`` loop."""
+class AsyncWindow(Window[R], AsyncClosable):
+    """A window for ``async for`` loops."""
 
     __slots__ = ()
 
@@ -317,30 +325,30 @@ class AsyncWindow(Window[R], AsyncClosing):
 
     async def __anext__(self) -> R:
         try:
-            while (many := self._next()) is not None:
-                await self._news(many)
+            while (calls := self._advance()) is not None:
+                await self._wait_for_event(calls)
             if get_ident() in self._handing:
                 return self._hand_over()
-            await self._await_end()
-            self._finish()
+            await self._wait_for_end_async()
+            self._raise_last_error()
         except BaseException as error:
-            self._break_off()
-            clear(error)
+            self._stop_on_exception()
+            clear_own_frames(error)
             raise
         raise StopAsyncIteration
 
-    async def _await_end(self) -> None:
-        """Waits until the ledger is closed, so that the next job, or the child of a fork, can open it."""
-        from dealkit._calls.event_loop import news
+    async def _wait_for_end_async(self) -> None:
+        """Waits until the ledger is closed, so that the next job, or a forked child, can open it."""
+        from dealkit._calls.event_loop import wait_for
 
-        while (many := self._closing) is not None:
-            if many.has_ended:
+        while (calls := self._closing) is not None:
+            if calls.has_ended:
                 self._closing = None
             else:
-                await news(many.tell_end, None)
+                await wait_for(calls.notify_end, None)
 
-    async def _news(self, many: _native.Many) -> None:
-        """Waits on an event loop until a result has come."""
-        from dealkit._calls.event_loop import news
+    async def _wait_for_event(self, calls: _native.BulkCalls) -> None:
+        """Waits until there is a result, or a request to resolve a row."""
+        from dealkit._calls.event_loop import wait_for
 
-        await news(many.tell, self._flush if self._watched else None)
+        await wait_for(calls.notify, self._flush_observers if self._observers else None)

@@ -1,1 +1,1 @@
-"""One call: what it sends, and what waits for it."""
+"""Call plumbing: sessions, futures of event loops, and providers of service keys."""

@@ -1,4 +1,8 @@
-"""Awaited calls: each has a future of the running event loop, which the native half has resolved once the call has ended."""
+"""Futures of asyncio event loops, which native code resolves through a mailbox for each loop.
+
+Native code cannot resolve a future itself, because it runs no Python code. It puts the future into the loop's mailbox and wakes
+the loop, which resolves all futures in the mailbox.
+"""
 
 from __future__ import annotations
 
@@ -7,52 +11,52 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from dealkit import _native
-from dealkit._core.failure import unwrap
+from dealkit._core.errors import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-# How often the log of an awaited call is flushed while it is in flight, in seconds.
-_INTERVAL = 0.25
+# Interval in seconds at which trace events of a call in flight are reported.
+_FLUSH_INTERVAL = 0.25
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
 
 
-def _deliver(box: _native.Mailbox) -> None:
-    """Resolves the futures that have come. Runs on the loop.
+def _deliver(mailbox: _native.Mailbox) -> None:
+    """Resolves the futures in a mailbox. Runs on the mailbox's event loop.
 
-    A signal handler may run between any two steps, and cancel a future or raise. So a future stays in the mailbox until it
-    is resolved; if this ends early, those left behind are resolved later.
+    A signal handler may run between any two bytecodes, and cancel a future or raise. So a future stays in the mailbox until it
+    is resolved. If this function raises, native code wakes the loop again for the rest.
     """
-    future = box.first()
+    future = mailbox.first()
     while future is not None:
         try:
             if not future.done():
                 future.set_result(None)
         except asyncio.InvalidStateError:
-            pass  # It has been cancelled since.
-        future = box.next(future)
+            pass  # Cancelled since `done`.
+        future = mailbox.next(future)
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
-    """The mailbox of an event loop, into which futures are put to be resolved."""
+    """Returns the mailbox of an event loop."""
     found = _mailboxes.get(loop)
     if found is None:
         found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
     return found
 
 
-def news(
-    tell: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
+def wait_for(
+    notify: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
 ) -> Awaitable[None]:
-    """Waits for the news that ``tell`` is asked to report; meanwhile, ``flush`` is called again and again."""
+    """Waits for an event, of which the native method ``notify`` informs a future. Calls ``flush`` periodically meanwhile."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    unwrap(tell(mailbox(loop), future))
-    return future if flush is None else _flushed(future, flush)
+    unwrap(notify(mailbox(loop), future))
+    return future if flush is None else _wait_and_flush(future, flush)
 
 
-async def _flushed(future: asyncio.Future[None], flush: Callable[[], None]) -> None:
+async def _wait_and_flush(future: asyncio.Future[None], flush: Callable[[], None]) -> None:
     while not future.done():
-        await asyncio.wait([future], timeout=_INTERVAL)
+        await asyncio.wait([future], timeout=_FLUSH_INTERVAL)
         flush()

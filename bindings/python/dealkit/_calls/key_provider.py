@@ -1,4 +1,4 @@
-"""A callable that provides the service key."""
+"""Service keys from a callable of the program."""
 
 from __future__ import annotations
 
@@ -14,76 +14,76 @@ if TYPE_CHECKING:
 
     from dealkit import _native
 
-# The same value as in inspect, which takes long to import.
+# The value of `inspect.CO_COROUTINE`. Importing inspect takes long.
 _CO_COROUTINE = 0x80
 
+# Key requests for which no thread could be started, each with its provider.
+_queue: deque[tuple[KeyProvider, _native.KeyRequest]] = deque()
 
-# The providers that no thread can be started for, and what takes their answers.
-_unasked: deque[tuple[KeyProvider, _native.KeyAnswer]] = deque()
 
-
-def ask_here() -> None:
-    """Asks the providers for which no thread can be started. For threads that wait for a call anyway."""
-    while _unasked:
+def answer_queued_requests() -> None:
+    """Answers the key requests for which no thread could be started. Threads that wait for a call must call this."""
+    while _queue:
         try:
-            provider, answer = _unasked.popleft()
+            provider, request = _queue.popleft()
         except IndexError:
-            return  # Another thread was faster.
-        provider._ask(answer)
+            return  # Another thread has taken the last request.
+        provider._answer(request)
 
 
 class KeyProvider:
-    """Calls the callable in a thread of its own, however long it takes, and awaits its answer on an event loop if need be."""
+    """Answers key requests of native code with the program's callable, on a thread for each request."""
 
-    __slots__ = ("_loops", "given")
+    __slots__ = ("_loops", "function")
 
-    def __init__(self, given: Callable[[], Any], awaits: bool) -> None:
-        call = getattr(given, "__func__", given)
-        code = getattr(call, "__code__", None) or getattr(type(given).__call__, "__code__", None)
-        if not awaits and code is not None and code.co_flags & _CO_COROUTINE:
+    def __init__(self, function: Callable[[], Any], is_async: bool) -> None:
+        call = getattr(function, "__func__", function)
+        code = getattr(call, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+        if not is_async and code is not None and code.co_flags & _CO_COROUTINE:
             raise TypeError("service_key is a coroutine function, which only AsyncClient takes")
-        self.given = given
-        # The event loops that have used the client.
-        self._loops: WeakSet[asyncio.AbstractEventLoop] | None = WeakSet() if awaits else None
+        self.function = function
+        # The event loops that have used the client. None for a blocking client.
+        self._loops: WeakSet[asyncio.AbstractEventLoop] | None = WeakSet() if is_async else None
 
-    def note_loop(self) -> None:
-        """Notes the running event loop."""
+    def remember_loop(self) -> None:
+        """Remembers the running event loop, on which coroutines of the callable may run."""
         if self._loops is not None:
             from asyncio import get_running_loop
 
             try:
                 self._loops.add(get_running_loop())
             except RuntimeError:
-                pass  # Nothing is awaited here.
+                pass  # Called outside an event loop.
 
-    def __call__(self, answer: _native.KeyAnswer) -> None:
-        """Begins to ask. Called on a background thread, which must not wait."""
+    def __call__(self, request: _native.KeyRequest) -> None:
+        """Starts to answer a request. Native code calls this on a background thread, where it must not wait."""
         try:
-            start_thread(self._ask, answer, "dealkit-service-key")
+            start_thread(self._answer, request, "dealkit-service-key")
         except RuntimeError:
-            # From 3.12 on, CPython starts no thread once the main thread has ended: in atexit handlers, and in threads that
-            # outlive the main thread. A thread that waits for a call asks instead.
-            _unasked.append((self, answer))
+            # From 3.12 on, CPython starts no threads after the main thread has ended: in atexit handlers, and in threads that
+            # outlive the main thread. A thread that waits for a call answers the request instead.
+            _queue.append((self, request))
             for loop in self._running_loops():
-                loop.call_soon_threadsafe(ask_here)
+                loop.call_soon_threadsafe(answer_queued_requests)
 
-    def _ask(self, answer: _native.KeyAnswer) -> None:
+    def _answer(self, request: _native.KeyRequest) -> None:
         try:
-            key = self.given()
+            key = self.function()
             if hasattr(key, "__await__"):
-                key = self._awaited(key)
+                key = self._run_on_loop(key)
             key, expires_in = key if isinstance(key, tuple) else (key, None)
-            failure = answer.give(key, expires_in)
+            failure = request.provide(key, expires_in)
             if failure is not None:
-                answer.fail("ValueError")
+                request.fail("ValueError")
         except BaseException as error:
-            # Its text may contain a key.
-            answer.fail(type(error).__qualname__)
+            # Only the class: the message may contain a key.
+            request.fail(type(error).__qualname__)
 
     def _running_loops(self) -> list[asyncio.AbstractEventLoop]:
         return [loop for loop in [*(self._loops or ())] if loop.is_running()]
 
-    def _awaited(self, key: Any) -> Any:
+    def _run_on_loop(self, key: Any) -> Any:
+        """Awaits a key on an event loop that has used the client, and waits for the result."""
         from asyncio import run_coroutine_threadsafe
 
         async def wait() -> Any:
@@ -92,5 +92,5 @@ class KeyProvider:
         for loop in self._running_loops():
             return run_coroutine_threadsafe(wait(), loop).result()
         if hasattr(key, "close"):
-            key.close()  # Otherwise Python complains that it was never awaited.
+            key.close()  # Otherwise Python warns that the coroutine was never awaited.
         raise RuntimeError("no event loop that has used the client is running")

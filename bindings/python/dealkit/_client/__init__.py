@@ -1,1 +1,1 @@
-"""The clients and their resources."""
+"""The clients, and the calls of their resources."""

@@ -8,14 +8,14 @@ from copy import copy
 from os import environ
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, Unpack
 
-import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
+import dealkit._models.classes  # noqa: F401 - adds methods to the native classes of results
 from dealkit import _native
-from dealkit._calls.service import Service, open_service
+from dealkit._calls.session import Session, open_session
 from dealkit._client.resources import (
-    AWAITED,
-    AWAITED_RAW,
-    PLAIN,
-    RAW,
+    ASYNC,
+    ASYNC_RAW,
+    BLOCKING,
+    BLOCKING_RAW,
     AgentCalls,
     Agents,
     AsyncAgentCalls,
@@ -29,14 +29,13 @@ from dealkit._client.resources import (
     RawAgents,
     RawDeals,
 )
-from dealkit._core.failure import unwrap
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._core.errors import sealed, sealed_coroutine, unwrap
 from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Key, Pairs, Path, Retry, Timeout, pairs
-from dealkit._core.plain import plain
-from dealkit._core.private import awaited, sealed
 
-# What `request` returns: the response, or its coroutine.
+# The return type of `request`: a response, or its coroutine.
 Requested = TypeVar("Requested")
-# The calls of a client.
+# The types of a client's `agents` and `deals`.
 OnAgents = TypeVar("OnAgents")
 OnDeals = TypeVar("OnDeals")
 
@@ -44,7 +43,7 @@ OnDeals = TypeVar("OnDeals")
 class _Requests(Generic[Requested]):
     """Calls of undocumented operations."""
 
-    _service: Service
+    _session: Session
     _send: ClassVar[Any]
 
     @sealed
@@ -62,17 +61,20 @@ class _Requests(Generic[Requested]):
         The segments follow ``/v1`` and are escaped like identifiers: ``client.request("PATCH", "agents", agent.id,
         json={"first_name": "Ada"}).json()``.
         """
-        body = None if json is OMITTED else (plain(json),)
-        named = pairs("query", query), pairs("headers", headers)
-        call = unwrap(_native.raw_request(method, segments, body, *named))
-        return self._send(self._service, call, options, raw=True)  # type: ignore[no-any-return]
+        body = None if json is OMITTED else (to_builtin_types(json),)
+        call = unwrap(
+            _native.raw_request(
+                method, segments, json=body, query=pairs("query", query), headers=pairs("headers", headers)
+            )
+        )
+        return self._send(self._session, call, options, raw=True)  # type: ignore[no-any-return]
 
 
 class BaseClient:
-    """What both clients have in common."""
+    """The common base class of both clients."""
 
-    _service: Service
-    _awaits: ClassVar[bool]
+    _session: Session
+    _is_async: ClassVar[bool]
 
     @sealed
     def __init__(
@@ -100,47 +102,47 @@ class BaseClient:
 
         Args:
             base_url: The service's URL, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``.
-            service_key: Your key, or a function that returns it, such as one that asks a vault. It is called when a key
-                is needed, and its result is kept until the service responds with a 401, or, if it returns ``(key,
-                seconds)``, for that long. It runs in a thread of its own; a coroutine function, for an ``AsyncClient``,
-                runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
+            service_key: Your key, or a function that returns it, for example from a vault. The client calls the function
+                when it needs a key, and uses its result until the service responds with a 401. If the function returns
+                ``(key, seconds)``, the client uses the key for that time. The function runs on a separate thread; a
+                coroutine function, for an ``AsyncClient``, runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
             service_key_file: A file with the key, such as a mounted secret. It is reread when it changes. Default:
                 ``DEALKIT_SERVICE_KEY_FILE``.
             timeout: The timeout of a call in seconds, including all attempts (60), or a ``Timeout``.
-            max_retries: How often a request is retried after the first attempt (2).
-            retry: What is retried, and when: a ``Retry``. ``max_retries`` takes precedence for the number.
+            max_retries: The maximum number of retries after the first attempt (2).
+            retry: The retry policy, a ``Retry``. ``max_retries`` takes precedence over its number of retries.
             rate_limit: The maximum number of requests per second, over all of the client's calls and their attempts;
-                0.5 is one every two seconds (no limit). Calls are sent in order of arrival; a call that the limit delays
-                beyond its timeout raises ``ThrottledError`` immediately.
+                0.5 is one every two seconds (no limit). Calls wait until they are admitted, in order. A call that could
+                not be admitted before its timeout raises ``ThrottledError`` immediately.
             headers: Headers to send with every request.
             proxy: A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service
                 on a loopback address is always called directly.
             ca_file: A file of CA certificates (PEM) to trust in addition to those the system trusts.
             client_cert: The certificate to present to a service that requires one (mutual TLS): a file with it and its
                 private key (PEM, unencrypted), or the two files ``(certificate, key)``, reread for new connections.
-            http2: Whether to speak HTTP/2 over TLS if the service does (True).
+            http2: Whether to use HTTP/2 over TLS if the service supports it (True).
             max_idle_connections: The maximum number of idle connections to keep for the next calls (no limit: as many
                 as were in use at the same time in the last seconds).
             max_response_bytes: The largest response body to read, in bytes (16 MiB).
             allow_http: Allows plain HTTP to other machines. Anyone along the way can then read the service key.
             user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
-            on_unreadable: What to do about an unreadable optional field of a response, such as a date in another
-                format: ``"raise"`` (the default) raises DecodeError; ``"skip"`` makes it None and lists it in the
-                model's ``unreadable``.
+            on_unreadable: The handling of an unreadable optional field of a response, such as a date in another format.
+                ``"raise"`` (the default) raises DecodeError; ``"skip"`` makes the field None and lists it in the model's
+                ``unreadable``.
 
         Raises:
             ConfigError: An option is missing or invalid; the message says which one, and what it accepts.
         """
-        given = {name: value for name, value in locals().items() if value is not None and name != "self"}
-        self._service = open_service(given, None, self._awaits)
+        options = {name: value for name, value in locals().items() if value is not None and name != "self"}
+        self._session = open_session(options, None, self._is_async)
 
     @classmethod
     @sealed
     def shared(cls, **options: Unpack[ClientOptions]) -> Self:
-        """This process's client with these options: created when first requested, and kept.
+        """Returns this process's shared client with these options. The first call creates it.
 
         For functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key then
-        comes from the worker's environment and is never part of a task, and all of a worker's tasks share its
+        comes from the worker's environment and is never part of a task, and all tasks of a worker share its
         connections and rate limit:
 
         >>> def statuses(ids: list[str]) -> list[str | None]:
@@ -150,86 +152,87 @@ class BaseClient:
         It takes the same options as the constructor. Once the client is closed, or the environment has another URL or
         key, the next call creates a new client.
         """
-        given: dict[str, Any] = {**options}
-        if given.get("headers") is not None:
-            given["headers"] = pairs("headers", given["headers"])
+        wanted_options: dict[str, Any] = {**options}
+        if wanted_options.get("headers") is not None:
+            wanted_options["headers"] = pairs("headers", wanted_options["headers"])
         environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
-        wanted = {"class": cls, "environment": environment, **given}
-        client = _find(wanted)
+        cache_key = {"class": cls, "environment": environment, **wanted_options}
+        client = _find_shared(cache_key)
         if client is None:
-            _forget_closed()
-            _SHARED.append((wanted, cls(**given)))
-            # Another thread may have been faster: all of them use the first client.
-            client = _find(wanted)
+            _remove_closed()
+            _SHARED.append((cache_key, cls(**wanted_options)))
+            # If several threads have created a client, all of them use the first one.
+            client = _find_shared(cache_key)
         return client  # type: ignore[return-value]
 
     @property
     def base_url(self) -> str:
         """The service's URL."""
-        base_url: str = self._service.given["base_url"]
+        base_url: str = self._session.options["base_url"]
         return base_url
 
     @property
     def timeout(self) -> float:
         """The timeout of a call in seconds, including all attempts."""
-        return float(self._service.open().timeout)
+        return float(self._session.require_client().timeout)
 
     @property
     def max_retries(self) -> int:
-        """How often a request is retried after the first attempt."""
-        return int(self._service.open().max_retries)
+        """The maximum number of retries after the first attempt."""
+        return int(self._session.require_client().max_retries)
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client is closed."""
-        return self._service.engine is None
+        """True if the client is closed."""
+        return self._session.client is None
 
     @sealed
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
-        """Another client with this one's options, except for those given here; None means the default.
+        """Returns a client with the options of this one, except for the options given here. None means the default.
 
-        It takes the same options as the constructor. A number as ``timeout`` replaces only the ``total`` of a ``Timeout``. The two clients share connections unless an option about
-        connections differs (``proxy``, ``ca_file``, ``client_cert``, ``http2``, ``max_idle_connections``, a ``Timeout``
-        with ``connect`` or ``attempt``, another host), so it is cheap to create:
-        ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and ``rate_limit``, they
-        also share that limit, the pauses that the service asks for, and the retry quota.
+        It takes the same options as the constructor. A number as ``timeout`` replaces only the ``total`` of a ``Timeout``.
+        The two clients share connections unless an option of connections differs (``proxy``, ``ca_file``, ``client_cert``,
+        ``http2``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or ``attempt``, another host), so the new
+        client is cheap: ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and
+        ``rate_limit``, they also share that limit, the pauses that the service asks for, and the retry quota.
         """
-        service = self._service
-        other = copy(self)  # A subclass may have attributes of its own.
-        # What is given replaces what says the same in another way.
+        session = self._session
+        other = copy(self)  # Not `type(self)(…)`: a subclass may have more attributes.
+        # An option replaces the option that it is an alternative to.
         replaced = {_REPLACED[name] for name in options.keys() & _REPLACED.keys() if options[name] is not None}  # type: ignore[literal-required]
-        kept = {name: value for name, value in service.given.items() if name not in replaced}
-        given: dict[str, Any] = {**kept, **options}
-        before, timeout = kept.get("timeout"), options.get("timeout")
+        retained = {name: value for name, value in session.options.items() if name not in replaced}
+        merged: dict[str, Any] = {**retained, **options}
+        before, timeout = retained.get("timeout"), options.get("timeout")
         if isinstance(before, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
-            given["timeout"] = before._replace(total=timeout)
-        other._service = open_service(given, service, self._awaits)
+            merged["timeout"] = before._replace(total=timeout)
+        other._session = open_session(merged, session, self._is_async)
         return other
 
     def __repr__(self) -> str:
-        # Works also for a client that could not be set up: an error tracker may want to show it.
-        service = getattr(self, "_service", None)
-        given = {} if service is None else service.given
-        closed = ", closed" if service is None or service.engine is None else ""
-        return f"{type(self).__name__}(base_url={given.get('base_url')!r}{closed})"
+        # Also for a client whose constructor has failed: an error tracker may show it.
+        session = getattr(self, "_session", None)
+        options = {} if session is None else session.options
+        closed = ", closed" if session is None or session.client is None else ""
+        return f"{type(self).__name__}(base_url={options.get('base_url')!r}{closed})"
 
 
+# Options that are alternatives: the key replaces the value.
 _REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
 
-# The shared clients of this process, and the options of each. No lock guards them: a fork could copy it locked.
+# The shared clients of this process, each with its cache key. Without a lock, which a fork could copy while it is locked.
 _SHARED: list[tuple[dict[str, Any], BaseClient]] = []
 
 
-def _forget_closed() -> None:
-    """Removes the closed clients."""
+def _remove_closed() -> None:
+    """Removes closed clients from the shared ones."""
     for shared in [*_SHARED]:
         if shared[1].is_closed:
-            with suppress(ValueError):  # Another thread has removed it.
+            with suppress(ValueError):  # Removed by another thread.
                 _SHARED.remove(shared)
 
 
-def _find(wanted: dict[str, Any]) -> BaseClient | None:
-    return next((client for asked, client in _SHARED if asked == wanted and not client.is_closed), None)
+def _find_shared(cache_key: dict[str, Any]) -> BaseClient | None:
+    return next((client for key, client in _SHARED if key == cache_key and not client.is_closed), None)
 
 
 class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
@@ -242,30 +245,30 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
     process; ``Client.shared`` is for worker processes that have the key in their environment.
     """
 
-    _awaits = False
-    _send: ClassVar[Any] = staticmethod(Service.send)
+    _is_async = False
+    _send: ClassVar[Any] = staticmethod(Session.send)
 
     @property
     def agents(self) -> Agents:
         """Calls on agents: ``create``."""
-        return AgentCalls(self._service, PLAIN)
+        return AgentCalls(self._session, BLOCKING)
 
     @property
     def deals(self) -> Deals:
         """Calls on deals: ``retrieve`` and ``retrieve_many``."""
-        return DealCalls(self._service, PLAIN)
+        return DealCalls(self._session, BLOCKING)
 
     @property
     def with_raw_response(self) -> RawClient[RawAgents, RawDeals]:
-        """The same calls, returning the whole response."""
-        return RawClient(AgentCalls(self._service, RAW), DealCalls(self._service, RAW))
+        """The client's calls, which return the whole response."""
+        return RawClient(AgentCalls(self._session, BLOCKING_RAW), DealCalls(self._session, BLOCKING_RAW))
 
     def close(self) -> None:
         """Closes the client, and its connections unless a client from ``with_options`` shares them."""
-        self._service.engine = None
+        self._session.client = None
 
     def __enter__(self) -> Self:
-        self._service.open()
+        self._session.require_client()
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -282,33 +285,33 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
     request.
     """
 
-    _awaits = True
-    _send: ClassVar[Any] = staticmethod(Service.send_async)
+    _is_async = True
+    _send: ClassVar[Any] = staticmethod(Session.send_async)
     if not TYPE_CHECKING:
-        request = awaited(_Requests.request)
+        request = sealed_coroutine(_Requests.request)
 
     @property
     def agents(self) -> AsyncAgents:
         """Calls on agents: ``create``."""
-        return AsyncAgentCalls(self._service, AWAITED)
+        return AsyncAgentCalls(self._session, ASYNC)
 
     @property
     def deals(self) -> AsyncDeals:
         """Calls on deals: ``retrieve`` and ``retrieve_many``."""
-        return AsyncDealCalls(self._service, AWAITED)
+        return AsyncDealCalls(self._session, ASYNC)
 
     @property
     def with_raw_response(self) -> RawClient[AsyncRawAgents, AsyncRawDeals]:
-        """The same calls, returning the whole response."""
-        service = self._service
-        return RawClient(AsyncAgentCalls(service, AWAITED_RAW), AsyncDealCalls(service, AWAITED_RAW))
+        """The client's calls, which return the whole response."""
+        session = self._session
+        return RawClient(AsyncAgentCalls(session, ASYNC_RAW), AsyncDealCalls(session, ASYNC_RAW))
 
     async def aclose(self) -> None:
         """Closes the client, and its connections unless a client from ``with_options`` shares them."""
-        self._service.engine = None
+        self._session.client = None
 
     async def __aenter__(self) -> Self:
-        self._service.open()
+        self._session.require_client()
         return self
 
     async def __aexit__(self, *raised: object) -> None:

@@ -1,4 +1,4 @@
-"""What programs call of a client, as protocols: for functions that are tested with something else in its place."""
+"""Protocols of a client's operations, for functions that tests call with a stub."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
     def create_once(
         self,
         *,
-        key: str,
+        idempotency_key: str,
         ledger: str | PathLike[str],
-        keys: str | None = ...,
+        key_name: str | None = ...,
         resend_unknown: bool = ...,
         wait_in_flight: bool = ...,
         detached: bool = ...,
         validate: bool = ...,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:
-        """Creates an agent, unless one was created with the same key before; see ``Client.agents.create_once``."""
+        """Creates an agent, unless one was created with the same idempotency key; see ``Client.agents.create_once``."""
         ...
 
 
@@ -66,7 +66,7 @@ class DealOperations(Protocol[Retrieved]):
 class Operations(Protocol):
     """The API's operations, as a ``Client`` has them: ``agents.create``, ``agents.create_once`` and ``deals.retrieve``.
 
-    To test a function that takes it without a service, use a ``dealkit.testing.Stub`` or anything else with the same
+    To test a function with this parameter without a service, pass a ``dealkit.testing.Stub``, or any object with these
     methods.
 
     >>> def is_won(client: Operations, id: str) -> bool:
@@ -88,7 +88,7 @@ class Operations(Protocol):
 
 
 class AsyncOperations(Protocol):
-    """The same for an ``AsyncClient``, whose calls are awaited; in tests, a ``dealkit.testing.AsyncStub``."""
+    """The operations of an ``AsyncClient``, whose calls are awaited. In tests, pass a ``dealkit.testing.AsyncStub``."""
 
     @property
     def agents(self) -> AgentOperations[Awaitable[Agent], Awaitable[Creation[Agent]]]:

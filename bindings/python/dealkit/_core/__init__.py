@@ -1,1 +1,1 @@
-"""What everything here is made of: arguments, options, failures, and what no frame may hold."""
+"""Foundations: arguments, options, errors and threads."""

@@ -1,4 +1,4 @@
-"""What ends with ``close()``, and at the end of a ``with`` block."""
+"""Base classes of objects that ``close()`` or the end of a ``with`` block closes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Closing:
-    """Something that can be closed."""
+class Closable:
+    """Closed by ``close()``, or at the end of a ``with`` block."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class Closing:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends it, and cancels the calls in flight."""
+        """Cancels the calls in flight."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -27,8 +27,8 @@ class Closing:
         self._end()
 
 
-class AsyncClosing:
-    """The same for ``async with``."""
+class AsyncClosable:
+    """Closed by ``aclose()``, or at the end of an ``async with`` block."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class AsyncClosing:
         self._end()
 
     async def aclose(self) -> None:
-        """Ends it, and cancels the calls in flight."""
+        """Cancels the calls in flight."""
         await self._end_async()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The headers of a response."""
+"""Headers of a response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Headers(Mapping[str, str]):
         return len(self._values)
 
     def get_list(self, name: str) -> list[str]:
-        """All values of a header, in the order received."""
+        """Returns all values of a header, in the order received."""
         return list(self._values.get(name.lower(), ()))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The options of a client and of a call; each is stated here once."""
+"""Options of a client and of a call."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict
 from dealkit._core.arguments import file_path
 
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
-"""Names and values: a mapping, or pairs where a name comes more than once."""
+"""Names and values: a mapping, or an iterable of pairs, in which a name may occur more than once."""
 
 Path = str | PathLike[str]
 """The path of a file."""
 
 Key = str | tuple[str, float]
-"""A service key, and perhaps for how many seconds it is good."""
+"""A service key, or a pair of a service key and its lifetime in seconds."""
 
 
 class Timeout(NamedTuple):
-    """Timeouts, in seconds. Those that are not given keep their defaults.
+    """Timeouts, in seconds. None means the default.
 
-    ``total`` limits the whole call, including all attempts (60), and ``connect`` making a connection (5). ``attempt`` limits
-    one attempt, including connecting: by default to 30 seconds if a timeout is retried, as for a retrieve; an attempt that is not
-    repeated, as for a create, may take as long as the call.
+    ``total`` limits the whole call, including all attempts (default: 60). ``connect`` limits making a connection (5).
+    ``attempt`` limits one attempt, including connecting. Its default is 30 if a timeout is retried, as for a retrieve. If a
+    timeout is not retried, as for a create, an attempt may by default take as long as the call.
     """
 
     total: float | None = None
@@ -32,11 +32,11 @@ class Timeout(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """What is retried, and when. ``max_retries=`` of a client or call is short for one with that number.
+    """The retry policy. ``max_retries=5`` as an option of a client or call is short for ``retry=Retry(max_retries=5)``.
 
-    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds; the limit doubles with
+    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds. The limit doubles with
     each retry, up to ``max_backoff``. ``retry_non_idempotent=True`` retries all methods like GET, even if the service
-    may have acted on the request: retrying a create this way can create a second agent.
+    may have processed the request: retrying a create this way can create a second agent.
     """
 
     max_retries: int = 2
@@ -46,7 +46,7 @@ class Retry(NamedTuple):
 
 
 class ClientOptions(TypedDict, total=False):
-    """A client's options: keywords of its constructor, which documents them, and of ``with_options``."""
+    """The options of a client: keywords of its constructor, which documents them, and of ``with_options``."""
 
     base_url: str | None
     service_key: str | Callable[[], Key | Awaitable[Key]] | None
@@ -68,18 +68,18 @@ class ClientOptions(TypedDict, total=False):
 
 
 class CallOptions(TypedDict, total=False):
-    """A call's options: keywords that every call takes, and that override the client's own. None keeps the client's."""
+    """The options of a call: keywords of every call, which override the client's options. None means the client's option."""
 
     extra_headers: Pairs | None
-    """Headers to send in addition to the client's; they replace those with the same name."""
+    """Headers to add to the client's. A header replaces the client's header with the same name."""
     timeout: float | None
     """The timeout of the call in seconds, including all attempts."""
     max_retries: int | None
-    """How often the request is retried after the first attempt."""
+    """Maximum number of retries after the first attempt."""
     on_unreadable: Literal["raise", "skip"] | None
-    """What to do about an unreadable optional field of the response."""
+    """Handling of an unreadable optional field of the response."""
     retry: Retry | None
-    """What is retried, and when. ``max_retries`` takes precedence for the number."""
+    """The retry policy. ``max_retries`` takes precedence over its number of retries."""
 
 
 class Omitted:
@@ -95,15 +95,15 @@ class Omitted:
 
 
 OMITTED: Final = Omitted()
-"""The default of an argument that is not sent. Omitting an argument is not the same as None, which is sent as null."""
+"""The default of an optional argument, which is then not sent. None, in contrast, is sent as null."""
 
 
 def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a client as the native half takes them."""
-    settings = _given(options, ClientOptions)
+    """Converts a client's options to settings for native code."""
+    settings = _without_none(options, ClientOptions)
     if isinstance(timeout := settings.get("timeout"), Timeout):
         settings.update(connect=timeout.connect, attempt=timeout.attempt, timeout=timeout.total)
-    _take_retry(settings)
+    _expand_retry(settings)
     for name in ("connect", "attempt", "timeout", "rate_limit"):
         if name in settings:
             settings[name] = _float(settings[name])
@@ -113,18 +113,18 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in settings:
             settings[name] = file_path(name, settings[name])
     if "client_cert" in settings:
-        given = settings["client_cert"]
-        if isinstance(given, tuple | list) and len(given) == 2:
-            settings["client_cert"] = [file_path("client_cert", path) for path in given]
+        paths = settings["client_cert"]
+        if isinstance(paths, tuple | list) and len(paths) == 2:
+            settings["client_cert"] = [file_path("client_cert", path) for path in paths]
         else:
-            settings["client_cert"] = [file_path("client_cert", given, " or a pair of them")] * 2
+            settings["client_cert"] = [file_path("client_cert", paths, " or a pair of them")] * 2
     return settings
 
 
 def call_settings(options: CallOptions) -> dict[str, Any]:
-    """The options of a call as the native half takes them."""
-    settings = _given(options, CallOptions)
-    _take_retry(settings)
+    """Converts a call's options to settings for native code."""
+    settings = _without_none(options, CallOptions)
+    _expand_retry(settings)
     if "timeout" in settings:
         settings["timeout"] = _float(settings["timeout"])
     if "extra_headers" in settings:
@@ -132,16 +132,16 @@ def call_settings(options: CallOptions) -> dict[str, Any]:
     return settings
 
 
-def _given(options: Any, known: Any) -> dict[str, Any]:
-    """The options that are not None."""
+def _without_none(options: Any, known: Any) -> dict[str, Any]:
+    """Returns the options that are not None. Raises TypeError for an unknown one."""
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _take_retry(settings: dict[str, Any]) -> None:
-    """Replaces a ``Retry`` by its own settings."""
+def _expand_retry(settings: dict[str, Any]) -> None:
+    """Replaces a ``Retry`` by a setting for each of its fields."""
     retry = settings.pop("retry", None)
     if retry is None:
         return
@@ -156,24 +156,24 @@ def _take_retry(settings: dict[str, Any]) -> None:
 
 
 def _float(value: Any) -> Any:
-    """A number of any class as a float; the native half refuses anything else."""
+    """Converts a number of any class to a float. Returns other values unchanged: native code rejects them."""
     is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_other_number else value
 
 
-def pairs(what: str, value: Any) -> list[tuple[Any, Any]]:
-    """The items of a mapping, or the pairs that an iterable holds."""
+def pairs(argument: str, value: Any) -> list[tuple[Any, Any]]:
+    """Returns the items of a mapping, or the pairs of an iterable. ``argument`` is the name of the argument."""
     if value is None:
         return []
     if hasattr(value, "items"):
         return list(value.items())
-    wrong = f"{what} must be a mapping or an iterable of pairs, not"
+    problem = f"{argument} must be a mapping or an iterable of pairs, not"
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{wrong} {type(value).__name__}")
+        raise TypeError(f"{problem} {type(value).__name__}")
     found = list(value)
     for pair in found:
         if not isinstance(pair, tuple | list):
-            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__}")
+            raise TypeError(f"{problem} a {type(value).__name__} that holds a {type(pair).__name__}")
         if len(pair) != 2:
-            raise TypeError(f"{wrong} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}")
+            raise TypeError(f"{problem} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}")
     return [(name, value) for name, value in found]

@@ -1,4 +1,4 @@
-"""Threads of the operating system, even where gevent has replaced those of the standard library by greenlets."""
+"""Operating-system threads, also in programs where gevent has replaced the standard library's threads by greenlets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _gevent_monkey() -> Any:
-    """Returns ``gevent.monkey`` if it has replaced threads."""
+def _active_gevent_monkey() -> Any:
+    """Returns the module ``gevent.monkey`` if it has replaced threads."""
     monkey = modules.get("gevent.monkey")
     return monkey if monkey is not None and monkey.is_module_patched("threading") else None
 
 
 def start_thread(work: Callable[[Any], None], argument: Any, name: str) -> None:
-    """Starts a daemon thread. Raises RuntimeError once the interpreter starts no more threads."""
-    if (monkey := _gevent_monkey()) is not None:
-        # A greenlet would belong to the hub of this thread, and no hub runs on a background thread.
+    """Starts a daemon thread. Raises RuntimeError if the interpreter starts no more threads."""
+    if (monkey := _active_gevent_monkey()) is not None:
+        # Not a greenlet: it would belong to the hub of this thread, and background threads run no hub.
         monkey.get_original("_thread", "start_new_thread")(work, (argument,))
         return
     from threading import Thread
@@ -28,13 +28,13 @@ def start_thread(work: Callable[[Any], None], argument: Any, name: str) -> None:
     Thread(target=work, args=(argument,), name=name, daemon=True).start()
 
 
-def wait_cooperatively(native: Callable[..., T], *arguments: Any) -> T:
-    """Calls a native function that waits. With gevent, a thread of the hub's pool does, so that other greenlets run meanwhile."""
-    if _gevent_monkey() is None:
-        return native(*arguments)
+def wait_cooperatively(wait: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Calls a native function that blocks. With gevent, calls it on a thread of the hub's pool, so that other greenlets run."""
+    if _active_gevent_monkey() is None:
+        return wait(*arguments, **options)
     gevent: Any = modules["gevent"]
     hub = gevent.get_hub()
     if gevent.getcurrent() is hub:
-        return native(*arguments)  # A hub's callback cannot wait for a thread.
-    result: T = hub.threadpool.apply(native, arguments)
+        return wait(*arguments, **options)  # A callback of the hub must not wait for a thread.
+    result: T = hub.threadpool.apply(wait, arguments, options)
     return result

@@ -1,4 +1,4 @@
-"""An agent to create: the call that the native half makes from the arguments, and the rules that they break."""
+"""Makes the call that creates an agent, and lists the violations of its arguments."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from typing import TYPE_CHECKING, Any
 
 from dealkit import _native
 from dealkit._core.arguments import check_bools
-from dealkit._core.failure import exception, unwrap
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._core.errors import make_exception, unwrap
 from dealkit._core.options import OMITTED
-from dealkit._core.plain import plain
 
 if TYPE_CHECKING:
     from dealkit.exceptions import Violation
 
 
-def create_agent(given: dict[str, Any], validate: bool) -> _native.Call:
-    """The call that creates an agent from the arguments of ``create``."""
+def make_create_call(arguments: dict[str, Any], validate: bool) -> _native.Call:
+    """Makes the call that creates an agent from the arguments of ``create``."""
     check_bools(validate=validate)
-    outcome = agent_row(given, validate)
-    if isinstance(outcome, Exception):
-        raise outcome
-    return unwrap(outcome)
+    result = try_create_call(arguments, validate)
+    if isinstance(result, Exception):
+        raise result
+    return unwrap(result)
 
 
-def agent_violations(given: Any) -> list[Violation]:
-    """Every way in which arguments of ``create`` break the rules."""
-    outcome = agent_row(given, True)
-    if isinstance(outcome, _native.Call):
+def list_violations(arguments: Any) -> list[Violation]:
+    """Returns every violation of the rules by arguments of ``create``."""
+    result = try_create_call(arguments, True)
+    if isinstance(result, _native.Call):
         return []
     from dealkit.exceptions import ValidationError
 
-    error = exception(outcome) if isinstance(outcome, _native.Failure) else outcome
+    error = make_exception(result) if isinstance(result, _native.Failure) else result
     if isinstance(error, ValidationError):
         return list(error.errors)
     raise error
 
 
-def agent_row(given: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
-    """The call that creates an agent from these arguments, or why there is none; also what their own code raises."""
-    outcome = _native.create_agent(given, OMITTED, validate, False)
-    if outcome is None:
+def try_create_call(arguments: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
+    """Makes the call that creates an agent. Returns the failure of invalid arguments, or the exception of their own code."""
+    result = _native.create_agent(arguments, omitted=OMITTED, validate=validate, is_converted=False)
+    if result is None:
         try:
-            given = {name: _argument(value) for name, value in given.items()}
+            arguments = {name: _convert_argument(value) for name, value in arguments.items()}
         except Exception as error:
             return error
-        outcome = _native.create_agent(given, OMITTED, validate, True)
-    return outcome
+        result = _native.create_agent(arguments, omitted=OMITTED, validate=validate, is_converted=True)
+    return result
 
 
-def _argument(value: Any) -> Any:
+def _convert_argument(value: Any) -> Any:
     if type(value) is str:
         return value
     if isinstance(value, date) and not isinstance(value, datetime):
         return date(value.year, value.month, value.day)
-    return plain(value)
+    return to_builtin_types(value)

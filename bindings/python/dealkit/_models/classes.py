@@ -11,8 +11,7 @@ from types import GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING
 
 from dealkit import _native
-from dealkit._core.failure import unwrap
-from dealkit._core.private import sealed
+from dealkit._core.errors import sealed, unwrap
 from dealkit._models.methods import ModelMethods, made
 from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
@@ -53,13 +52,13 @@ class _RawResponseMethods:
         return Headers(self._headers())
 
     def parse(self: Any) -> Any:
-        """The body as the model that the call returns. Raises DecodeError if it is something else."""
+        """Returns the body as the model that the call returns. Raises DecodeError if the body is invalid."""
         return unwrap(self._parse())
 
     def json(self: Any) -> Any:
-        """The body as any JSON: ints, Decimals, strings, booleans, None, lists and dicts.
+        """Returns the body as plain Python objects: int, Decimal, str, bool, None, list and dict.
 
-        Values nested deeper than 127 levels are a RawJson.
+        Values nested deeper than 127 levels are RawJson objects.
         """
         return unwrap(self._json())
 
@@ -109,10 +108,10 @@ def _complete_all() -> None:
 
 
 def _end() -> None:
-    # A subinterpreter that nobody has destroyed gets here when the process ends. Whoever gave up the GIL now would never
-    # have it back, and the background thread cannot take it any more.
+    # At the end of the process, CPython runs this in a subinterpreter that the program has not destroyed. There, a thread that
+    # gives up the GIL never gets it back, and the background threads cannot take the GIL.
     if not sys.is_finalizing():
-        _native.end()
+        _native.shut_down()
 
 
 _complete_all()

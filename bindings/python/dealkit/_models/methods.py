@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dealkit import _native
-from dealkit._core.failure import unwrap
-from dealkit._core.plain import plain
-from dealkit._core.private import sealed
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._core.errors import sealed, unwrap
 
 if TYPE_CHECKING:
     from typing import Any, ClassVar, Literal, Self
@@ -64,11 +63,11 @@ def _json(label: str, kind: str, value: Any) -> Any:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
             raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return _raw(label, value) if taken is Mapping else plain(value)
+    return _raw(label, value) if taken is Mapping else to_builtin_types(value)
 
 
 def _text(label: str, value: Any) -> str:
-    text = _native.json_text(label, plain(value))
+    text = _native.json_text(label, to_builtin_types(value))
     if isinstance(text, str):
         return text
     # The failure names what may be personal.
@@ -85,7 +84,7 @@ def _document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     extra = given.get("extra") or {}
     if not isinstance(extra, Mapping):
         raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
-    found = {plain(wire): _raw(f"{label}.extra", value) for wire, value in extra.items()}
+    found = {to_builtin_types(wire): _raw(f"{label}.extra", value) for wire, value in extra.items()}
     document: dict[str, Any] = dict(found)
     for name, value in given.items():
         if name == "extra" or value is None:

@@ -16,8 +16,8 @@ from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from dealkit import _native
-from dealkit._core.plain import plain
-from dealkit._models.agent_request import agent_violations
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._models.agent_request import list_violations
 from dealkit._models.fields import fields
 
 Location = tuple[str | int, ...]
@@ -98,10 +98,10 @@ def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
         of_class = getattr(_native, kind)
         if isinstance(value, of_class):
             return _native.RawJson(value.to_json())
-        return _document(of_class, value, at) if isinstance(value, Mapping) else plain(value)
+        return _document(of_class, value, at) if isinstance(value, Mapping) else to_builtin_types(value)
     if kind == "decimal" and isinstance(value, str):
         return _number(value)
-    value = plain(value)
+    value = to_builtin_types(value)
     if _has_lost_digits(value):
         text = "A number has lost digits as a float: send a string, or read the JSON with from_json"
         raise _refused(model, [("dealkit_inexact", text, at)])
@@ -185,7 +185,7 @@ def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
         ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
     ]
     try:
-        violations = agent_violations({**known})
+        violations = list_violations({**known})
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
@@ -197,7 +197,7 @@ def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
 
 def _checked_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     """A profile, if it follows every rule of the core."""
-    violations = [found for found in agent_violations({"profile": value}) if found.pointer.startswith("/profile")]
+    violations = [found for found in list_violations({"profile": value}) if found.pointer.startswith("/profile")]
     if violations:
         raise _refused(typed_dict, [(found.code, found.detail, _location(found.pointer)[1:]) for found in violations])
     return {**value}

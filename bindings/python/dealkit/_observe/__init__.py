@@ -1,1 +1,1 @@
-"""What is logged, traced and measured of a call."""
+"""Observability of calls: the logger ``dealkit``, and OpenTelemetry's spans and metrics."""

@@ -1,6 +1,6 @@
-"""OpenTelemetry's metrics, if the program uses them.
+"""Metrics for OpenTelemetry.
 
-No part of it is imported before the program imports it.
+This module never imports OpenTelemetry, but uses its modules once the program has imported them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from dealkit._observe.log import guarded
 if TYPE_CHECKING:
     from typing import Any
 
-    from dealkit._observe.trace import Description
-
-# The boundaries that OpenTelemetry's conventions give for durations, in seconds.
-_BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+# Bucket boundaries in seconds, from OpenTelemetry's semantic conventions.
+_DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
 
 class _Instruments:
@@ -27,10 +25,10 @@ class _Instruments:
             "http.client.request.duration",
             "s",
             "Duration of HTTP client requests.",
-            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self.attempts = meter.create_counter(
-            "dealkit.client.attempts", "{attempt}", "Attempts, by how many came before them in the same call."
+            "dealkit.client.attempts", "{attempt}", "Attempts, by the number of earlier attempts of the same call."
         )
         self.calls = meter.create_counter("dealkit.client.calls", "{call}", "Calls that have ended, by outcome.")
         self.waited = meter.create_counter(
@@ -43,55 +41,54 @@ class _Instruments:
             "dealkit.client.retries_left", "{retry}", "Retries that the client's quota allows."
         )
         self.in_flight = meter.create_up_down_counter(
-            "dealkit.client.in_flight", "{call}", "Calls in flight, those that wait included."
+            "dealkit.client.in_flight", "{call}", "Calls in flight, including those that wait to be sent."
         )
 
 
 @lru_cache(1)
 @guarded
 def _instruments(provider: Any) -> _Instruments | None:
-    # The API's own providers measure nothing.
-    is_own = type(provider).__module__.startswith("opentelemetry.metrics")
-    return None if is_own else _Instruments(provider.get_meter("dealkit", __version__))
+    # The default providers of OpenTelemetry's API discard all measurements.
+    is_default = type(provider).__module__.startswith("opentelemetry.metrics")
+    return None if is_default else _Instruments(provider.get_meter("dealkit", __version__))
 
 
 class Meter:
-    """Measures calls of one operation of a service."""
+    """Measures calls of one operation."""
 
-    __slots__ = ("_instruments", "_of", "_server")
+    __slots__ = ("_attributes", "_instruments", "_server")
 
-    def __init__(self, instruments: _Instruments, description: Description) -> None:
+    def __init__(self, instruments: _Instruments, attributes: dict[str, Any]) -> None:
         self._instruments = instruments
-        method, template, address, port = description
-        self._server: dict[str, Any] = {"server.address": address, "server.port": port}
-        self._of = {"http.request.method": method, "url.template": template, **self._server}
+        self._attributes = attributes
+        self._server = {name: attributes[name] for name in ("server.address", "server.port")}
 
     @guarded
-    def count(self, calls: int) -> None:
-        """Adds to the calls in flight."""
-        self._instruments.in_flight.add(calls, self._of)
+    def count_in_flight(self, change: int) -> None:
+        """Changes the number of calls in flight."""
+        self._instruments.in_flight.add(change, self._attributes)
 
     @guarded
     def add(self, fields: dict[str, Any]) -> None:
-        """Adds what was traced when an attempt or a call ended, or a response was read."""
-        to = self._instruments
+        """Measures a trace event: the end of an attempt or of a call, or the reading of a response."""
+        instruments = self._instruments
         error = {} if fields.get("error.type") is None else {"error.type": fields["error.type"]}
         if "dealkit.unreadable" in fields:
-            to.unreadable.add(fields["dealkit.unreadable"], self._of)
+            instruments.unreadable.add(fields["dealkit.unreadable"], self._attributes)
         elif "dealkit.outcome" in fields:
-            to.waited.add(fields["dealkit.wait"] or 0, self._of)
-            to.calls.add(1, self._of | error | {"dealkit.outcome": fields["dealkit.outcome"]})
+            instruments.waited.add(fields["dealkit.wait"] or 0, self._attributes)
+            instruments.calls.add(1, self._attributes | error | {"dealkit.outcome": fields["dealkit.outcome"]})
             if (left := fields["dealkit.retries_left"]) is not None:
-                to.retries_left.set(left, self._server)
+                instruments.retries_left.set(left, self._server)
         elif "dealkit.attempt" in fields:
-            to.attempts.add(1, self._of | {"http.request.resend_count": fields["dealkit.attempt"] - 1})
+            instruments.attempts.add(1, self._attributes | {"http.request.resend_count": fields["dealkit.attempt"] - 1})
             status = fields["http.response.status_code"]
-            answer = {} if status is None else {"http.response.status_code": status}
-            to.duration.record(fields["dealkit.duration"], self._of | error | answer)
+            response = {} if status is None else {"http.response.status_code": status}
+            instruments.duration.record(fields["dealkit.duration"], self._attributes | error | response)
 
 
-def of(description: Description) -> Meter | None:
-    """What measures the calls of an operation; None if nobody wants to know."""
+def make_meter(attributes: dict[str, Any]) -> Meter | None:
+    """Makes a meter for calls with these attributes; None if the program has set up no metrics."""
     metrics = sys.modules.get("opentelemetry.metrics")
     instruments = None if metrics is None else _instruments(metrics.get_meter_provider())
-    return None if instruments is None else Meter(instruments, description)
+    return None if instruments is None else Meter(instruments, attributes)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from dealkit import Agent, _native
-from dealkit._core.failure import unwrap
+from dealkit._core.errors import unwrap
 from dealkit._core.headers import Headers
 
 

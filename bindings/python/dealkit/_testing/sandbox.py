@@ -10,9 +10,8 @@ from urllib.parse import quote, urlencode
 
 from dealkit import AsyncClient, Client, ConfigError, Deal, _native
 from dealkit._core.arguments import file_path
-from dealkit._core.failure import unwrap
-from dealkit._core.plain import plain
-from dealkit._core.private import sealed
+from dealkit._core.builtin_types import to_builtin_types
+from dealkit._core.errors import sealed, unwrap
 from dealkit._testing.records import (
     CreatedAgent,
     PendingFault,
@@ -49,7 +48,7 @@ def _deal_to_json(name: str, deal: DealLike) -> str:
         raise ConfigError(f"{name} is not UTF-8")
     if not hasattr(deal, "keys"):
         raise TypeError(f"{name} must be a mapping, a JSON text or a Deal, not {type(deal).__name__}")
-    return unwrap(_native.json_text(name, plain(deal)))
+    return unwrap(_native.json_text(name, to_builtin_types(deal)))
 
 
 def _start(settings: dict[str, Any]) -> _native.NativeSandbox:
@@ -215,7 +214,13 @@ class Sandbox:
             ConfigError: The control interface rejects the call.
         """
         parameters = {name: value for name, value in query.items() if value is not None}
-        text = "" if body is None else body if isinstance(body, str) else unwrap(_native.json_text("body", plain(body)))
+        text = (
+            ""
+            if body is None
+            else body
+            if isinstance(body, str)
+            else unwrap(_native.json_text("body", to_builtin_types(body)))
+        )
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(parameters)}", text))
         try:
             parsed: Any = json.loads(response, parse_float=Decimal) if response else None
@@ -402,7 +407,7 @@ class Sandbox:
         # The defaults mean a missing field: an ellipsis for `times`, whose None means no limit, and None for the others.
         missing = {name: ... if name == "times" else None for name in arguments}
         fault = {name: value for name, value in arguments.items() if value is not missing[name]}
-        self._call("POST", "faults", unwrap(_native.json_text("the fault", plain(fault))))
+        self._call("POST", "faults", unwrap(_native.json_text("the fault", to_builtin_types(fault))))
 
     def release(self) -> int:
         """Releases all requests held by ``fail_next(hold=True)``, so that they are processed, and returns their number.

@@ -1,31 +1,31 @@
-//! Words in documents, such as statuses and labels, as str: the same few occur again and again.
+//! Cache of the short strings in documents, such as statuses and labels, which often repeat.
 
 use std::convert::Infallible;
 
 use pyo3::{prelude::*, types::PyString};
 
-use crate::python::{ascii, kept::Kept};
+use crate::python::{ascii, object_cache::ObjectCache};
 
-/// The maximum length of a word, in bytes.
-const LONGEST: usize = 15;
+/// Maximum length of a cached string, in bytes.
+const MAX_LENGTH: usize = 15;
 
-/// Makes words, and keeps the most recent ones.
+/// Makes str objects, and caches recent short ones.
 #[derive(Default)]
-pub(crate) struct Words(Kept<Key, PyString>);
+pub(crate) struct StringCache(ObjectCache<Key, PyString>);
 
-impl Words {
+impl StringCache {
     #[inline]
-    pub(crate) fn get(&mut self, py: Python<'_>, text: &str) -> Py<PyString> {
-        let make = || Ok::<_, Infallible>(ascii::string(py, text).unbind());
-        let Ok(word) = match Key::of(text) {
-            Some(key) => self.0.get(py, key, key.number(), make),
+    pub(crate) fn get_or_make(&mut self, py: Python<'_>, text: &str) -> Py<PyString> {
+        let make = || Ok::<_, Infallible>(ascii::new_str(py, text).unbind());
+        let Ok(string) = match Key::new(text) {
+            Some(key) => self.0.get_or_make(py, key, key.hash(), make),
             None => make(),
         };
-        word
+        string
     }
 }
 
-/// All of a short text as numbers, which compare faster than texts do.
+/// A short string as numbers, which compare faster than strings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     bytes: u128,
@@ -33,15 +33,14 @@ struct Key {
 }
 
 impl Key {
-    /// `None` for a text that is too long.
+    /// `None` if the text is too long.
     #[inline]
-    fn of(text: &str) -> Option<Self> {
+    fn new(text: &str) -> Option<Self> {
         let text = text.as_bytes();
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return None;
         }
-        // The beginning and the end, which overlap if the text is shorter than both: with the length, they determine
-        // all of it.
+        // The first and the last bytes, which may overlap. Together with the length, they determine the text.
         let bytes = if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
             let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
             u128::from(first) | u128::from(last) << 64
@@ -58,9 +57,9 @@ impl Key {
         })
     }
 
-    /// Both combined into one number: different words mostly have different numbers.
+    /// Returns a number that differs for most different strings.
     #[inline]
-    fn number(self) -> u64 {
+    fn hash(self) -> u64 {
         let (first, last) = (self.bytes as u64, (self.bytes >> 64) as u64);
         first ^ last.rotate_left(29) ^ u64::from(self.length)
     }

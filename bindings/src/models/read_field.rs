@@ -1,32 +1,32 @@
-//! Reading JSON documents into models: how the value of each field is read.
+//! Reads the value of one field of a model.
 
 use pyo3::prelude::*;
 
 use crate::{
     json::{
         extra::Extra,
-        reader::{Read, Reader, Stopped},
+        reader::{ReadError, ReadResult, Reader},
     },
-    models::schema::{Field, FieldKind, Presence, class, is_role, nothing},
+    models::schema::{Field, FieldKind, Presence, class, empty_value, is_role},
 };
 
-/// Reads the value of a field; `None` for a null if the field may be missing. A value that cannot be read and is skipped is
-/// kept among the undocumented fields.
+/// Reads the value of a field; `None` if an optional field is null, or unreadable and skipped. `extra` gets the JSON of a
+/// skipped value.
 ///
-/// The field is known at each call site, so that after inlining only the call of one method is left. Whether its
-/// texts recur is asked there in a `const` block: the compiler would leave that comparison of names to the running program.
+/// Always inlined: each call site has a constant field, so that the compiler keeps one branch of the match. `often_repeats` is
+/// an argument because the compiler would not compute it at compile time outside a `const` block.
 #[inline(always)]
-pub(crate) fn value(
+pub(crate) fn read_value(
     reader: &mut Reader<'_, '_>,
     field: &'static Field,
-    recurs: bool,
+    often_repeats: bool,
     position: usize,
     extra: &mut Option<Box<Extra>>,
-) -> Read<Option<Py<PyAny>>> {
+) -> ReadResult<Option<Py<PyAny>>> {
     let kind = field.kind;
     if let (FieldKind::Timestamp, Some(extra)) = (kind, extra.as_mut()) {
-        // If a name occurs twice, the last field counts.
-        extra.forget_exact(position);
+        // If a name occurs twice, the last value counts.
+        extra.remove_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
         reader.lexer.read_null()?;
@@ -36,8 +36,8 @@ pub(crate) fn value(
     let value = match kind {
         kind if is_role(kind) => reader.role(),
         FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
-            if recurs {
-                reader.word()
+            if often_repeats {
+                reader.cached_text()
             } else {
                 reader.text()
             }
@@ -47,29 +47,29 @@ pub(crate) fn value(
         FieldKind::Decimal => reader.decimal(),
         FieldKind::Date => reader.date(),
         FieldKind::Timestamp => reader.timestamp(position, extra),
-        FieldKind::JsonObject => reader.object(),
+        FieldKind::JsonObject => reader.raw_object(),
         FieldKind::StringMap => reader.strings(),
         FieldKind::Model(model) => (class(model).read)(reader),
         FieldKind::ModelList(model) => reader.many(class(model).read),
     };
     match value {
-        Err(Stopped) if field.presence != Presence::Required => {
-            skipped(reader, field, start, extra)?;
+        Err(ReadError) if field.presence != Presence::Required => {
+            skip_unreadable(reader, field, start, extra)?;
             Ok(None)
         }
         value => value.map(Some),
     }
 }
 
-/// Skips the value of an optional field that could not be read. Apart, so that a model takes little stack while it is read.
+/// Skips the unreadable value of an optional field. Never inlined, so that reading nested models needs little stack.
 #[cold]
 #[inline(never)]
-fn skipped(
+fn skip_unreadable(
     reader: &mut Reader<'_, '_>,
     field: &'static Field,
     start: usize,
     extra: &mut Option<Box<Extra>>,
-) -> Read<()> {
+) -> ReadResult<()> {
     if let Some(json) = reader.skipped(start, field.wire)? {
         let unknown = &mut extra.get_or_insert_default().unknown;
         unknown.insert(field.wire.to_owned(), json);
@@ -77,23 +77,22 @@ fn skipped(
     Ok(())
 }
 
-/// Reads the value of an undocumented field.
 #[cold]
-pub(crate) fn unknown(
+pub(crate) fn read_undocumented(
     reader: &mut Reader<'_, '_>,
     name: String,
     extra: &mut Option<Box<Extra>>,
-) -> Read<()> {
+) -> ReadResult<()> {
     let value = reader.raw()?;
     extra.get_or_insert_default().unknown.insert(name, value);
     Ok(())
 }
 
-/// The value for a field that the document does not have, or has as null.
+/// Returns the value of a field that is missing or null in the document.
 #[inline(always)]
-pub(crate) fn missing(reader: &Reader<'_, '_>, field: &'static Field) -> Read {
+pub(crate) fn default_value(reader: &Reader<'_, '_>, field: &'static Field) -> ReadResult {
     match field.presence {
-        Presence::Required => Err(Stopped),
-        Presence::Optional | Presence::Nullable => Ok(nothing(field.kind, reader.py)),
+        Presence::Required => Err(ReadError),
+        Presence::Optional | Presence::Nullable => Ok(empty_value(field.kind, reader.py)),
     }
 }

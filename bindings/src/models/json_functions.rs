@@ -1,4 +1,4 @@
-//! Texts that Python code asks for: JSON, and violations as error texts show them.
+//! Functions for Python code that parse or write JSON, or format violations.
 
 use dealkit::{Json, Violation};
 use pyo3::{prelude::*, types::PyString};
@@ -6,30 +6,30 @@ use pyo3::{prelude::*, types::PyString};
 use crate::{
     json::value as json,
     models::write,
-    python::failure::{Failure, Returned, entry},
+    python::failure::{EntryResult, Failure, run_entry},
 };
 
-/// Makes a RawJson from JSON text. The class itself has no constructor, since that could only raise.
+/// Makes a RawJson from JSON text. A native constructor could not return a `Failure`, so this is a function.
 #[pyfunction]
-pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> Returned<'py> {
+pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> EntryResult<'py> {
     let py = text.py();
-    entry(py, || {
+    run_entry(py, || {
         let text = text
             .to_str()
             .map_err(|_| Failure::Value("text contains an unpaired surrogate".to_owned()))?;
         let json = Json::parse(text)
             .map_err(|error| Failure::Value(format!("text is not JSON: {error}")))?;
-        Ok(json::raw(py, json)?)
+        Ok(json::make_raw_json(py, json)?)
     })
 }
 
-/// A value as JSON text; `name` says what it is in the error if it cannot be written.
+/// Writes a value as JSON text. `name` names the value in the error message.
 #[pyfunction]
-pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> Returned<'py> {
-    entry(value.py(), || {
-        write::any(value)?
+pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> EntryResult<'py> {
+    run_entry(value.py(), || {
+        write::to_json(value)?
             .map(|json| json.to_string())
-            // It is the developer's own deal: saying where it is wrong is worth more than hiding its names.
+            // The message may contain names from the value: it is test data of the developer.
             .map_err(
                 |Violation {
                      pointer, detail, ..
@@ -40,15 +40,15 @@ pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> Returned<
     })
 }
 
-/// A violation's pointer and the violation itself, as texts show them.
+/// Formats a violation for messages: its masked pointer, and the whole violation.
 #[pyfunction]
 pub(crate) fn violation_texts<'py>(
     py: Python<'py>,
     pointer: String,
     code: String,
     detail: String,
-) -> Returned<'py> {
-    entry(py, || {
+) -> EntryResult<'py> {
+    run_entry(py, || {
         let violation = Violation::new(pointer, code.into(), detail);
         Ok((violation.masked_pointer(), violation.to_string()))
     })

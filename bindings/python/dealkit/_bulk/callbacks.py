@@ -1,0 +1,129 @@
+"""Functions of the program that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
+whether the agent of a row exists."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from dealkit._core.errors import clear_frames
+from dealkit.exceptions import ConfigError, DealkitError
+from dealkit.params import CreateAgentParams
+
+if TYPE_CHECKING:
+    from dealkit import _native
+
+FIELDS = frozenset(CreateAgentParams.__annotations__)
+"""The fields of a row."""
+
+
+class KeyOf:
+    """A named function that makes each row's idempotency key, for keys that are not in a field. A ledger rejects a job whose
+    keys have another name, as it does with ``key="email"``.
+
+    >>> client.agents.create_many(rows, ledger="agents.ledger", key=KeyOf("Number", lambda row: numbers[row["email"]]))
+    """
+
+    __slots__ = ("_function", "name")
+
+    def __init__(self, name: str, function: Callable[[Any], str]) -> None:
+        self.name: Final = name
+        """The name of the keys in the ledger."""
+        self._function = function
+
+    def __call__(self, row: Any) -> str:
+        return self._function(row)
+
+
+def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
+    """Returns the function that makes a row's key, and the name of the keys, if they have one."""
+    if isinstance(key, KeyOf):
+        return key, key.name
+    if not isinstance(key, str):
+        if key is not None and not callable(key):
+            raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
+        return key, None
+    field, *path = key.split(".")
+    if field not in FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
+        raise ValueError(f"key does not name a field of a row: {key!r}")
+
+    def get_field(row: Any) -> object:
+        value = row[field]
+        for name in path:
+            value = value[name]
+        return value
+
+    return get_field, str.__str__(key)
+
+
+def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) -> str | DealkitError:
+    """Returns the key of a row, or the error for a row without a valid key."""
+    try:
+        key: Any = function(row)
+        if isinstance(key, str):
+            key = str.__str__(key)
+            key.encode()
+            return key  # type: ignore[no-any-return]
+        problem = (
+            "key must return a str for each row"
+            if key_name is None
+            else f"{key_name} is the key of the row and must be a str"
+        )
+        return ConfigError(f"not sent: {problem}, not {type(key).__name__}")
+    except Exception as error:
+        # The exception's message and frames may contain personal data.
+        clear_frames(error)
+        problem = (
+            "the key of the row cannot be determined"
+            if key_name is None
+            else f"the row has no {key_name} to use as its key"
+        )
+        rejection = ConfigError(f"not sent: {problem}: {type(error).__name__}")
+        rejection.__cause__ = error
+        return rejection
+
+
+class UnresolvedRow(NamedTuple):
+    """A row whose outcome is unknown: the argument of the function ``resolve`` of ``create_many``.
+
+    Its repr shows no personal data.
+    """
+
+    key: str
+    """The row's key in the ledger."""
+    row: CreateAgentParams
+    """The row, as given to this run."""
+    sent_at: datetime
+    """The time at which the row was sent, by the clock of the machine that sent it."""
+    status_code: int | None = None
+    """The status of the response, if there was one."""
+    request_id: str | None = None
+    """The service's id for the request, if it gave one."""
+
+    def __repr__(self) -> str:
+        return (
+            f"UnresolvedRow(sent_at={self.sent_at!r}, status_code={self.status_code!r}, request_id={self.request_id!r})"
+        )
+
+
+Answer = str | Literal[False] | None
+Resolve = Callable[[UnresolvedRow], Answer | Awaitable[Answer]]
+"""A function that looks up whether the agent of a row exists. It returns the agent's id, False if there is no agent, or None if
+it cannot tell."""
+
+
+def send_answer(request: _native.ResolveRequest, answer: object) -> None:
+    """Answers a request of native code with the return value of the program's function."""
+    if answer is None:
+        request.answer_unknown()
+    elif answer is False:
+        request.answer_no_agent()
+    elif isinstance(answer, str):
+        answer.encode()  # Raises for a str that is not valid text.
+        request.answer_agent(str.__str__(answer))
+    else:
+        close = getattr(answer, "close", None)
+        if close is not None and hasattr(answer, "__await__"):
+            close()  # Otherwise Python warns that the coroutine was never awaited.
+        raise TypeError(f"resolve must return the id of an agent, False or None, not {type(answer).__name__}")

@@ -1,0 +1,435 @@
+"""The iterators of ``create_many``."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Mapping, Sized
+from os import getpid
+from sys import maxsize
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dealkit import _native
+from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, send_answer
+from dealkit._bulk.creation import Creation, make_creation
+from dealkit._bulk.progress import make_display
+from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
+from dealkit._calls.session import native_options
+from dealkit._core.arguments import check_bools, file_path
+from dealkit._core.errors import clear_frames, clear_own_frames, make_exception, sealed, unwrap
+from dealkit._core.threads import wait_cooperatively
+from dealkit._models.agent_request import try_create_call
+from dealkit._native import Failure
+from dealkit.exceptions import (
+    DealkitError,
+    DuplicateKeyError,
+    ValidationError,
+    Violation,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator
+
+    from dealkit._bulk.callbacks import Resolve
+    from dealkit._bulk.progress import Progress
+    from dealkit._calls.session import Session
+    from dealkit._core.options import CallOptions
+
+T = TypeVar("T")
+
+
+class _Creations(Window[Creation[T]]):
+    """The common base class of both iterators."""
+
+    __slots__ = (
+        "_cancelled",
+        "_key_function",
+        "_key_name",
+        "_ledger_error",
+        "_rejected",
+        "_resolve",
+        "_resolve_errors",
+        "_resolve_tasks",
+        "_rows",
+        "_validate",
+    )
+
+    _key_function: Callable[[Any], object] | None
+    _resolve: Resolve | None
+
+    def __init__(
+        self,
+        session: Session,
+        rows: Any,
+        *,
+        ledger: Any,
+        key: str | Callable[[Any], str] | None,
+        resend_unknown: bool,
+        resolve: Resolve | None,
+        wait_in_flight: bool,
+        validate: bool,
+        concurrency: int,
+        ordered: bool,
+        on_error: str,
+        progress: Progress,
+        options: CallOptions,
+        raw: bool,
+    ) -> None:
+        source, total = _check_rows(rows)
+        path = _check_ledger(ledger, key, resend_unknown, resolve, wait_in_flight)
+        check_arguments(concurrency, ordered, on_error)
+        check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+        self._key_function, self._key_name = key_function(key)
+        ledger_options: _native.LedgerOptions | None = None
+        if path is not None:
+            ledger_options = unwrap(
+                _native.ledger_options(
+                    ledger=path,
+                    key_name=self._key_name,
+                    resend_unknown=resend_unknown,
+                    resolve=resolve is not None,
+                    wait_in_flight=wait_in_flight,
+                )
+            )
+        calls = unwrap(
+            session.require_client().create_many(
+                ordered=ordered,
+                concurrency=min(concurrency, maxsize),
+                options=native_options(options),
+                ledger=ledger_options,
+            )
+        )
+        call: Any = try_create_call({}, False)
+        attributes = session.describe(call)
+        super().__init__(source, calls=calls, attributes=attributes, on_error=on_error, raw=raw)
+        self._validate = validate
+        # The latest error of a result that could not be written to the ledger.
+        self._ledger_error: DealkitError | None = None
+        # Errors of rows that are not sent, by index, until their results are handed over.
+        self._rejected: dict[int, DealkitError] = {}
+        # Results of `cancel`, by index.
+        self._cancelled: dict[int, Creation[T]] = {}
+        self._resolve = resolve
+        # Rows in flight that `resolve` may be called with, and their indices, by key.
+        self._rows: dict[str, tuple[int, Any]] = {}
+        # Requests that tasks of an event loop are resolving.
+        self._resolve_tasks: dict[_native.ResolveRequest, asyncio.Future[None]] = {}
+        # Exceptions of `resolve`, by index.
+        self._resolve_errors: dict[int, Exception] = {}
+        self._progress = make_display(progress, total, "agent")
+
+    def _make_input(self, index: int, given: Any) -> _native.CreateRow:
+        call: Any = _make_call(given, self._validate)
+        key: Any = None
+        if self._key_function is not None:
+            key = make_key(self._key_function, self._key_name, given)
+        # An error of the row itself takes precedence over that of its key.
+        if isinstance(key, DealkitError):
+            call = call if isinstance(call, DealkitError) else key
+            key = None
+        if isinstance(call, DealkitError):
+            self._rejected[index] = call
+            call = None
+        elif self._resolve is not None:
+            self._rows.setdefault(key, (index, given))
+        return _native.create_row(call=call, idempotency_key=key)
+
+    def _is_sent(self, index: int) -> bool:
+        return index not in self._rejected
+
+    def _make_result(self, result: _native.BulkResult) -> Creation[T]:
+        index, value = result.index, result.value
+        agent: Any
+        error: Any
+        if isinstance(value, Failure):
+            agent, error = None, make_exception(value, index=index)
+        else:
+            agent, error = value, None
+        if index in self._resolve_errors:
+            error.__cause__ = self._resolve_errors[index]
+        record = result.ledger_record
+        is_earlier = record is not None and record.is_earlier
+        rejection = self._rejected.get(index)
+        # The ledger's result of the row's key takes precedence over an error of the row.
+        if rejection is not None and not (is_earlier or isinstance(error, DuplicateKeyError)):
+            if error is not None:
+                rejection.outcome = error.outcome  # An earlier run may have created the agent.
+            error = rejection
+        if error is not None:
+            error.index = index
+        if is_earlier:
+            if (observer := self._observers.pop(index, None)) is not None:
+                observer.discard()  # Nothing was sent.
+        else:
+            self._end_observer(index, error)
+        creation: Creation[T] = make_creation(result, agent, error)
+        self._ledger_error = creation.ledger_error or self._ledger_error
+        return creation
+
+    def stop(self) -> None:
+        """Takes no further rows. Those in flight still finish, so continue to iterate. A signal handler may call it."""
+        self._source = None
+
+    def _start_cancel(self) -> _native.BulkCalls | None:
+        """Cancels the rows in flight. Returns the calls whose results must be collected, unless the window is closed."""
+        with self._lock:
+            calls = self._calls
+            if calls is not None:
+                self._source = None
+                inputs, _ = self._make_inputs(calls, are_sent=False)
+                unwrap(calls.cancel(inputs, first_index=self._first_index))
+                self._forget_pushed(calls)
+            return calls
+
+    def _collect_cancelled(self, calls: _native.BulkCalls) -> bool:
+        """Moves ready results to ``_cancelled``. Returns whether there will be more."""
+        with self._lock:
+            if self._calls is None:
+                return False
+            while True:
+                while self._ready:
+                    if not isinstance(self._ready[-1], _native.ResolveRequest):
+                        creation = self._make_result(self._ready[-1])
+                        self._cancelled[creation.index] = creation
+                    del self._ready[-1]
+                if calls.in_flight == 0:
+                    self._close()
+                    return False
+                unwrap(calls.take(self._ready, raw=self._is_raw))
+                if not self._ready:
+                    return True
+
+    def _list_cancelled(self) -> list[Creation[T]]:
+        """Returns the results of ``cancel``, in the order of their rows."""
+        with self._lock:
+            thread = get_ident()
+            if thread in self._handing:  # Interrupted on its way to the caller.
+                creation = self._handing[thread]
+                self._cancelled[creation.index] = creation
+                del self._handing[thread]
+            return [self._cancelled[index] for index in sorted(self._cancelled)]
+
+    def _hand_over(self) -> Creation[T]:
+        thread = get_ident()
+        creation = self._handing[thread]
+        is_raised = creation.error is not None and not self._returns_errors
+        if is_raised:
+            self._stop_on_exception()
+        # The remaining lines call no function, so no signal handler runs before the caller has the result.
+        del self._handing[thread]
+        if creation.index in self._rejected:
+            del self._rejected[creation.index]
+        if creation.index in self._resolve_errors:
+            del self._resolve_errors[creation.index]
+        if creation.key in self._rows and self._rows[creation.key][0] == creation.index:
+            del self._rows[creation.key]
+        if is_raised:
+            raise creation.error  # type: ignore[misc]
+        return creation
+
+    def _resolve_row(self, request: _native.ResolveRequest) -> None:
+        try:
+            send_answer(request, self._call_resolve(request))
+        except Exception as error:
+            self._fail_request(request, error)
+
+    def _call_resolve(self, request: _native.ResolveRequest) -> Any:
+        """Calls the program's function ``resolve``."""
+        row = UnresolvedRow(
+            key=request.key,
+            row=self._rows[request.key][1],
+            sent_at=request.sent_at,
+            status_code=request.status_code,
+            request_id=request.request_id,
+        )
+        return self._resolve(row)  # type: ignore[misc]
+
+    def _fail_request(self, request: _native.ResolveRequest, error: Exception) -> None:
+        """Answers a request for which ``resolve`` has raised an exception."""
+        # The exception's frames may contain personal data.
+        clear_frames(error)
+        self._resolve_errors[self._rows[request.key][0]] = error
+        request.fail()
+
+    def _raise_last_error(self) -> None:
+        """Raises the error of a result that could not be written to the ledger, if errors are raised."""
+        error, self._ledger_error = self._ledger_error, None
+        if error is not None and not self._returns_errors:
+            raise error
+
+    def _close(self) -> None:
+        super()._close()
+        for task in [*self._resolve_tasks.values()]:
+            task.cancel()
+
+    def _release(self, calls: _native.BulkCalls) -> None:
+        if self._key_function is None:
+            super()._release(calls)
+        elif getpid() == self._process:
+            # With a ledger: the outcomes of the rows in flight are still recorded.
+            unwrap(calls.finish())
+            self._closing = calls
+
+    def _stop_on_exception(self) -> None:
+        # Calls in flight continue. The traceback must not begin on the line of the progress display.
+        self._source = None
+        self._hide_progress()
+
+
+class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+
+    An exception stops the sending: the first error with ``on_error="raise"``, Ctrl-C, or one from the iterable. The
+    rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon them and get
+    what is known about them. ``close`` and leaving a ``with`` block abandon them too; ``cancel`` then returns what is
+    known. Merely dropping the iterator also abandons them, and reports nothing.
+    """
+
+    __slots__ = ()
+
+    @sealed
+    def cancel(self) -> list[Creation[T]]:
+        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
+
+        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
+        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
+        one: find out before you send it again.
+
+        With a ledger, it waits until the ledger has the outcome of each row. You can call it again, even after ``close``,
+        with the same result.
+        """
+        calls = self._start_cancel()
+        while calls is not None and self._collect_cancelled(calls):
+            unwrap(wait_cooperatively(calls.wait))
+        self._wait_for_end()
+        return self._list_cancelled()
+
+    def _end(self) -> None:
+        """Cancels the rows in flight, except in a forked child: they belong to its parent."""
+        if getpid() == self._process:
+            self.cancel()
+
+
+class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
+    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+
+    An exception stops the sending: the first error with ``on_error="raise"``, cancellation of the task, or one from the
+    iterable. The rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon
+    them and get what is known about them. ``aclose`` and leaving an ``async with`` block abandon them too; ``cancel``
+    then returns what is known. Merely dropping the iterator also abandons them, and reports nothing.
+    """
+
+    __slots__ = ()
+
+    async def cancel(self) -> list[Creation[T]]:
+        """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
+
+        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
+        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
+        one: find out before you send it again.
+
+        With a ledger, it waits until the ledger has the outcome of each row, without blocking the event loop. You can call it
+        again, even after ``aclose`` or if its task was cancelled, with the same result.
+        """
+        try:
+            calls = self._start_cancel()
+            while calls is not None and self._collect_cancelled(calls):
+                await self._wait_for_event(calls)
+            await self._wait_for_end_async()
+            return self._list_cancelled()
+        except BaseException as error:
+            clear_own_frames(error)
+            raise
+
+    async def _end_async(self) -> None:
+        """Cancels the rows in flight, except in a forked child: they belong to its parent."""
+        if getpid() == self._process:
+            await self.cancel()
+
+    def _resolve_row(self, request: _native.ResolveRequest) -> None:
+        from asyncio import ensure_future
+
+        if request not in self._resolve_tasks:
+            self._resolve_tasks[request] = ensure_future(self._resolve_row_async(request))
+
+    async def _resolve_row_async(self, request: _native.ResolveRequest) -> None:
+        try:
+            answer: Any = self._call_resolve(request)
+            send_answer(request, await answer if hasattr(answer, "__await__") else answer)
+        except Exception as error:
+            self._fail_request(request, error)
+        except BaseException:
+            # The task was cancelled. The row's outcome stays unknown.
+            request.fail()
+            raise
+        finally:
+            del self._resolve_tasks[request]
+
+
+def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
+    """Checks the rows. Returns their iterator, and their number, if it is known."""
+    kind = type(rows).__name__
+    if isinstance(rows, Mapping):
+        raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
+    if hasattr(rows, "columns"):
+        # A data frame: iterating over one yields its columns.
+        advice = 'its rows are to_dict("records") in pandas, and to_dicts() in polars'
+        raise TypeError(f"rows must be an iterable of mappings, not a {kind}; {advice}")
+    if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
+        raise TypeError(f"rows must be an iterable of mappings, not {kind}")
+    return iter(rows), len(rows) if isinstance(rows, Sized) else None
+
+
+def _check_ledger(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
+    """Checks the arguments that concern a ledger. Returns its path or URL."""
+    if resolve is not None and not callable(resolve):
+        raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
+    if resolve is not None and resend_unknown:
+        raise TypeError(
+            "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
+        )
+    if ledger is None:
+        ledger_only = {
+            "key": key,
+            "resend_unknown": resend_unknown,
+            "resolve": resolve,
+            "wait_in_flight": wait_in_flight,
+        }
+        for name, value in ledger_only.items():
+            if value:
+                raise TypeError(f"{name} needs a ledger: name its file with ledger=")
+        return None
+    if key is None:
+        raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
+    return file_path("ledger", ledger)
+
+
+def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
+    """Makes the call that creates the agent of a row. Returns the error of an invalid row."""
+    # Like `create(**row)`, accepts every object with the method `keys`.
+    if not hasattr(type(row), "keys"):
+        return _make_row_error(f"must be a mapping, not {type(row).__name__}")
+    try:
+        arguments = {**row}
+    except Exception as error:
+        if type(row) is dict:
+            raise  # Copying a dict runs no code of the program, so a signal handler has raised this.
+        return _make_unreadable_error(error)
+    call = try_create_call(arguments, validate)
+    if isinstance(call, Failure):
+        rejection = make_exception(call)
+        return rejection if isinstance(rejection, ValidationError) else _make_row_error(str(rejection))
+    return _make_unreadable_error(call) if isinstance(call, Exception) else call
+
+
+def _make_unreadable_error(cause: Exception) -> ValidationError:
+    """Makes the error of a row whose own code has raised an exception. Clears its frames, which may contain personal data."""
+    clear_frames(cause)
+    error = _make_row_error(f"cannot be read: {type(cause).__name__}")
+    error.__cause__ = cause
+    return error
+
+
+def _make_row_error(detail: str) -> ValidationError:
+    violation = Violation("", "wrong_type", detail)
+    return ValidationError(f"the request breaks the rules: {violation}", errors=(violation,))

@@ -1,0 +1,173 @@
+"""The session of a client: its options and connections, until it is closed."""
+
+from __future__ import annotations
+
+from os import environ
+from typing import TYPE_CHECKING, Any
+
+from dealkit import _native
+from dealkit._calls.key_provider import KeyProvider, answer_queued_requests
+from dealkit._core.errors import sealed, unwrap
+from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
+from dealkit._core.threads import wait_cooperatively
+from dealkit._observe.observer import observe_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Session:
+    """Sends calls. The resources of a client refer to its session instead of the client."""
+
+    __slots__ = ("client", "is_async", "key_source", "options")
+
+    def __init__(
+        self,
+        *,
+        client: _native.NativeClient,
+        options: dict[str, Any],
+        key_source: tuple[KeyProvider, _native.KeySource] | None,
+        is_async: bool,
+    ) -> None:
+        self.client: _native.NativeClient | None = client
+        """The native client, or None once the session is closed."""
+        self.options: dict[str, Any] = options
+        """The client's options, for pickling and ``with_options``. Never shown, because the service key is one of them."""
+        self.key_source: tuple[KeyProvider, _native.KeySource] | None = key_source
+        """The callable that provides the key, if there is one."""
+        self.is_async: bool = is_async
+        """True if the calls are awaited."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (restore_session, (self.options, self.client is None, self.is_async))
+
+    def require_client(self) -> _native.NativeClient:
+        """Returns the native client. Raises ConfigError if the session is closed."""
+        if self.client is None:
+            from dealkit.exceptions import ConfigError
+
+            raise ConfigError("the client is closed; create another one to make calls")
+        if self.key_source is not None:
+            self.key_source[0].remember_loop()
+        return self.client
+
+    def send(
+        self,
+        call: _native.Call | _native.CreateOnce,
+        options: CallOptions,
+        *,
+        raw: bool = False,
+        id: str | None = None,
+    ) -> Any:
+        """Sends a call and waits for its end. Returns its value or, with ``raw``, the whole response.
+
+        ``id`` is the requested identifier, which the exception of a failed call has as an attribute.
+        """
+        call_options = native_options(options)
+        with observe_call(lambda: self.describe(call)) as observer:
+            send = self.require_client().send
+            result = wait_cooperatively(send, call, options=call_options, raw=raw, trace=observer.trace)
+            if isinstance(result, _native.BlockingCall):
+                result = _wait(result, observer.flush)
+            return unwrap(result, id)
+
+    async def send_async(
+        self,
+        call: _native.Call | _native.CreateOnce,
+        options: CallOptions,
+        *,
+        raw: bool = False,
+        id: str | None = None,
+        detached: bool = False,
+    ) -> Any:
+        """Like ``send``, for asyncio. Cancelling it aborts the request, unless the call is detached."""
+        # Imported here, because asyncio takes long to import.
+        from dealkit._calls.event_loop import wait_for
+
+        call_options = native_options(options)
+        with observe_call(lambda: self.describe(call)) as observer:
+            client = self.require_client()
+            background = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
+            try:
+                await wait_for(background.notify, observer.flush)
+            finally:
+                # Has no effect on a call that has ended. A detached call continues even if its event loop ends.
+                if not detached:
+                    background.abort()
+            return unwrap(background.take(), id)
+
+    def describe(self, call: _native.Call | _native.CreateOnce) -> Any:
+        """Describes a call as a dict of OpenTelemetry attributes: method, URL template, host and port."""
+        return self.require_client().describe(call)
+
+
+def open_session(options: dict[str, Any], shared: Session | None, is_async: bool) -> Session:
+    """Opens a session with a client's options. It shares the connections of ``shared`` where the options permit that."""
+    if options.get("headers") is not None:
+        options["headers"] = pairs("headers", options["headers"])
+    options = _complete_from_environment(options)
+    settings, key_source = client_settings(options), None
+    if callable(options.get("service_key")):
+        key_source = _open_key_source(options["service_key"], shared, is_async)
+        settings["service_key"] = key_source[1]
+    client = unwrap(_native.open_client(settings, shared=None if shared is None else shared.require_client()))
+    return Session(client=client, options=options, key_source=key_source, is_async=is_async)
+
+
+def _complete_from_environment(options: dict[str, Any]) -> dict[str, Any]:
+    """Adds the URL and the key from the environment, so that a pickled client has them on another machine.
+
+    An empty variable counts as unset.
+    """
+    completed = {name: value for name, value in options.items() if value is not None}
+    for names in (("base_url",), ("service_key", "service_key_file")):
+        variables = {name: f"DEALKIT_{name.upper()}" for name in names}
+        if not completed.keys() & names:
+            completed |= {name: environ[variable] for name, variable in variables.items() if environ.get(variable)}
+        if len(completed.keys() & names) != 1:
+            from dealkit.exceptions import ConfigError
+
+            if names[0] in completed:
+                raise ConfigError(
+                    f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
+                )
+            needed = " or ".join(variables.values())
+            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {needed}")
+    return completed
+
+
+def _open_key_source(function: Any, shared: Session | None, is_async: bool) -> tuple[KeyProvider, _native.KeySource]:
+    """Opens a key source. Clients with the same callable share one, and so the same key."""
+    if shared is not None and shared.key_source is not None and shared.key_source[0].function == function:
+        return shared.key_source
+    provider = KeyProvider(function, is_async)
+    return provider, unwrap(_native.key_source(provider))
+
+
+@sealed
+def restore_session(options: dict[str, Any], is_closed: bool, is_async: bool) -> Session:
+    """Makes the session of an unpickled client."""
+    session: Session = open_session(options, None, is_async)
+    if is_closed:
+        session.client = None
+    return session
+
+
+def native_options(options: CallOptions) -> _native.Options | None:
+    """Checks the options of a call, and converts them for native code."""
+    return unwrap(_native.call_options(call_settings(options))) if options else None
+
+
+def _wait(call: _native.BlockingCall, flush: Callable[[], None] | None) -> Any:
+    """Waits for a call in short steps. Between these, Python runs signal handlers, which may raise."""
+    try:
+        while True:
+            answer_queued_requests()
+            result = wait_cooperatively(call.wait)
+            if result is not call:
+                return result
+            if flush is not None:
+                flush()
+    finally:
+        # Has no effect on a call that has ended.
+        call.abort()

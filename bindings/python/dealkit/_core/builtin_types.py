@@ -1,0 +1,62 @@
+"""Converts arguments to Python's built-in types, which native code requires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_SCALARS = frozenset({str, int, float, bool, type(None), Decimal})
+
+# Tuples for isinstance: an expression such as `list | tuple` would make a new union each time.
+_LISTS = (list, tuple)
+_CONTAINERS = (dict, *_LISTS, Mapping)
+
+# Native code rejects values that are nested deeper.
+_MAX_DEPTH = 128
+
+
+def to_builtin_types(value: Any) -> Any:
+    """Converts mappings to dicts, and instances of scalar subclasses to their built-in base class.
+
+    Values that JSON cannot represent stay unchanged: native code rejects them and reports their location. The copy of a
+    container that contains itself also contains itself.
+    """
+    return value if type(value) in _SCALARS else _convert(value, {}, 0)
+
+
+def _convert(value: Any, converted: dict[int, Any], depth: int) -> Any:
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, _CONTAINERS):
+        # A container that occurs several times is converted once, so a container that contains itself ends the recursion.
+        if depth > _MAX_DEPTH or id(value) in converted:
+            return converted.get(id(value), (value,))[0]
+        return _convert_container(value, converted, depth + 1)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__pos__(value)
+    if isinstance(value, float):
+        return float.__pos__(value)
+    if isinstance(value, Decimal):
+        return Decimal(value)
+    return value
+
+
+def _convert_container(value: Any, converted: dict[int, Any], depth: int) -> Any:
+    copy: Any
+    # The original is stored with its copy, so that no other object gets its id.
+    if isinstance(value, _LISTS):
+        copy = []
+        converted[id(value)] = (copy, value)
+        copy.extend(_convert(item, converted, depth) for item in value)
+    else:
+        copy = {}
+        converted[id(value)] = (copy, value)
+        for name, item in dict(value).items():
+            copy[_convert(name, converted, depth)] = _convert(item, converted, depth)
+    return copy

@@ -1,0 +1,98 @@
+"""Raises failures of native code as exceptions, and keeps secrets out of their tracebacks.
+
+Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback. The service key and an agent's
+data are arguments of dealkit's functions. So public functions that take them are decorated with `sealed`: when such a function
+raises, it clears the variables of dealkit's frames.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from dealkit._native import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    T = TypeVar("T")
+
+_BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
+
+
+def unwrap(result: T | Failure, id: str | None = None) -> T:
+    """Returns the result of a native function, or raises its failure. ``id`` is the requested identifier."""
+    if isinstance(result, Failure):
+        raise make_exception(result, id)
+    return result
+
+
+def make_exception(failure: Failure, id: str | None = None, index: int | None = None) -> Exception:
+    """Makes the exception for a failure. ``id`` is the requested identifier, and ``index`` its position in a bulk job."""
+    kind, text, attributes = failure.parts()
+    if kind in _BUILT_IN:
+        return _BUILT_IN[kind](text)
+    from dealkit.exceptions import _make
+
+    error = _make(kind, text, **attributes)
+    error.id = id
+    if index is not None:
+        error.index = index
+    return error
+
+
+def sealed(function: F) -> F:
+    """Decorates a function so that, when it raises, the frames of dealkit in the traceback have no variables."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except BaseException as error:
+            clear_own_frames(error)
+            raise
+        finally:
+            del arguments, options
+
+    return call  # type: ignore[return-value]
+
+
+def sealed_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a coroutine function from a sealed function that returns a coroutine. The function is called when awaited."""
+
+    @wraps(function)
+    async def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            try:
+                coroutine = function(*arguments, **options)
+            finally:
+                del arguments, options
+            return await coroutine
+        except BaseException as error:
+            clear_own_frames(error)
+            raise
+
+    return call
+
+
+def clear_own_frames(error: BaseException) -> None:
+    """Clears the variables of dealkit's frames in the tracebacks of an exception and its context. Line numbers stay."""
+    chained: BaseException | None = error
+    while chained is not None:
+        clear_frames(chained, "dealkit")
+        chained = chained.__context__
+
+
+def clear_frames(error: BaseException, package: str | None = None) -> None:
+    """Clears the variables of all frames in an exception's traceback, or of a package's frames only."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if package in (None, frame.f_globals.get("__name__", "").partition(".")[0]):
+            try:
+                frame.clear()
+            except RuntimeError:
+                pass  # The frame of the decorator above is still running. It has deleted its variables.
+        traceback = traceback.tb_next

@@ -1,0 +1,96 @@
+//! Requests to the program's `resolve=` function: has the agent of a row whose outcome is unknown been created?
+//!
+//! Native code runs no Python code, so a job delivers the requests like results, and Python code answers them.
+
+use std::sync::{Mutex, PoisonError};
+
+use dealkit::ledger::{Resolution, UnresolvedRow};
+use futures_util::future::BoxFuture;
+use pyo3::{prelude::*, types::PyDateTime};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::python::builtin;
+
+/// The answer to a request, or an error if the function has failed.
+type Answer = Result<Resolution, &'static str>;
+
+/// A request to resolve one row.
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct ResolveRequest {
+    row: UnresolvedRow,
+    /// `None` once the request has been answered.
+    reply: Mutex<Option<oneshot::Sender<Answer>>>,
+}
+
+pub(super) type ResolveRequests = mpsc::UnboundedReceiver<ResolveRequest>;
+
+/// Makes the core's `resolve` function, which sends requests, and the receiver of these requests.
+pub(super) fn resolve_channel() -> (
+    impl Fn(UnresolvedRow) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
+    ResolveRequests,
+) {
+    let (sender, requests) = mpsc::unbounded_channel();
+    let resolve = move |row| {
+        let (reply, answer) = oneshot::channel();
+        let reply = Mutex::new(Some(reply));
+        // If the receiver is gone, the request is dropped here, which fails the answer below.
+        drop(sender.send(ResolveRequest { row, reply }));
+        let answer = async { answer.await.unwrap_or(Err("the row was not looked up")) };
+        Box::pin(answer) as _
+    };
+    (resolve, requests)
+}
+
+impl ResolveRequest {
+    /// Answers the request, unless it has been answered.
+    fn answer(&self, answer: Answer) {
+        let mut reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reply) = reply.take() {
+            // An error means that the row has been cancelled.
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+#[pymethods]
+impl ResolveRequest {
+    #[getter]
+    fn key(&self) -> &str {
+        &self.row.key
+    }
+
+    #[getter]
+    fn sent_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDateTime>> {
+        builtin::make_datetime(py, self.row.sent_at)
+    }
+
+    #[getter]
+    fn status_code(&self) -> Option<u16> {
+        self.row.status.map(u16::from)
+    }
+
+    #[getter]
+    fn request_id(&self) -> Option<&str> {
+        self.row.request_id.as_deref()
+    }
+
+    /// Answers that the agent exists.
+    fn answer_agent(&self, agent_id: String) {
+        self.answer(Ok(Resolution::Agent(agent_id.into())));
+    }
+
+    /// Answers that there is certainly no agent.
+    fn answer_no_agent(&self) {
+        self.answer(Ok(Resolution::NoAgent));
+    }
+
+    /// Answers that it remains unknown whether there is an agent.
+    fn answer_unknown(&self) {
+        self.answer(Ok(Resolution::Unknown));
+    }
+
+    /// Reports that the `resolve=` function has failed.
+    fn fail(&self) {
+        self.answer(Err("the function has failed"));
+    }
+}

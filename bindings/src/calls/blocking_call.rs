@@ -1,0 +1,127 @@
+//! Calls of blocking callers, which run on the calling thread.
+
+use pyo3::prelude::*;
+use tokio::{runtime::Handle, task::yield_now, time::timeout};
+
+use crate::{
+    calls::{
+        observer::SentCall,
+        runtime::{self, PerProcess, SIGNAL_POLL_INTERVAL, Slot},
+    },
+    models::{call_result::CallResult, response::BodyModel},
+    python::{
+        failure::{EntryResult, Failure, Result, run_entry},
+        gil,
+    },
+};
+
+/// A call that was still in flight after the first poll interval. It makes progress only during [`wait`](Self::wait).
+#[pyclass(frozen, module = "dealkit._native")]
+pub(crate) struct BlockingCall {
+    /// `None` after the end, and while a thread drives the call.
+    call: PerProcess<SentCall>,
+    slot: Slot,
+    body_model: BodyModel,
+    raw: bool,
+}
+
+impl BlockingCall {
+    /// Starts a call and drives it for one poll interval. Returns the result, or a `BlockingCall` that is still in flight.
+    pub(crate) fn start<'py>(
+        py: Python<'py>,
+        slot: Slot,
+        call: Result<SentCall>,
+        body_model: BodyModel,
+        raw: bool,
+    ) -> EntryResult<'py> {
+        let progress = call.and_then(|call| {
+            if Handle::try_current().is_ok() {
+                return Err(Failure::Config(
+                    "a blocking call was made on a thread of a Rust async runtime, which it would stall"
+                        .to_owned(),
+                ));
+            }
+            drive(py, slot, call, true)
+        });
+        run_entry(py, || match progress? {
+            Ok(result) => result.into_object(py, body_model, raw),
+            Err(call) => {
+                let call = Self {
+                    call: PerProcess::from_value(call),
+                    slot,
+                    body_model,
+                    raw,
+                };
+                Ok(Bound::new(py, call)?.into_any())
+            }
+        })
+    }
+
+    /// Drives the call for one poll interval. Returns `None` if it is still in flight.
+    fn poll(&self, py: Python<'_>) -> Result<Option<CallResult>> {
+        let Some(call) = self.call.take() else {
+            return Err(Failure::Runtime(
+                "this call was made by another thread or process".to_owned(),
+            ));
+        };
+        match drive(py, self.slot, call, false)? {
+            Ok(result) => Ok(Some(result)),
+            Err(call) => {
+                self.call.put(call);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Drives a call for one poll interval, without the GIL. Returns its result, or the call if it is still in flight.
+fn drive(
+    py: Python<'_>,
+    slot: Slot,
+    call: SentCall,
+    is_first: bool,
+) -> Result<Result<CallResult, SentCall>> {
+    let runtime = runtime::for_callers(slot)?;
+    Ok(gil::release(py, move || {
+        runtime.block_on(async move {
+            let mut call = call;
+            if is_first {
+                // Idle connections make no progress between calls. One turn of the runtime finds those that the service has
+                // closed, so that the request does not use one of them.
+                yield_now().await;
+            }
+            match timeout(SIGNAL_POLL_INTERVAL, &mut call).await {
+                Ok(result) => Ok(result),
+                Err(_) => Err(call),
+            }
+        })
+    }))
+}
+
+impl Drop for BlockingCall {
+    /// Closes the connection if Ctrl-C has interrupted Python before its first `wait`.
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+#[pymethods]
+impl BlockingCall {
+    /// Drives the call for one poll interval. Returns its result, or this object if it is still in flight.
+    fn wait<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
+        let py = this.py();
+        let call = this.get();
+        let polled = call.poll(py);
+        run_entry(py, || match polled? {
+            Some(result) => result.into_object(py, call.body_model, call.raw),
+            None => Ok(this.clone().into_any()),
+        })
+    }
+
+    /// Aborts the call if it is still in flight, and closes its connection.
+    fn abort(&self) {
+        if let Some(call) = self.call.take() {
+            runtime::drop_for_callers(self.slot, call);
+        }
+    }
+}
