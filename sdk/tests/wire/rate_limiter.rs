@@ -16,7 +16,10 @@ use dealkit::{Client, ClientBuilder, RetryPolicy};
 use futures_util::future::join_all;
 use http::{Request, Response, response};
 use http_body_util::Full;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    task::yield_now,
+    time::{Instant, advance, sleep, timeout_at},
+};
 use tower::service_fn;
 
 use crate::peer::{DEAL, KEY};
@@ -319,6 +322,29 @@ async fn a_client_with_a_rate_limit_sends_at_exactly_that_rate() {
         );
         assert!(rejected == 0.0, "{rejected} rejected at {rate_limit}");
     }
+}
+
+/// On a busy machine, timers fire late: here, the clock advances in steps of several intervals.
+#[tokio::test(start_paused = true)]
+async fn late_timers_do_not_lower_a_rate_limit() {
+    let simulation = Simulation::start(Limit::bucket(500.0), 7);
+    let client = simulation.builder(0).rate_limit(400.0).build().unwrap();
+    let work = load(&client, Instant::now() + Duration::from_secs(6));
+    let clock = async {
+        loop {
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            advance(Duration::from_millis(7)).await;
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = clock => {}
+    }
+    let (accepted, rejected) = simulation.count(1.0, 6.0, None);
+    assert!((1_980.0..=2_020.0).contains(&accepted), "{accepted}");
+    assert!(rejected == 0.0, "{rejected} rejected");
 }
 
 /// If a service rejects all calls for the length of a round trip, the rate falls to 70 %, and not further.

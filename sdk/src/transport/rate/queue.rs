@@ -13,6 +13,9 @@ use crate::transport::rate::rate_limiter::RateLimiter;
 /// A call that is sent late by no more than this does not delay the next: the runtime's timer has a resolution of a millisecond.
 const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
 
+/// The same for a call that has been waiting for its time: on a busy machine, timers are late by several milliseconds.
+const WAKE_UP_TOLERANCE: Duration = Duration::from_millis(20);
+
 /// The time after which a call may overtake the call ahead of it, if the rate allows that call but it is not polled. A call is a
 /// future, and its program may do something else, or even await a call further back in the queue.
 const UNPOLLED_WAIT_LIMIT: Duration = Duration::from_millis(20);
@@ -43,6 +46,7 @@ pub(crate) struct Queue {
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     number: u64,
+    entered: Duration,
     /// Notified when the time at which this call may be sent has changed.
     pub(crate) changed: Arc<Notify>,
 }
@@ -88,6 +92,7 @@ impl Queue {
         }
         let ticket = Ticket {
             number: self.next_number,
+            entered: now,
             changed: Arc::default(),
         };
         self.next_number += 1;
@@ -173,9 +178,13 @@ impl Queue {
 
     /// Records that an admitted call is sent. The next call may follow after the interval.
     pub(crate) fn record_departure(&mut self, ticket: &Ticket, now: Duration) {
-        let departed = self
-            .next_admission()
-            .max(now.saturating_sub(TIMER_TOLERANCE));
+        let due = self.next_admission();
+        let has_waited = self.position(ticket) == Some(0) && ticket.entered <= due;
+        let departed = if has_waited && now.saturating_sub(due) <= WAKE_UP_TOLERANCE {
+            due
+        } else {
+            due.max(now.saturating_sub(TIMER_TOLERANCE))
+        };
         self.interval_end = departed.saturating_add(self.interval(now));
         self.remove(ticket, now);
     }
