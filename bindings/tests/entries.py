@@ -265,7 +265,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "BulkCalls.push": [
             partial(retrieves.push, ["d_1", "d_1"], [trace, None], 0),
             partial(_retrieve_many(native_client).push, [5], None, 0),
-            partial(creates.push, rows, [trace, None], 0),
+            partial(creates.push, [*rows, create], [trace, None, None], 0),
             partial(creates.push, ["d_1"], None, 0),
             partial(retrieves.push, [], None, 999),
         ],
