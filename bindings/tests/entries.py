@@ -46,7 +46,7 @@ FIELDS: dict[str, Any] = {"email": "ada@example.com", "first_name": "A", "last_n
 
 
 def examples() -> dict[str, Any]:
-    """One model of each class."""
+    """Returns a model of each class, by the name of the class."""
     deal, agent = dealkit.Deal.from_json(DEAL), dealkit.Agent.from_json(AGENT)
     contract, application, contact = deal.listing_contract, deal.application, deal.contacts[0]
     assert contract is not None and application is not None
@@ -56,7 +56,7 @@ def examples() -> dict[str, Any]:
 
 
 def plain(*objects: object) -> dict[str, list[Callable[[], object]]]:
-    """The entry points that take nothing: attributes, and what Python calls by itself."""
+    """Returns the entry points without arguments: attributes, and special methods such as ``__repr__``."""
     return {
         f"{type(one).__name__}.{name}": [partial(getattr, one, name) if _is_attribute(entry) else getattr(one, name)]
         for one in objects
@@ -65,13 +65,13 @@ def plain(*objects: object) -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_models() -> dict[str, list[Callable[[], object]]]:
-    """The entry points of every model."""
+def model_entries() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of all models."""
     cases: dict[str, list[Callable[[], object]]] = defaultdict(list)
     for name, model in examples().items():
         of_class: Any = type(model)
         for field, _, kind, *_ in of_class.__dealkit_fields__:
-            if kind != "object":  # Those are Python code, which calls _get.
+            if kind != "object":  # Attributes for JSON objects are Python code, which calls _get.
                 cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
         json = model.to_json()
         of_model = {
@@ -97,8 +97,8 @@ def of_models() -> dict[str, list[Callable[[], object]]]:
     return cases
 
 
-def of_values() -> dict[str, list[Callable[[], object]]]:
-    """The entry points that need no server."""
+def value_entries() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
     failure: Any = dealkit.Deal._read('{"id": 5}', "raise")
     invalid = _create({**FIELDS, "email": "no"}, is_converted=True)
@@ -158,7 +158,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_client, {**settings, "service_key": "a b"}, None),
             partial(native.open_client, {**settings, "headers": [("a", 1)]}, None),
         ],
-        **of_tables(),
+        **table_entries(),
         "resolve_ledger": [
             partial(native.resolve_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
             partial(native.resolve_ledger, "/none/agents.ledger", [], True),
@@ -197,8 +197,8 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_tables() -> dict[str, list[Callable[[], object]]]:
-    """The entry points of tables in memory."""
+def table_entries() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of tables in memory."""
     builder = _table_builder()
     builder.push([DEAL, "{"], "raise")
     schema, table = native.deal_schema(10), builder.finish()
@@ -222,19 +222,18 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
-    """The entry points that send something to the sandbox. They use an event loop that does not run."""
+def call_entries(sandbox: Sandbox, loop: asyncio.AbstractEventLoop) -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points that send requests to the sandbox. The event loop does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     native_client, server = client._session.client, sandbox._server
     send = partial(native_client.send, options=None, raw=False, trace=None)
     start = partial(native_client.start, options=None, raw=False, trace=None)
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
     response = client.with_raw_response.deals.retrieve("d_1")
-    loop = asyncio.new_event_loop()
     box, future = event_loop.mailbox(loop), loop.create_future()
     trace = native.start_trace([])
     retrieves = _retrieve_many(native_client)
-    # These receive nothing and send nothing.
+    # Jobs without inputs.
     creates, cancelled = _create_many(native_client), _create_many(native_client)
     create = _create(FIELDS)
     once = native.create_once(create, idempotency_key="key", ledger=_ledger_options("/none/agents.ledger"))
@@ -267,7 +266,7 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "BulkCalls.push": [
             partial(retrieves.push, ["d_1", "d_1"], [trace, None], 0),
             partial(_retrieve_many(native_client).push, [5], None, 0),
-            partial(creates.push, rows, [trace, None], 0),
+            partial(creates.push, [*rows, create], [trace, None, None], 0),
             partial(creates.push, ["d_1"], None, 0),
             partial(retrieves.push, [], None, 999),
         ],
@@ -323,8 +322,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
-    """The entry points of a call in flight, to a server that does not respond."""
+def slow_call_entries(url: str) -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of a call in flight, to a server that does not respond."""
     client: Any = Client(base_url=url, service_key="k")
     send = partial(client._session.client.send, native.retrieve_deal("d_1"), options=None, raw=False, trace=None)
     waiting, other = send(), send()
@@ -419,7 +418,7 @@ def _resolve_request(sandbox: Sandbox, native_client: Any, create: Any) -> tuple
 
 
 def _mailbox(client: Any) -> tuple[Any, Any]:
-    """A mailbox with two futures in it, and the first of them."""
+    """Makes a mailbox with two futures. Returns it and the first future."""
 
     async def fetch() -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
@@ -452,7 +451,7 @@ SEPARATE = {"shut_down", "run_server"}
 
 
 def names() -> set[str]:
-    """The names of all entry points: functions, methods, attributes and operators that are not Python code."""
+    """Returns the names of all entry points: functions, methods, attributes and operators that are not Python code."""
     found = set()
     for name, value in vars(_native).items():
         if isinstance(value, type):
@@ -469,11 +468,11 @@ def _is_attribute(entry: object) -> bool:
 def _is_entry(name: str, value: object) -> bool:
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
-    # A `__new__` here either says that there is no constructor, or is Python code.
+    # `__new__` of these classes either raises, because there is no constructor, or is Python code.
     return isinstance(value, _NATIVE) and name not in ("__doc__", "__new__")
 
 
-# Functions, methods, operators and attributes that are written in C or, in dealkit, in Rust.
+# Types of functions, methods, operators and attributes that are written in C or Rust.
 _NATIVE = (
     BuiltinFunctionType,
     ClassMethodDescriptorType,

@@ -375,7 +375,7 @@ from dealkit import AsyncClient, Client
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ROW = {"first_name": "A", "last_name": "L", "profile": {}}
-came = []
+results = []
 
 def rows():
     for n in itertools.count():
@@ -389,14 +389,14 @@ async def main():
     creations = AsyncClient().agents.create_many(rows(), concurrency=int(sys.argv[1]), ordered=sys.argv[2] == "ordered")
     print("ready", flush=True)
     async for creation in creations:
-        came.append([creation.index, creation.outcome, creation.agent_id])
+        results.append([creation.index, creation.outcome, creation.agent_id])
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
     pass
 for creation in asyncio.run(creations.cancel()):
-    came.append([creation.index, creation.outcome, creation.agent_id])
-print(json.dumps(came), flush=True)
+    results.append([creation.index, creation.outcome, creation.agent_id])
+print(json.dumps(results), flush=True)
 """
 
 
@@ -413,15 +413,15 @@ def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], chance: rando
             check_results(sandbox, json.loads(ended(process)))
 
 
-def check_results(sandbox: Sandbox, came: list[Any]) -> None:
+def check_results(sandbox: Sandbox, results: list[Any]) -> None:
     """Checks that every row has one result, which agrees with the service."""
-    indexes = sorted(index for index, *_ in came)
+    indexes = sorted(index for index, *_ in results)
     assert indexes == list(range(len(indexes)))
     ids: dict[str, list[str]] = {}
     for agent in sandbox.agents:
         ids.setdefault(agent.email, []).append(agent.id)
     assert all(len(found) == 1 for found in ids.values())
-    for index, outcome, agent_id in came:
+    for index, outcome, agent_id in results:
         found = ids.pop(f"row{index}@example.com", [])
         if outcome == "succeeded":
             assert found == [agent_id]
@@ -485,8 +485,8 @@ def job(first):
 LIMIT = 300
 client, source, interrupted = Client(), Source(), 0
 while source.given < LIMIT:
-    came += job(source.given)
-print(json.dumps([interrupted, came]), flush=True)
+    results += job(source.given)
+print(json.dumps([interrupted, results]), flush=True)
 """
 
 
@@ -496,9 +496,9 @@ def test_signal_handlers_that_raise_lose_no_row(
 ) -> None:
     sandbox.fail_next(delay=0.005, times=None, probability=0.3, seed=1)
     process = python(seeded(chance) + JOB + STORM, *arguments, url=sandbox.url)
-    interrupted, came = json.loads(ended(process))
-    assert interrupted > 5 and len(came) == 300
-    check_results(sandbox, came)
+    interrupted, results = json.loads(ended(process))
+    assert interrupted > 5 and len(results) == 300
+    check_results(sandbox, results)
 
 
 def test_a_forked_child_cannot_use_its_parents_job(sandbox: Sandbox) -> None:
@@ -507,7 +507,7 @@ import os, warnings
 warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
 creations = Client().agents.create_many(rows(), concurrency=8)
 first = next(creations)
-came.append([first.index, first.outcome, first.agent_id])
+results.append([first.index, first.outcome, first.agent_id])
 child = os.fork()
 if child == 0:
     for work in (creations.cancel, creations.__next__):
@@ -522,8 +522,8 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 for creation in creations.cancel():
-    came.append([creation.index, creation.outcome, creation.agent_id])
-print(json.dumps(came), flush=True)
+    results.append([creation.index, creation.outcome, creation.agent_id])
+print(json.dumps(results), flush=True)
 """
-    came = json.loads(ended(python(JOB + code, url=sandbox.url)))
-    assert sorted(index for index, *_ in came) == list(range(8))
+    results = json.loads(ended(python(JOB + code, url=sandbox.url)))
+    assert sorted(index for index, *_ in results) == list(range(8))

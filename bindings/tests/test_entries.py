@@ -6,10 +6,12 @@ its stack. `test_exit.py` ends real processes.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from types import FrameType
 
 import entries
@@ -21,12 +23,13 @@ from dealkit.testing import Sandbox
 
 @pytest.fixture(scope="module")
 def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
-    with Sandbox() as sandbox, Peer() as tarpit:
+    loop = asyncio.new_event_loop()
+    with Sandbox() as sandbox, Peer() as tarpit, closing(loop):
         yield {
-            **entries.of_models(),
-            **entries.of_values(),
-            **entries.of_calls(sandbox),
-            **entries.of_slow_calls(tarpit.url),
+            **entries.model_entries(),
+            **entries.value_entries(),
+            **entries.call_entries(sandbox, loop),
+            **entries.slow_call_entries(tarpit.url),
         }
 
 

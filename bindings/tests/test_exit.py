@@ -37,12 +37,12 @@ time.sleep(random.uniform(0.02, 0.08))
 """
 
 ENTRIES = """
-import sys
+import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 import entries
 from dealkit.testing import Sandbox
 sandbox = Sandbox()
-cases = {**entries.of_models(), **entries.of_values(), **entries.of_calls(sandbox), **entries.of_slow_calls(sys.argv[2])}
+cases = {**entries.model_entries(), **entries.value_entries(), **entries.call_entries(sandbox, asyncio.new_event_loop()), **entries.slow_call_entries(sys.argv[2])}
 names = sys.argv[3].split()
 found = [call for name, calls in cases.items() if name.partition(".")[0] in names for call in calls]
 works = random.sample(found, min(len(found), 6))  # More threads would only wait for each other.

@@ -140,7 +140,7 @@ def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any)
 
 
 def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> None:
-    """Not only at the end of the call, which may be a minute later."""
+    """The end of the call may be a minute later."""
     for way in ("one", "one, awaited", "many", "many, awaited"):
         log.clear()
         release = threading.Event()

@@ -112,15 +112,15 @@ def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Aut
 @BOTH
 @pytest.mark.parametrize("is_set", [True, False], ids=["setting", "environment"])
 def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusing = peer(answer(407, headers={"Connection": "close"}))
-    url = refusing.url.replace("://", f"://{USER}@")
+    rejecting = peer(answer(407, headers={"Connection": "close"}))
+    url = rejecting.url.replace("://", f"://{USER}@")
     if not is_set:
         monkeypatch.setenv("HTTPS_PROXY", url)
     client = of_class(base_url=f"https://{HOST}", service_key="k", proxy=url if is_set else None)
     advice = "the proxy rejects the connection: 407 Proxy Authentication Required; does its URL contain the"
     error = check_fails(client, advice, attempts=3)
     assert error.setting == "proxy"
-    head = refusing.requests[0].decode()
+    head = rejecting.requests[0].decode()
     assert head.startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n") and f": Basic {AUTHORIZATION}\r\n" in head
     assert "x-service-key" not in head
     for secret in ("pa%20s", "pa s", "tr33", AUTHORIZATION):

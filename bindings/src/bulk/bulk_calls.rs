@@ -171,7 +171,7 @@ impl BulkOptions<'_> {
 
 #[pymethods]
 impl BulkCalls {
-    /// Adds inputs: identifiers, or `CreateRow` objects for a job of `create_many`. `traces` is None or has a `CallTrace` or None
+    /// Adds inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` is None or has a `CallTrace` or None
     /// for each input. `first_index` is the index of the first input. If one of them has the wrong type, adds none.
     #[pyo3(signature = (inputs, traces, first_index))]
     fn push<'py>(

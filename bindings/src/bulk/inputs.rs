@@ -27,7 +27,7 @@ pub(crate) enum Input {
 /// Inputs that have not been sent, each with the observer of its call.
 pub(crate) type Inputs = VecDeque<(Input, Observer)>;
 
-/// A row of `create_many`.
+/// A row of `create_many` that has an idempotency key, or that is invalid. For other rows, the `Call` is enough.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct CreateRow {
     /// `None` for an invalid row, whose error Python code has. It is not sent.
@@ -52,7 +52,7 @@ pub(crate) fn create_row<'py>(
     })
 }
 
-/// Converts inputs: `CreateRow` objects or, for a job of `retrieve_many`, identifiers. `traces` has a `CallTrace` or None for
+/// Converts inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` has a `CallTrace` or None for
 /// each input. `first_index` is the index of the first input, for error messages.
 pub(super) fn parse_inputs(
     inputs: &Bound<'_, PyList>,
@@ -66,9 +66,7 @@ pub(super) fn parse_inputs(
             None => None,
         };
         let input = if are_rows {
-            Input::Row(core_row(
-                input.cast::<CreateRow>().map_err(PyErr::from)?.get(),
-            ))
+            Input::Row(parse_row(&input)?)
         } else {
             let index = first_index + at;
             Input::Id(parse_text(format_args!("ids[{index}]"), &input)?)
@@ -78,17 +76,26 @@ pub(super) fn parse_inputs(
     inputs.collect()
 }
 
-fn core_row(row: &CreateRow) -> dealkit::CreateRow {
-    let core_row = dealkit::CreateRow::from_text(match &row.body {
+fn parse_row(row: &Bound<'_, PyAny>) -> Result<dealkit::CreateRow> {
+    if let Ok(call) = row.cast::<Call>() {
+        return Ok(core_row(call.get().create_body()));
+    }
+    let row = row.cast::<CreateRow>().map_err(PyErr::from)?.get();
+    let core_row = core_row(row.body.as_ref());
+    Ok(match &row.idempotency_key {
+        Some(key) => core_row.key(key.clone()).into(),
+        None => core_row,
+    })
+}
+
+/// Makes the core's row. Without a body, its result is an error.
+fn core_row(body: Option<&Bytes>) -> dealkit::CreateRow {
+    dealkit::CreateRow::from_text(match body {
         Some(body) => Ok(body.clone()),
         None => {
             let violation = Violation::new("", ViolationCode::WrongType, "must be an agent");
             let error = ValidationError::check(vec![violation]);
             error.map(|()| Bytes::new()).map_err(Error::from)
         }
-    });
-    match &row.idempotency_key {
-        Some(key) => core_row.key(key.clone()).into(),
-        None => core_row,
-    }
+    })
 }

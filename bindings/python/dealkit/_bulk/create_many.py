@@ -118,7 +118,7 @@ class _Creations(Window[Creation[T]]):
         self._resolve_errors: dict[int, Exception] = {}
         self._progress = make_display(progress, total, "agent")
 
-    def _make_input(self, index: int, given: Any) -> _native.CreateRow:
+    def _make_input(self, index: int, given: Any) -> _native.Call | _native.CreateRow:
         call: Any = _make_call(given, self._validate)
         key: Any = None
         if self._key_function is not None:
@@ -130,6 +130,8 @@ class _Creations(Window[Creation[T]]):
         if isinstance(call, DealkitError):
             self._rejected[index] = call
             call = None
+        elif key is None:
+            return call
         elif self._resolve is not None:
             self._rows.setdefault(key, (index, given))
         return _native.create_row(call=call, idempotency_key=key)
@@ -281,8 +283,8 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
 
     An exception stops the sending: the first error with ``on_error="raise"``, Ctrl-C, or one from the iterable. The
     rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon them and get
-    what is known about them. ``close`` and leaving a ``with`` block abandon them too; ``cancel`` then returns what is
-    known. Merely dropping the iterator also abandons them, and reports nothing.
+    their known outcomes. ``close`` and the end of a ``with`` block abandon them too; ``cancel`` then returns the known
+    outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
     """
 
     __slots__ = ()
@@ -315,8 +317,8 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
     An exception stops the sending: the first error with ``on_error="raise"``, cancellation of the task, or one from the
     iterable. The rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon
-    them and get what is known about them. ``aclose`` and leaving an ``async with`` block abandon them too; ``cancel``
-    then returns what is known. Merely dropping the iterator also abandons them, and reports nothing.
+    them and get their known outcomes. ``aclose`` and the end of an ``async with`` block abandon them too; ``cancel`` then
+    returns the known outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
     """
 
     __slots__ = ()

@@ -131,7 +131,7 @@ class BaseClient:
                 ``unreadable``.
 
         Raises:
-            ConfigError: An option is missing or invalid; the message says which one, and what it accepts.
+            ConfigError: An option is missing or invalid. The message names the option and the values that it accepts.
         """
         options = {name: value for name, value in locals().items() if value is not None and name != "self"}
         self._session = open_session(options, None, self._is_async)

@@ -104,9 +104,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         The specification has no idempotency key, so sending a create again may create a second agent. When a call
         fails, the error's ``outcome`` says whether the agent may exist; see ``DealkitError``.
 
-        With an ``AsyncClient``, cancelling the awaiting task aborts the request, but cannot take back what the service
-        has already done, so the agent may exist. In a web handler, which may be cancelled when its caller hangs up, use
-        ``create_once`` with ``detached=True``.
+        With an ``AsyncClient``, cancelling the awaiting task aborts the request. The service may already have created the
+        agent. In a web handler, which may be cancelled when its caller disconnects, use ``create_once`` with
+        ``detached=True``.
 
         Args:
             email: E-mail address, without a display name: ``ada@example.com``.
