@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    io,
     panic::resume_unwind,
     sync::mpsc::{Receiver, RecvError, Sender, channel},
     task::Poll,
@@ -17,13 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     blocking::Blocking,
     bulk::many::{Bulk, InFlight, Inputs, Job, Work},
+    error::call::Error,
     value::opaque,
 };
 
-/// Starts the thread that makes the calls.
-///
-/// # Panics
-/// If the operating system refuses a thread. Nothing was taken or sent then.
+/// Starts the thread that makes the calls. If the operating system does not start it, no call is made, and each input's result
+/// is an error of kind `Config`.
 impl<I, W> IntoIterator for Bulk<I, W, Blocking>
 where
     I: Iterator<Item: Into<W::Input>>,
@@ -49,7 +49,8 @@ where
             cancel,
             push: Some(push),
             news,
-            thread: Some(thread::spawn(work)),
+            thread: thread::Builder::new().spawn(work).map(Some),
+            taken: 0,
         }
     }
 }
@@ -66,7 +67,10 @@ pub struct Iter<I, W: Work> {
     /// `None` only while it is dropped.
     push: Option<UnboundedSender<W::Input>>,
     news: Receiver<News<W::Item>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once the thread was joined; an error if the thread was not started.
+    thread: io::Result<Option<JoinHandle<()>>>,
+    /// The number of inputs taken without a thread.
+    taken: usize,
 }
 
 /// What the thread tells about the calls in flight.
@@ -97,6 +101,11 @@ impl<I, W: Work> Iter<I, W> {
         self.cancel.clone()
     }
 
+    fn join_thread(&mut self) -> Option<thread::Result<()>> {
+        let thread = self.thread.as_mut().ok()?.take();
+        thread.map(JoinHandle::join)
+    }
+
     /// Waits for the next result; `None` if there will be none.
     fn wait(&mut self) -> Option<W::Item> {
         match self.news.recv() {
@@ -109,7 +118,7 @@ impl<I, W: Work> Iter<I, W> {
             Err(RecvError) => {
                 self.inputs.end();
                 self.out = 0;
-                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+                if let Some(Err(panic)) = self.join_thread() {
                     resume_unwind(panic);
                 }
             }
@@ -126,6 +135,12 @@ where
     type Item = W::Item;
 
     fn next(&mut self) -> Option<W::Item> {
+        if let Err(error) = &self.thread {
+            let (error, index) = (Error::thread_not_started(error), self.taken);
+            let input = self.inputs.next(0)?;
+            self.taken += 1;
+            return Some(W::fail(index, input.into(), error));
+        }
         loop {
             while let Some(input) = self.inputs.next(self.out) {
                 self.out += 1;
@@ -149,7 +164,7 @@ impl<I, W: Work> Drop for Iter<I, W> {
         self.push = None;
         self.cancel.cancel();
         // A thread that has panicked must not make this panic as well.
-        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.join_thread();
     }
 }
 

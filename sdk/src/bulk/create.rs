@@ -192,7 +192,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// |---|---|
     /// | none, or that there is no agent | sends it |
     /// | created | reports this, as [`Created::Before`](crate::Created::Before), with the agent's identifier |
-    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
+    /// | rejected | reports this, with the status. A row that was rejected for a reason other than its content, such as a 401, 404 or 429 or a redirect, is sent again. So is a rejected row that you have corrected, once you have [settled](crate::ledger::Ledger::settle) that it has no agent |
     /// | unknown: it was about to be sent, and nothing else was recorded, or an outcome that is unknown | reports this, and sends nothing: find out whether there is an agent and [settle](crate::ledger::Ledger::settle) it, or have [`resolve`](CreateMany::resolve) find out; [`resend_unknown`](Self::resend_unknown) sends it all the same |
     /// | another job is sending it now | reports this ([`Error::is_in_flight`]), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
@@ -340,6 +340,10 @@ impl<T: Send + 'static> Work for Creates<T> {
             Some(_) => concurrency.saturating_mul(2),
             None => concurrency,
         }
+    }
+
+    fn fail(index: usize, row: CreateRow, error: Error) -> Creation<T> {
+        Creation::not_sent(index, error).with_key(row.key)
     }
 
     fn begin<F>(

@@ -59,6 +59,10 @@ pub trait Work: sealed::Sealed + Unpin + Send + 'static {
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
 
+    /// Returns the item of an input that is not sent because of an error.
+    #[doc(hidden)]
+    fn fail(index: usize, input: Self::Input, error: Error) -> Self::Item;
+
     /// Cancels calls, and returns what is known of each, if anything, with its index.
     #[doc(hidden)]
     fn give_up(

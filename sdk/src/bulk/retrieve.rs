@@ -112,6 +112,11 @@ impl<T: Send + 'static> Work for Retrieves<T> {
         })
     }
 
+    fn fail(index: usize, id: String, error: Error) -> Retrieved<T> {
+        let result = Err(error);
+        Retrieved { index, id, result }
+    }
+
     /// Nothing is known of them: they change nothing at the service, either.
     async fn give_up(&mut self, _: Indexed<Self::Running>) -> Indexed<Retrieved<T>> {
         Vec::new()

@@ -87,6 +87,14 @@ impl Error {
         Self::config(Message::about(setting, problem))
     }
 
+    /// Creates the error of a call that needed a thread, which the operating system did not start.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn thread_not_started(error: &std::io::Error) -> Self {
+        Self::config(format!(
+            "the operating system did not start a thread: {error}"
+        ))
+    }
+
     /// Creates the error of a call that cannot be admitted before its deadline.
     pub(crate) fn throttled(late: TooLate) -> Self {
         let mut error = Self::new(Cause::Throttled(late));

@@ -56,8 +56,7 @@ fn check(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     assert_eq!(error.is_connection(), is_connection || is_timeout, "{text}");
     assert_eq!(error.attempts(), attempts, "{text}");
     if error.kind() == ErrorKind::TooLarge {
-        let told =
-            format!("limit of {LIMIT} bytes; raise the limit to read it");
+        let told = format!("limit of {LIMIT} bytes; raise the limit to read it");
         assert!(error.to_string().contains(&told), "{error}");
     }
     match (&expected.body, error.body()) {
