@@ -63,7 +63,7 @@ pub(crate) fn refused_by_serde(error: &serde_json::Error) -> Reason {
         return broken(error);
     }
     Reason::Unfit {
-        expected: Expected::Other(serde_errors::what_was_expected(error)),
+        expected: Expected::Other(serde_errors::find_expectation(error)),
         at: Position::of_error(error),
     }
 }

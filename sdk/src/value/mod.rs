@@ -23,6 +23,7 @@ mod role;
 #[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
+mod serde_json_probe;
 mod text;
 
 pub use decimal::{Decimal, ParseDecimalError};

@@ -203,6 +203,61 @@ fn numbers_of_others_are_read_exactly_or_not_at_all() {
     }
 }
 
+/// The deserializer of a reader and of a wrapper has a type that dealkit cannot name.
+#[test]
+fn readers_and_wrappers_of_text_are_exact() {
+    for text in [
+        "10.10",
+        "0.30000000000000004",
+        "12345678901234567890.12345",
+        "-0.0",
+    ] {
+        let decimal: Decimal = text.parse().unwrap();
+        let list = format!("[ {text} ]");
+        let prices = format!(r#"{{"{text}":1}}"#);
+        let read = serde_json::from_reader::<_, Vec<Decimal>>(list.as_bytes()).unwrap();
+        assert_eq!(read[0].to_string(), decimal.to_string());
+        let json = serde_json::from_reader::<_, Vec<Json>>(list.as_bytes()).unwrap();
+        assert_eq!(json[0].as_str(), text);
+        type Prices = std::collections::BTreeMap<Decimal, u8>;
+        let keys = serde_json::from_reader::<_, Prices>(prices.as_bytes()).unwrap();
+        assert_eq!(keys.keys().next().unwrap().to_string(), decimal.to_string());
+
+        let mut slice = serde_json::Deserializer::from_str(&list);
+        let wrapped: Vec<Json> = serde_path_to_error::deserialize(&mut slice).unwrap();
+        assert_eq!(wrapped[0].as_str(), text);
+        let mut reader = serde_json::Deserializer::from_reader(prices.as_bytes());
+        let wrapped: Prices = serde_path_to_error::deserialize(&mut reader).unwrap();
+        assert_eq!(
+            wrapped.keys().next().unwrap().to_string(),
+            decimal.to_string()
+        );
+
+        let pretty = serde_json::to_string_pretty(&[decimal]).unwrap();
+        assert_eq!(pretty, format!("[\n  {decimal}\n]"));
+        let mut written = Vec::new();
+        serde_json::to_writer(&mut written, &json).unwrap();
+        assert_eq!(written, format!("[{text}]").into_bytes());
+    }
+}
+
+/// A wrapper hides whether a text comes from a document or from a `Value`, whose floats are rounded.
+#[test]
+fn a_number_of_a_value_within_a_wrapper_is_never_another_one() {
+    let value: Value = serde_json::from_str(r#"{"a": 10.5, "b": 0.123456789012345678}"#).unwrap();
+    let read = |value: &Value| serde_path_to_error::deserialize::<_, Decimal>(value).map_err(told);
+    assert_eq!(
+        read(&value["a"]).map(|it| it.to_string()).as_deref(),
+        Ok("10.5")
+    );
+    match read(&value["b"]) {
+        Ok(exact) => assert!(arbitrary_precision() && exact.to_string() == "0.123456789012345678"),
+        Err(error) => assert!(error.contains("write the number as a string"), "{error}"),
+    }
+    let text: Decimal = serde_path_to_error::deserialize(&json!("10.10")).unwrap();
+    assert_eq!(text.to_string(), "10.10");
+}
+
 #[test]
 fn json_survives_every_format() {
     for text in [
