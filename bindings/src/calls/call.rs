@@ -105,20 +105,22 @@ impl Call {
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 
-/// What is retried, except for how often: the settings of a `Retry`, which has all of them.
+/// Reads the settings of a `Retry` except for the number of retries, if there is one. Missing settings have their defaults.
 pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>> {
-    let delays = (
-        settings.delay("initial_backoff")?,
-        settings.delay("max_backoff")?,
-    );
-    let (Some(initial), Some(max)) = delays else {
+    if settings.number("has_retry", Expected::Bool)? != Some(true) {
         return Ok(None);
-    };
+    }
+    let policy = RetryPolicy::new();
+    let (initial, max) = policy.backoff_limits();
+    let policy = policy.backoff(
+        settings.delay("initial_backoff")?.unwrap_or(initial),
+        settings.delay("max_backoff")?.unwrap_or(max),
+    );
     let non_idempotent = settings.number("retry_non_idempotent", Expected::Bool)?;
-    let policy = RetryPolicy::new().backoff(initial, max);
-    Ok(Some(
-        policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
-    ))
+    Ok(Some(match non_idempotent {
+        Some(retry) => policy.retry_non_idempotent(retry),
+        None => policy,
+    }))
 }
 
 #[pyfunction]

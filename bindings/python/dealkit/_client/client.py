@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from copy import copy
 from os import environ
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, Unpack
 
 import dealkit._models.classes  # noqa: F401 - completes the native classes, which calls come back with
 from dealkit import _native
@@ -30,7 +30,7 @@ from dealkit._client.resources import (
     RawDeals,
 )
 from dealkit._core.failure import unwrap
-from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Key, Pairs, Path, Retry, Timeout, pairs
+from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, Timeout, pairs
 from dealkit._core.plain import plain
 from dealkit._core.private import awaited, sealed
 
@@ -75,63 +75,13 @@ class BaseClient:
     _awaits: ClassVar[bool]
 
     @sealed
-    def __init__(
-        self,
-        *,
-        base_url: str | None = None,
-        service_key: str | Callable[[], Key | Awaitable[Key]] | None = None,
-        service_key_file: Path | None = None,
-        timeout: float | Timeout | None = None,
-        max_retries: int | None = None,
-        retry: Retry | None = None,
-        rate_limit: float | None = None,
-        headers: Pairs | None = None,
-        proxy: str | None = None,
-        ca_file: Path | None = None,
-        client_cert: Path | tuple[Path, Path] | None = None,
-        http2: bool | None = None,
-        max_idle_connections: int | None = None,
-        max_response_bytes: int | None = None,
-        allow_http: bool | None = None,
-        user_agent: str | None = None,
-        on_unreadable: Literal["raise", "none"] | None = None,
-    ) -> None:
-        """Creates the client, and checks its options. None means the default.
-
-        Args:
-            base_url: The service's URL, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``.
-            service_key: Your key, or a function that returns it, such as one that asks a vault. It is called when a key
-                is needed, and its result is kept until the service responds with a 401, or, if it returns ``(key,
-                seconds)``, for that long. It runs in a thread of its own; a coroutine function, for an ``AsyncClient``,
-                runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
-            service_key_file: A file with the key, such as a mounted secret. It is reread when it changes. Default:
-                ``DEALKIT_SERVICE_KEY_FILE``.
-            timeout: The timeout of a call in seconds, including all attempts (60), or a ``Timeout``.
-            max_retries: How often a request is retried after the first attempt (2).
-            retry: What is retried, and when: a ``Retry``. ``max_retries`` takes precedence for the number.
-            rate_limit: The maximum number of requests per second, over all of the client's calls and their attempts;
-                0.5 is one every two seconds (no limit). Calls wait for their turn, first come, first served; a call
-                whose turn would come too late raises ``ThrottledError`` at once.
-            headers: Headers to send with every request.
-            proxy: A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service
-                on a loopback address is always called directly.
-            ca_file: A file of CA certificates (PEM) to trust in addition to those the system trusts.
-            client_cert: The certificate to present to a service that requires one (mutual TLS): a file with it and its
-                private key (PEM, unencrypted), or the two files ``(certificate, key)``, reread for new connections.
-            http2: Whether to speak HTTP/2 over TLS if the service does (True).
-            max_idle_connections: The maximum number of idle connections to keep for the next calls (no limit: as many
-                as were in use at the same time in the last seconds).
-            max_response_bytes: The largest response body to read, in bytes (16 MiB).
-            allow_http: Allows plain HTTP to other machines. Anyone along the way can then read the service key.
-            user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
-            on_unreadable: What to do about an unreadable optional field of a response, such as a date in another
-                format: ``"raise"`` (the default) raises DecodeError; ``"none"`` makes it None and lists it in the
-                model's ``unreadable``.
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        """Creates the client, and checks its options, which ``ClientOptions`` lists. None means the default.
 
         Raises:
             ConfigError: An option is missing or invalid; the message says which one, and what it accepts.
         """
-        given = {name: value for name, value in locals().items() if value is not None and name != "self"}
+        given = {name: value for name, value in options.items() if value is not None}
         self._service = open_service(given, None, self._awaits)
 
     @classmethod

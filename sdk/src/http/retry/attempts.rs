@@ -85,6 +85,12 @@ impl RetryPolicy {
         self
     }
 
+    /// Returns the upper bound of the first delay, and the largest upper bound. For bindings, which set them one by one.
+    #[doc(hidden)]
+    pub const fn backoff_limits(self) -> (Duration, Duration) {
+        (self.initial_backoff, self.max_backoff)
+    }
+
     /// A random fraction of a span that doubles with every retry; `retry` counts them from 0. Such full jitter spreads the
     /// retries of many clients evenly, so that they do not come back all at once.
     fn delay(&self, retry: u32) -> Duration {
