@@ -145,7 +145,7 @@ pub use {
     contract::{schema, wire},
     json::{document, explain, lexer},
     rules::validate,
-    value::{marked_text, scalar},
+    value::{scalar, text_encoding},
 };
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.

@@ -30,9 +30,9 @@ use crate::{
     http::redact::Redactor,
     value::{
         duration::in_words,
-        marked_text::{is_quoted, remove_mark},
         message::{Message, Setting},
         opaque,
+        text_encoding::{is_quoted, to_utf8},
     },
 };
 
@@ -253,7 +253,7 @@ fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     // A replacement character for invalid UTF-8 fails the check below, because a key is ASCII.
-    let text = String::from_utf8_lossy(&remove_mark(&bytes)).into_owned();
+    let text = String::from_utf8_lossy(&to_utf8(&bytes)).into_owned();
     let key = text.trim();
     if is_quoted(key) {
         return Err(wrong(QUOTED));

@@ -10,8 +10,6 @@ pub(crate) mod duration;
 mod ids;
 mod json;
 mod kind;
-#[doc(hidden)]
-pub mod marked_text;
 #[cfg(feature = "client")]
 pub(crate) mod message;
 mod named;
@@ -25,6 +23,8 @@ pub mod scalar;
 pub(crate) mod serde_errors;
 mod serde_json_probe;
 mod text;
+#[doc(hidden)]
+pub mod text_encoding;
 
 pub use decimal::{Decimal, ParseDecimalError};
 pub use ids::*;
