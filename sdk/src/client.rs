@@ -170,12 +170,12 @@ impl Client {
         self.service.base_url.origin().ascii_serialization()
     }
 
-    /// Whether this client shares the other one's connections; see [`ClientBuilder::share_connections`].
+    /// Returns true if this client shares the other one's connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Whether this client and the other one share the rate limit, the pauses that the service asks for, and the retry quota; see
+    /// Returns true if this client and the other one share the rate limit, the pauses that the service asks for, and the retry quota; see
     /// [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
@@ -337,8 +337,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// The maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
     /// two seconds. Default: no limit.
     ///
-    /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
-    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies to
+    /// Requests are sent evenly spaced. Calls are admitted in order of arrival, within their timeout; a call that would be admitted
+    /// too late fails immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to
     /// a client and its clones: other clients and processes have their own.
     ///
     /// Even without a limit, a client learns what the service allows. After a 429, or a 503 with `Retry-After`, all its

@@ -348,8 +348,8 @@ impl Keys {
         })
     }
 
-    /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if only the source
-    /// can tell.
+    /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if the source
+    /// has to be called.
     pub(crate) fn record_rejection(&self, key: &Arc<Key>) -> Option<bool> {
         let mut state = self.lock();
         match (&state.current, &self.source) {

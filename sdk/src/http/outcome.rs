@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_contract_lists_the_statuses_that_do_not_concern_the_content() {
         let statuses = UNRELATED_TO_CONTENT.map(|status| status.to_string());
-        let (last, others) = statuses.split_last().unwrap();
+        let [others @ .., last] = &statuses;
         let list = format!("except if the status is {} or {last}", others.join(", "));
         assert!(
             include_str!("../../contract/ledger.md").contains(&list),

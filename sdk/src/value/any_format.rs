@@ -39,7 +39,7 @@ impl Given {
     pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Source::read(deserializer).map_err(expected("a JSON value"))? {
             Source::Text(text) => Ok(Self::Text(text)),
-            // A map key is a string, whatever its type.
+            // Every map key is a string in JSON, also a decimal.
             Source::TextOrValue(text) if JsonKind::of(text.get()) == JsonKind::String => {
                 let text = serde_json::from_str(text.get()).map_err(de::Error::custom)?;
                 Ok(Self::Value(Value::String(text)))

@@ -162,7 +162,7 @@ impl RawContent {
             Self::Owned(text) => {
                 let value: Value = serde_json::from_str(&text).map_err(E::custom)?;
                 // A `Value` writes its own text in one form. Any other text cannot come from a `Value`.
-                if value.to_string() == text {
+                if serde_json::to_string(&value).is_ok_and(|canonical| canonical == text) {
                     Ok(Source::Value(value))
                 } else {
                     raw(text).map(Source::TextOrValue)

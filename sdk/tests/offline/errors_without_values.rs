@@ -56,7 +56,7 @@ fn assert_shows_no_value(error: &dyn StdError, way: &str) {
     assert!(
         ["expected", "must be", "required", "missing field", "marker"]
             .iter()
-            .any(|told| text.contains(told)),
+            .any(|word| text.contains(word)),
         "{way}: {text}"
     );
 }

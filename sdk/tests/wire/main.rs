@@ -14,7 +14,7 @@ mod create_many;
 mod dns;
 mod error_answers;
 mod faults;
-mod kept_connections;
+mod idle_connections;
 mod keys;
 mod ledger;
 mod limits;

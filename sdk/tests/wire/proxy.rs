@@ -261,7 +261,8 @@ fn child_calls() {
     }
     let runtime = runtime();
     for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
-        // The addresses for documentation belong to nobody; all others are on this machine, which may be busy.
+        // The addresses for documentation are unassigned, so calls to them may time out. All other addresses are on this machine, which
+        // may be slow.
         let nowhere = url.contains("//192.0.") || url.contains("//[2001:db8:");
         let limit = Duration::from_secs(if nowhere { 1 } else { 30 });
         let mut client = Client::builder()
@@ -359,7 +360,7 @@ fn hosts_in_no_proxy_are_called_directly() {
             .collect();
         assert_eq!(proxy.lines(), expected, "{name}={no_proxy}");
     };
-    // Most of the time is spent waiting for addresses that nobody has.
+    // Calls to unassigned addresses wait for their timeout, so the cases run in parallel.
     thread::scope(|scope| {
         for case in cases {
             scope.spawn(move || try_it(case));
@@ -373,11 +374,11 @@ fn a_socks_proxy_in_the_environment_is_rejected_if_it_would_be_used() {
         let socks = format!("{scheme}://{USER}@CANARY.invalid:1080");
         let urls = ["https://deals.invalid", "http://127.0.0.1:9"];
         let output = call_in_child(&urls, &[("ALL_PROXY", &socks)]);
-        let refusal = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
+        let expected_error = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
             None, message: the proxy in the environment variable ALL_PROXY is a SOCKS proxy, and SOCKS \
             proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; correct it, set another \
             proxy, or name the service's host in NO_PROXY [see proxy]";
-        assert!(output.contains(refusal), "{output}");
+        assert!(output.contains(expected_error), "{output}");
         assert!(
             output.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),
             "{output}"
@@ -405,10 +406,10 @@ fn an_invalid_proxy_in_the_environment_is_an_error() {
             &urls,
             &[("https_proxy", wrong), ("ALL_PROXY", "http://127.0.0.1:9")],
         );
-        let refusal = "kind: Config, outcome: NotSent, attempts: 0, status: None, message: the proxy in the environment \
+        let expected_error = "kind: Config, outcome: NotSent, attempts: 0, status: None, message: the proxy in the environment \
             variable https_proxy ";
         assert!(
-            output.contains(refusal) && !output.contains("CANARY"),
+            output.contains(expected_error) && !output.contains("CANARY"),
             "{wrong}: {output}"
         );
         let output = call_in_child(

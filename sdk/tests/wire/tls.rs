@@ -156,7 +156,7 @@ async fn an_unacceptable_certificate_is_reported_with_advice() {
     let named = Authority::named("The same name");
     let authority = Authority::named("The same name");
     let changed = |change: fn(&mut CertificateParams)| authority.issue_changed(change);
-    for (leaf, message, said) in [
+    for (leaf, message, library_text) in [
         (
             changed(|params| params.not_after = date_time_ymd(2025, 3, 1)),
             "has expired; the service has to renew it, unless this machine's clock is wrong",
@@ -190,7 +190,7 @@ async fn an_unacceptable_certificate_is_reported_with_advice() {
             for outcome in make_calls(&builder).await {
                 let error = outcome.unwrap_err();
                 assert_message(&error, &format!("the service's certificate {message} ("));
-                assert!(error.to_string().contains(said), "{error}");
+                assert!(error.to_string().contains(library_text), "{error}");
                 assert_eq!(error.attempts(), 1, "{error:?}");
             }
             assert_eq!(front.handshakes(), []);
@@ -288,12 +288,15 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
     let leaf = authority.issue();
     let strange = authority.issue();
     let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
-    let refused = |alert| {
+    let not_accepted = |alert| {
         format!(
             "the service does not accept the client's certificate ({alert}); is it the right one"
         )
     };
-    let (unknown, expired) = (refused("UnknownCA"), refused("CertificateExpired"));
+    let (unknown, expired) = (
+        not_accepted("UnknownCA"),
+        not_accepted("CertificateExpired"),
+    );
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
             let tls = Tls::new(&leaf).version(version).asking(&issuer);

@@ -132,13 +132,13 @@ async fn a_create_that_may_have_been_sent_is_not_sent_again() {
     // Behaviour of the transport; kind, outcome and number of requests of a create.
     use ErrorKind::{Connect, Interrupted, Status, Timeout};
     use Outcome::{NotSent, Succeeded, Unknown};
-    let refused = || dealkit::NotSent::new("refused").into();
+    let not_sent = || dealkit::NotSent::new("refused").into();
     let wrapped = || io::Error::other(dealkit::NotSent::new("refused")).into();
     let reset = || "reset".into();
     for (behavior, kind, outcome, expected_requests) in [
         (Behavior::Unready, Connect, NotSent, 0),
         (Behavior::NeverReady, Timeout, NotSent, 0),
-        (Behavior::Fail(refused), Connect, NotSent, 3),
+        (Behavior::Fail(not_sent), Connect, NotSent, 3),
         (Behavior::Fail(wrapped), Connect, NotSent, 3),
         (Behavior::Fail(reset), Interrupted, Unknown, 1),
         (Behavior::Silent, Timeout, Unknown, 1),
