@@ -169,6 +169,9 @@ def main() -> int:
     wrong = []
     for crate, drawn in LAYERS.items():
         rank = {folder: level for level, line in enumerate(drawn.split("\n")) for folder in line.split()}
+        source = ROOT / crate / "src"
+        missing = sorted(name for name in rank if not ((source / name).is_dir() or (source / f"{name}.rs").is_file()))
+        wrong += [f"{crate}: {name} is in a layer, but is neither a folder nor a file" for name in missing]
         found = set()
         for file, own, used in arrows(crate):
             if unknown := {own, used} - rank.keys():

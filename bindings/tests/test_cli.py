@@ -85,7 +85,7 @@ def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], t
     [
         ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
         ("", KEY, "the address of the service is missing: pass it with --base-url https://"),
-        ("deals.example.com", KEY, "the base URL is not an absolute URL such as https://deals.example.com"),
+        ("deals.example.com", KEY, "--base-url is not an absolute URL such as https://deals.example.com"),
         ("http://deals.example.com", KEY, "the base URL is plain http to another machine"),
         ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
     ],

@@ -308,7 +308,15 @@ def test_rows_that_were_looked_up_are_resolved(imports: Import) -> None:
     assert done.code == 2 and "nobody can be asked to confirm this" in done.told
     done = imports.command(*resolve, "--yes", "--json", key="")
     assert (done.code, json.loads(done.shown)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
-    imports.fill_in({"4": "none", "5": "none"})
+    imports.fill_in({"4": "Not yet", "5": "none"})
+    words = (
+        "these entries in agent_id do not look like identifiers: 'Not yet' in row 4. If there is no agent, write none."
+    )
+    done = imports.command(*resolve, "--yes", key="")
+    assert done.code == 2 and words in done.told and "0 rows resolved" not in done.shown
+    done = imports.command(*resolve, key="")
+    assert done.code == 2 and "nobody can be asked to confirm this" in done.told
+    imports.fill_in({"4": "none"})
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
 

@@ -1,4 +1,4 @@
-//! The client: its configuration, checked once, and the entry point to its calls.
+//! The client, its builder, and the validation of its settings.
 
 use std::{error::Error as StdError, fmt, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ pub const SERVICE_KEY_FILE_VARIABLE: &str = "DEALKIT_SERVICE_KEY_FILE";
 
 /// A client of one service, with one key and one pool of connections.
 ///
-/// Cheap to clone, and meant to be shared between tasks and threads. It works on any Tokio runtime.
+/// A client is cheap to clone, and meant to be shared between tasks and threads. It works on any Tokio runtime.
 ///
 /// ```
 /// use dealkit::Client;
@@ -70,12 +70,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A builder with all defaults; only the base URL and the service key are missing.
+    /// Returns a builder with the default settings. The base URL and the service key have no defaults.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// A client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
+    /// Creates a client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
     /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
     ///
     /// # Errors
@@ -117,8 +117,8 @@ impl Client {
         }
     }
 
-    /// A call to an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and
-    /// are escaped like identifiers. The first segment names the collection, and so must not contain a slash.
+    /// Prepares a call to an undocumented operation, with this client's key, limits and errors. The segments follow `/v1` and are
+    /// escaped like identifiers. The first segment names the collection, so it must not contain a slash.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, id: &str) -> Result<(), dealkit::Error> {
@@ -134,7 +134,7 @@ impl Client {
         method: Method,
         segments: impl AsRef<[&'s str]>,
     ) -> Call<RawResponse> {
-        // Any of the segments may be an identifier, so the template shows none.
+        // Any segment may be an identifier, so the template for messages shows none.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
         for (at, part) in segments.as_ref().iter().enumerate() {
@@ -159,24 +159,24 @@ impl Client {
         self.service.total_timeout
     }
 
-    /// How often a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
+    /// The number of retries after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
         self.service.retry.retry_limit()
     }
 
-    /// The origin of the base URL, such as `https://deals.example.com`: for bindings, which give each service its own runtime.
+    /// The origin of the base URL, such as `https://deals.example.com`. For bindings, which give each service its own runtime.
     #[doc(hidden)]
     pub fn origin(&self) -> String {
         self.service.base_url.origin().ascii_serialization()
     }
 
-    /// Whether this client shares the other one's connections; see [`ClientBuilder::share_connections`].
+    /// Returns true if this client shares the other one's connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Whether this client and the other one act as one towards the service: they share the rate limit, the pauses that
-    /// the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
+    /// Returns true if this client and the other one share the rate limit, the pauses that the service asks for, and the retry quota; see
+    /// [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.limits, &with.service.limits)
     }
@@ -232,7 +232,7 @@ pub struct ClientBuilder<C = Client> {
     retry: RetryPolicy,
     unreadable: Unreadable,
     rate_limit: Option<f64>,
-    /// Their route is known when the client is built.
+    /// The route in these settings is set when the client is built.
     connections: ConnectionSettings,
     transport: Option<Transport>,
     pub(crate) share_with: Option<C>,
@@ -269,67 +269,66 @@ impl<C> Default for ClientBuilder<C> {
 }
 
 impl<C: Clone> ClientBuilder<C> {
-    /// The service's URL, without the `/v1` that dealkit adds. It may have a path, and may end with a slash.
+    /// Sets the service's URL, without the `/v1` that dealkit adds. The URL may have a path, and may end with a slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// Your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
+    /// Sets your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
     /// [`service_key_provider`](Self::service_key_provider) replace each other.
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::Text(key.into()))
     }
 
-    /// A file with the key, such as a mounted secret. White space around the key is ignored.
+    /// Sets a file with the key, such as a mounted secret. White space around the key is ignored.
     ///
-    /// It is read when the client is built, again by calls more than a second later, and when the service responds with
-    /// a 401. So a new key is used from the next second on, and a call sent with the old one is sent again with the new
-    /// one: see [`RetryPolicy`]. Replace the file by renaming another one over it, as Kubernetes does with mounted
-    /// secrets. While it is unreadable or empty, calls use the last key, until the service rejects it.
+    /// The file is read when the client is built, again by calls more than a second later, and when the service responds with a 401.
+    /// So a new key is used from the next second on, and a call that was rejected with the old key is sent again with the new key:
+    /// see [`RetryPolicy`]. Replace the file by renaming another file over it, as Kubernetes does with mounted secrets. While the file
+    /// is unreadable or empty, calls use the last key until the service rejects it.
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::File(path.into()))
     }
 
-    /// Provides the key, such as a closure that asks a vault for it; [`KeyProvider`] has an example.
+    /// Sets a provider of the key, such as a closure that gets the key from a vault; [`KeyProvider`] has an example.
     ///
-    /// It is asked when a call needs a key. The key is kept until it [expires](crate::ServiceKey::expires_in), or until
-    /// the service responds with a 401: if the provider then has a new key, the call is sent again with that one, even
-    /// a create (see [`RetryPolicy`]). Calls in flight share one request to the provider. If it fails, or does not
-    /// answer within the call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
-    /// outcome `NotSent`.
+    /// The provider is called when a call needs a key. The key is cached until it [expires](crate::ServiceKey::expires_in), or until
+    /// the service responds with a 401: if the provider then returns a new key, the call is sent again with that key, even a create
+    /// (see [`RetryPolicy`]). Calls in flight share one request to the provider. If the provider fails or does not return within the
+    /// call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::from_provider(provider))
     }
 
-    /// Where the key comes from: for bindings, whose clients share a provider.
+    /// Sets the source of the key. For bindings, whose clients share a provider.
     #[doc(hidden)]
     pub fn key_source(mut self, source: KeySource) -> Self {
         self.key = Some(source);
         self
     }
 
-    /// The maximum duration of a call, including all attempts. Default: 60 s.
+    /// Sets the maximum duration of a call, including all attempts. Default: 60 s.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total_timeout = total;
         self
     }
 
-    /// The maximum duration of one attempt, including connecting. Default: 30 s for an attempt that is retried on a timeout.
-    /// By default, any other attempt, such as that of a create, may take as long as the call: a shorter limit would only turn
-    /// a late response into an unknown outcome.
+    /// Sets the maximum duration of one attempt, including connecting. Default: 30 s for an attempt that is retried on a timeout. By
+    /// default, any other attempt, such as the attempt of a create, may take as long as the call: a shorter limit would only turn a
+    /// late response into an unknown outcome.
     pub fn attempt_timeout(mut self, attempt: Duration) -> Self {
         self.connections.attempt_timeout = Some(attempt);
         self
     }
 
-    /// The maximum time for making a connection, including TLS. Default: 5 s.
+    /// Sets the maximum time for making a connection, including TLS. Default: 5 s.
     pub fn connect_timeout(mut self, connect: Duration) -> Self {
         self.connections.connect_timeout = connect;
         self
     }
 
-    /// What is retried, how often, and after what delay. Default: [`RetryPolicy::new`].
+    /// Sets the retry policy. Default: [`RetryPolicy::new`].
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -365,25 +364,24 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum number of idle connections to keep for the next calls; with 0, none is reused. By default there is
-    /// no maximum: as many are kept as were in use at the same time in the last seconds.
+    /// Sets the maximum number of idle connections for the next calls; with 0, no connection is reused. By default there is no maximum:
+    /// the client keeps as many as were in use at the same time in the last seconds.
     ///
-    /// GET and HEAD reuse a connection for up to 30 s. All other requests do so only within 1 s of the previous one:
-    /// the service may close an older connection just as the request goes out, and it would be unknown whether it
-    /// acted.
+    /// GET and HEAD reuse a connection for up to 30 s, all other requests only within 1 s of the previous request: the service may
+    /// close an older connection just as the request is sent, and then it is unknown whether the service acted.
     pub fn max_idle_connections(mut self, connections: usize) -> Self {
         self.connections.max_idle = connections;
         self
     }
 
-    /// The maximum size of a response body, in bytes. Default: 16 MiB. Error bodies are read up to 1 MiB, whatever this
-    /// limit, and a document has at most a million values.
+    /// Sets the maximum size of a response body, in bytes. Default: 16 MiB. At most 1 MiB of an error body is read, and a document has at
+    /// most a million values.
     pub fn max_response_bytes(mut self, bytes: u64) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
-    /// What to do about an unreadable optional field of a response. By default, it is an error of the call; with
+    /// Sets the handling of an unreadable optional field of a response. By default, such a field is an error of the call. With
     /// [`Unreadable::Skip`], one event for each such response names the fields.
     ///
     /// ```
@@ -402,21 +400,21 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The `User-Agent` header. Default: `dealkit/` and the version.
+    /// Sets the `User-Agent` header. Default: `dealkit/` and the version.
     pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
         self.user_agent = Some(user_agent.into());
         self
     }
 
-    /// A header to send with every request. The service key and the headers that frame the message cannot be set.
+    /// Adds a header to every request. The service key and the headers that frame the message cannot be set.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// The proxy, such as `http://user:password@proxy.example.com:3128`, instead of the one in the environment. It must
-    /// be an HTTP proxy; SOCKS is not supported. A service on a loopback address is always called directly.
+    /// Sets the proxy, such as `http://user:password@proxy.example.com:3128`, instead of the one in the environment. It must be an HTTP
+    /// proxy; SOCKS is not supported. A service on a loopback address is always called directly.
     ///
     /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
     /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses,
@@ -428,12 +426,12 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts these CA certificates (PEM) in addition to those the system trusts, for a service whose certificate comes
-    /// from your own CA. Further calls add to them.
+    /// Trusts these CA certificates (PEM) in addition to the system's, for a service whose certificate comes from your own CA. Further
+    /// calls add certificates.
     ///
-    /// The system's certificates are those of the platform; on Linux those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or
-    /// else the distribution's. They are loaded once per process, when a connection first needs them. Verification
-    /// cannot be turned off: a man in the middle could read the service key.
+    /// The system's certificates come from the platform; on Linux from `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else from the
+    /// distribution. They are loaded once per process, when a connection first needs them. Verification cannot be turned off: a man in
+    /// the middle could read the service key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -449,7 +447,7 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts only these CA certificates (PEM), and none of those the system trusts. When combined with
+    /// Trusts only these CA certificates (PEM), and not the system's. When combined with
     /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
@@ -476,10 +474,10 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Presents the certificate in a file, with the private key in another file or the same one; each as in
-    /// [`identity`](Self::identity). They are read when the client is built, and again when a connection is made more
-    /// than a second later, so that every new connection uses a replaced certificate. While the files are unreadable or
-    /// do not match, the previous certificate is used.
+    /// Presents the certificate in a file, with the private key in another file or the same one; both in the form that
+    /// [`identity`](Self::identity) takes. The files are read when the client is built, and again when a connection is made more than a
+    /// second later, so every new connection uses a replaced certificate. While the files are unreadable or do not match, the previous
+    /// certificate is used.
     ///
     /// Each new connection makes a full handshake, so that the service sees the certificate.
     pub fn identity_files(
@@ -492,19 +490,18 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Speaks HTTP/2 from the first byte, for a service that does so without TLS. Over TLS, the two sides negotiate
-    /// HTTP/2 anyway.
+    /// Speaks HTTP/2 without negotiation, for a service that speaks it without TLS. Over TLS, the two sides negotiate HTTP/2 anyway.
     pub fn http2_prior_knowledge(self, http2: bool) -> Self {
-        self.versions(Versions::Http2, http2)
+        self.set_versions(Versions::Http2, http2)
     }
 
     /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS if the service does. This and
     /// [`http2_prior_knowledge`](Self::http2_prior_knowledge) replace each other.
     pub fn http1_only(self, http1: bool) -> Self {
-        self.versions(Versions::Http1, http1)
+        self.set_versions(Versions::Http1, http1)
     }
 
-    fn versions(mut self, only: Versions, is_set: bool) -> Self {
+    fn set_versions(mut self, only: Versions, is_set: bool) -> Self {
         let versions = &mut self.connections.versions;
         if is_set {
             *versions = only;
@@ -543,10 +540,10 @@ impl<C: Clone> ClientBuilder<C> {
     /// dealkit's own: through the HTTP client that a program has, for example, or into a service without a socket.
     ///
     /// There is one rule: **the transport sends a request at most once, and only to the host in its URI.** It does not retry,
-    /// and it follows no redirect: dealkit alone knows when a create may be sent again, and the key is for one host only.
+    /// and it follows no redirect: only dealkit decides whether a create is sent again, and the key is for one host only.
     ///
-    /// Everything above connections stays as it is: timeouts, retries, limits, the maximum size of a response, errors, and
-    /// what they show. What a failed request may have done at the service depends on where it failed:
+    /// Timeouts, retries, limits, the maximum size of a response, and errors do not change. The outcome of a failed request depends on
+    /// the step that failed:
     ///
     /// | the transport | the outcome | is a create retried? |
     /// |---|---|---|
@@ -554,10 +551,10 @@ impl<C: Clone> ClientBuilder<C> {
     /// | fails with [`TransportNotSent`](crate::TransportNotSent), or with an error that it caused | `NotSent` | yes |
     /// | fails in any other way once it was called, or does not respond in time | `Unknown` | no |
     ///
-    /// What is set about connections (the time for making one, how many are kept, HTTP/2, the proxy, certificates) has no
-    /// effect. The host and the length of the body are the transport's to write, as of every HTTP client.
+    /// Settings of connections (the connect timeout, the number of idle connections, HTTP/2, the proxy, certificates) have no effect.
+    /// The transport writes the headers for the host and the length of the body, as every HTTP client does.
     ///
-    /// This one never connects, and so the body of every response is the same:
+    /// This transport makes no connection, and returns the same body each time:
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -575,9 +572,9 @@ impl<C: Clone> ClientBuilder<C> {
     /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
     /// # Ok(()) }
     /// ```
-    // A tower service rather than a trait of our own: HTTP clients, middleware and servers are tower services already, the
-    // sandbox is one without depending on this client, and `poll_ready` is where nothing has been sent yet. Version 0.3 has
-    // been the only one since 2019. Were there ever another, a second method could take it.
+    // The transport is a tower service rather than a trait of dealkit: HTTP clients, middleware and servers are tower services
+    // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent. Version 0.3
+    // of tower-service is the only one since 2019. A second method could take another version.
     pub fn transport<S, B>(mut self, service: S) -> Self
     where
         S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
@@ -595,27 +592,27 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Shares the connections of `with` if this client would make them in the same way.
+    /// Shares the connections of another client if the settings of connections are the same.
     ///
     /// The base URL, the key, headers, the user agent, retries, the total timeout and the response size limit may
     /// differ. If the connect timeout, the attempt timeout, the number of idle connections, the versions of HTTP,
     /// certificates, the proxy or the transport differ, this client gets connections of its own.
     ///
-    /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the service sees the two as
-    /// a single client: they share the rate limit, the pauses that the service asks for, and the retry quota.
+    /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the two clients share the rate limit,
+    /// the pauses that the service asks for, and the retry quota.
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
     }
 
-    /// Checks the configuration and makes the async client, on which every other one is built.
+    /// Checks the settings and creates the async client, on which the other clients are built.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
-        let base = self.checked_base_url()?;
+        let base = self.parse_base_url()?;
         let other = share_with.map(|client| &*client.service);
-        let keys = self.keys(other)?;
-        let headers = self.checked_headers()?;
+        let keys = self.share_or_create_keys(other)?;
+        let headers = self.parse_headers()?;
         let settings = ConnectionSettings {
-            route: self.route(&base)?,
+            route: self.choose_route(&base)?,
             ..self.connections
         };
         for (setting, timeout) in [
@@ -628,12 +625,12 @@ impl<C: Clone> ClientBuilder<C> {
         let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
         let pools = Pools::share_or_create(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
-        let is_same_caller = |other: &&Service| {
+        let is_equivalent = |other: &&Service| {
             other.base_url == base
                 && Arc::ptr_eq(&other.keys, &keys)
                 && other.limits.has_same_rate_limit(&limits)
         };
-        let limits = match other.filter(is_same_caller) {
+        let limits = match other.filter(is_equivalent) {
             Some(other) => Arc::clone(&other.limits),
             None => Arc::new(limits),
         };
@@ -657,9 +654,9 @@ impl<C: Clone> ClientBuilder<C> {
         })
     }
 
-    fn checked_base_url(&self) -> Result<Url, Error> {
+    fn parse_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(missing(Setting::BaseUrl, BASE_URL_VARIABLE));
+            return Err(missing_setting(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
         let url = base_url::parse(text)
             .map_err(|problem| Error::invalid_setting(Setting::BaseUrl, problem))?;
@@ -675,10 +672,10 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(url)
     }
 
-    /// The keys of the client: those of the other one, if they come from the same source.
-    fn keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
+    /// Returns the keys of the other client if they come from the same source, or new ones.
+    fn share_or_create_keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
-            return Err(missing(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
+            return Err(missing_setting(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
         };
         match other.filter(|other| other.keys.are_from(source)) {
             Some(other) => Ok(Arc::clone(&other.keys)),
@@ -686,7 +683,7 @@ impl<C: Clone> ClientBuilder<C> {
         }
     }
 
-    fn checked_headers(&self) -> Result<HeaderMap, Error> {
+    fn parse_headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(wire::JSON));
         let user_agent = self
@@ -704,12 +701,12 @@ impl<C: Clone> ClientBuilder<C> {
             let (name, value) = parse_extra_header(name, value).map_err(Error::config)?;
             headers.insert(name, value);
         }
-        // Each attempt puts its key in this place.
+        // Each attempt inserts its key here.
         headers.insert(&key::HEADER, HeaderValue::from_static(""));
         Ok(headers)
     }
 
-    fn route(&self, base: &Url) -> Result<Route, Error> {
+    fn choose_route(&self, base: &Url) -> Result<Route, Error> {
         if let Some(transport) = &self.transport {
             return Ok(Route::Transport(transport.clone()));
         }
@@ -719,7 +716,7 @@ impl<C: Clone> ClientBuilder<C> {
             .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
-        // A proxy would receive the key of a service on this very machine.
+        // A proxy would receive the key of a service on this machine.
         if is_loopback(base) {
             return Ok(Route::Direct);
         }
@@ -732,11 +729,11 @@ impl<C: Clone> ClientBuilder<C> {
 }
 
 impl ClientBuilder {
-    /// Checks the configuration and makes the client.
+    /// Checks the settings and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The text says which setting is wrong and what it takes, and contains neither
-    /// the key nor the URL.
+    /// Of kind `Config`. The message names the invalid setting and the values that it accepts, and contains neither the key nor the
+    /// URL.
     pub fn build(self) -> Result<Client, Error> {
         let share_with = self.share_with.clone();
         self.build_async(share_with.as_ref())
@@ -745,7 +742,7 @@ impl ClientBuilder {
 
 opaque_debug!(ClientBuilder<C>);
 
-fn missing(setting: Setting, variable: &'static str) -> Error {
+fn missing_setting(setting: Setting, variable: &'static str) -> Error {
     Error::invalid_setting(
         setting,
         format!("is missing: set it, or {variable} with Client::from_env()"),

@@ -149,7 +149,7 @@ pub mod internal {
         json::{document_limits, explain_error, lexer},
         rules::validate,
         specification::{schema, wire},
-        value::{marked_text, scalar},
+        value::{scalar, text_encoding},
     };
 }
 

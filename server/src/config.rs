@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser};
 
-use dealkit::internal::marked_text::remove_mark;
+use dealkit::text_encoding::to_utf8;
 
 use crate::{sandbox::Variant, state::seed::SeedDeal};
 
@@ -193,7 +193,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 /// Reads a key or token from a file.
 fn read_secret(file: &str) -> Result<String, String> {
     let bytes = fs::read(file).map_err(|error| format!("cannot be read: {error}"))?;
-    let text = String::from_utf8(remove_mark(&bytes).into_owned());
+    let text = String::from_utf8(to_utf8(&bytes).into_owned());
     let text = text.map_err(|_| "is not UTF-8 text".to_owned())?;
     Ok(text.trim().to_owned())
 }

@@ -329,10 +329,24 @@ fn start_listening(
     };
     let (stop, stopped) = oneshot::channel();
     let serving = listener::serve(listener, shared, stopped);
+    // The thread receives the runtime after its start: if the start failed, dropping the runtime with the closure would block.
+    let (hand_over, handed_over) = std::sync::mpsc::channel::<runtime::Runtime>();
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
-        .spawn(move || runtime.block_on(serving))
-        .map_err(StartError::System)?;
+        .spawn(move || {
+            if let Ok(runtime) = handed_over.recv() {
+                runtime.block_on(serving);
+            }
+        });
+    let thread = match thread {
+        Ok(thread) => thread,
+        Err(error) => {
+            runtime.shutdown_background();
+            return Err(StartError::System(error));
+        }
+    };
+    // The thread is waiting for the runtime, so this does not fail.
+    let _ = hand_over.send(runtime);
     Ok(Sandbox {
         scheme,
         address,

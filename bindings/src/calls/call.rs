@@ -192,20 +192,22 @@ impl AnyCall<'_> {
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 
-/// Reads the settings of a `Retry`, except for the number of retries. `None` if there are none.
+/// Reads the settings of a `Retry` except for the number of retries, if there is one. Missing settings have their defaults.
 pub(crate) fn retry_policy(settings: &Settings<'_, '_>) -> Result<Option<RetryPolicy>> {
-    let delays = (
-        settings.delay("initial_backoff")?,
-        settings.delay("max_backoff")?,
-    );
-    let (Some(initial), Some(max)) = delays else {
+    if settings.number("has_retry", NumberKind::Bool)? != Some(true) {
         return Ok(None);
-    };
-    let non_idempotent = settings.number("retry_non_idempotent", NumberKind::Bool)?;
-    let policy = RetryPolicy::new().initial_backoff(initial).max_backoff(max);
-    Ok(Some(
-        policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
-    ))
+    }
+    let mut policy = RetryPolicy::new();
+    if let Some(delay) = settings.delay("initial_backoff")? {
+        policy = policy.initial_backoff(delay);
+    }
+    if let Some(delay) = settings.delay("max_backoff")? {
+        policy = policy.max_backoff(delay);
+    }
+    if let Some(retry) = settings.number("retry_non_idempotent", NumberKind::Bool)? {
+        policy = policy.retry_non_idempotent(retry);
+    }
+    Ok(Some(policy))
 }
 
 /// Makes the options of a call from settings by name.

@@ -123,10 +123,15 @@ impl Blocking {
         if Handle::try_current().is_err() {
             return Ok(work());
         }
-        // Tokio panics if a runtime runs on a thread of another one, so a new thread runs it.
-        match std::thread::scope(|scope| scope.spawn(work).join()) {
-            Ok(output) => Ok(output),
-            Err(panic) => std::panic::resume_unwind(panic),
+        // Tokio panics if one runtime is driven on a thread of another, so this borrows a thread.
+        let joined = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+            std::io::Result::Ok(thread.join())
+        });
+        match joined {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => Err(Error::thread_not_started(&error)),
         }
     }
 }

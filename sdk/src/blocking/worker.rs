@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    io,
     panic::resume_unwind,
     sync::mpsc::{Receiver, RecvError, Sender, channel},
     task::Poll,
@@ -17,13 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     blocking::Blocking,
     bulk::many::{Bulk, BulkOperation, InFlight, Inputs, JobState},
+    error::call::Error,
     value::opaque_debug,
 };
 
-/// Starts the thread that makes the calls.
-///
-/// # Panics
-/// If the operating system denies a thread. No input was taken or sent then.
+/// Starts the thread that makes the calls. If the operating system does not start it, no call is made, and the result of each input
+/// is an error of kind `Config`.
 impl<I, O> IntoIterator for Bulk<I, O, Blocking>
 where
     I: Iterator<Item: Into<O::Input>>,
@@ -49,7 +49,8 @@ where
             cancel,
             sender: Some(sender),
             events,
-            thread: Some(thread::spawn(run)),
+            thread: thread::Builder::new().spawn(run).map(Some),
+            taken: 0,
         }
     }
 }
@@ -66,7 +67,10 @@ pub struct Iter<I, O: BulkOperation> {
     /// Sends inputs to the thread. `None` only while the iterator is dropped.
     sender: Option<UnboundedSender<O::Input>>,
     events: Receiver<Event<O::Item>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once the thread was joined; an error if the thread was not started.
+    thread: io::Result<Option<JoinHandle<()>>>,
+    /// The number of inputs taken without a thread.
+    taken: usize,
 }
 
 /// An event of the background thread.
@@ -97,6 +101,11 @@ impl<I, O: BulkOperation> Iter<I, O> {
         self.cancel.clone()
     }
 
+    fn join_thread(&mut self) -> Option<thread::Result<()>> {
+        let thread = self.thread.as_mut().ok()?.take();
+        thread.map(JoinHandle::join)
+    }
+
     /// Waits for the next event, and returns its result, if it has one.
     fn wait(&mut self) -> Option<O::Item> {
         match self.events.recv() {
@@ -109,7 +118,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
             Err(RecvError) => {
                 self.inputs.end();
                 self.in_flight = 0;
-                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+                if let Some(Err(panic)) = self.join_thread() {
                     resume_unwind(panic);
                 }
             }
@@ -126,6 +135,12 @@ where
     type Item = O::Item;
 
     fn next(&mut self) -> Option<O::Item> {
+        if let Err(error) = &self.thread {
+            let (error, index) = (Error::thread_not_started(error), self.taken);
+            let input = self.inputs.next(0)?;
+            self.taken += 1;
+            return Some(O::fail(index, input.into(), error));
+        }
         loop {
             while let Some(input) = self.inputs.next(self.in_flight) {
                 self.in_flight += 1;
@@ -149,7 +164,7 @@ impl<I, O: BulkOperation> Drop for Iter<I, O> {
         self.sender = None;
         self.cancel.cancel();
         // A panic of the thread must not become a panic here.
-        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.join_thread();
     }
 }
 

@@ -58,6 +58,10 @@ pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
 
+    /// Returns the item of an input that is not sent because of an error.
+    #[doc(hidden)]
+    fn fail(index: usize, input: Self::Input, error: Error) -> Self::Item;
+
     /// Cancels calls, and returns the results that are known, each with its index.
     #[doc(hidden)]
     fn cancel(

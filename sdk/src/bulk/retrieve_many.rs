@@ -156,6 +156,11 @@ impl<T: Send + 'static> BulkOperation for RetrieveOperation<T> {
     type Item = Retrieved<T>;
     type Running = BoxFuture<'static, Retrieved<T>>;
 
+    fn fail(index: usize, id: String, error: Error) -> Retrieved<T> {
+        let result = Err(error);
+        Retrieved { index, id, result }
+    }
+
     fn start<F>(
         &mut self,
         index: usize,

@@ -89,6 +89,10 @@ impl<T> Creation<T> {
         }
     }
 
+    pub(crate) fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
+
     /// The result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
         let operation = Operation {

@@ -87,6 +87,14 @@ impl Error {
         Self::config(Message::about(setting, problem))
     }
 
+    /// Creates the error of a call that needed a thread, which the operating system did not start.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn thread_not_started(error: &std::io::Error) -> Self {
+        Self::config(format!(
+            "the operating system did not start a thread: {error}"
+        ))
+    }
+
     /// Creates the error of a call that cannot be admitted before its deadline.
     pub(crate) fn throttled(late: LateAdmission) -> Self {
         let mut error = Self::new(Cause::Throttled(late));
@@ -270,7 +278,7 @@ impl Error {
             .or_else(|| self.problem()?.request_id.as_deref())
     }
 
-    /// How often the request was attempted; 0 if never.
+    /// The number of attempts; 0 if the request was never sent.
     pub fn attempts(&self) -> u32 {
         self.0.attempts.count
     }
@@ -283,7 +291,7 @@ impl Error {
 
     /// The possible effect of the call at the service, which decides whether it is safe to send the request again.
     ///
-    /// The outcome does not depend on the method. A GET changes nothing, whatever its outcome: see
+    /// The outcome does not depend on the method. A GET changes nothing with any outcome: see
     /// [`may_have_acted`](Self::may_have_acted).
     ///
     /// ```
@@ -302,8 +310,8 @@ impl Error {
         last.after(self.0.attempts.earlier_may_have_acted)
     }
 
-    /// Whether the service may have changed anything: after a create, whether the agent may exist. Always false after a
-    /// request with a safe method (RFC 9110, section 9.2.1), such as a GET.
+    /// Returns true if the service may have changed something: after a create, the agent may exist. Always false after a request with a
+    /// safe method (RFC 9110, section 9.2.1), such as a GET.
     pub fn may_have_acted(&self) -> bool {
         let operation = self.0.operation.as_ref();
         let changes_nothing = operation.is_some_and(|operation| operation.method.is_safe());
@@ -311,7 +319,7 @@ impl Error {
     }
 
     /// The violations in the request: found before sending it, or listed in the service's error body. Of that list, the first
-    /// [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
+    /// [`Problem::MAX_ERRORS`] entries are available, and [`Problem::omitted_errors`] counts the rest.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),
@@ -335,7 +343,7 @@ impl Error {
         }
     }
 
-    /// Whether another job is sending the row right now, so that this job did not send it. The other job will record the outcome.
+    /// Returns true if another job is sending the row right now, so that this job did not send it. The other job will record the outcome.
     pub fn is_in_flight(&self) -> bool {
         matches!(
             self.0.cause,
@@ -346,7 +354,7 @@ impl Error {
         )
     }
 
-    /// Whether the row has changed since the request in the ledger, so that the change was not sent.
+    /// Returns true if the row has changed since the request in the ledger. The change was not sent.
     pub fn request_differs(&self) -> bool {
         matches!(
             self.0.cause,
@@ -370,49 +378,49 @@ impl Error {
         self.kind() == ErrorKind::Status && self.status().is_some_and(|got| got == status)
     }
 
-    /// 400: the service could not understand the request.
+    /// Returns true for a 400: the service could not understand the request.
     pub fn is_bad_request(&self) -> bool {
         self.has_status(400)
     }
 
-    /// 401: the service key is missing or unknown. Troubleshooting: is it the key of this service?
+    /// Returns true for a 401: the service key is missing or unknown. Troubleshooting: is it the key of this service?
     pub fn is_authentication(&self) -> bool {
         self.has_status(401)
     }
 
-    /// 403: the key does not permit this.
+    /// Returns true for a 403: the key does not permit this.
     pub fn is_permission_denied(&self) -> bool {
         self.has_status(403)
     }
 
-    /// 404: there is no such resource. Troubleshooting: check the identifier, and the path of the base URL,
-    /// if it has one.
+    /// Returns true for a 404: there is no such resource. Troubleshooting: check the identifier, and the path of the base URL, if it has
+    /// one.
     pub fn is_not_found(&self) -> bool {
         self.has_status(404)
     }
 
-    /// 409: the request conflicts with the existing state.
+    /// Returns true for a 409: the request conflicts with the existing state.
     pub fn is_conflict(&self) -> bool {
         self.has_status(409)
     }
 
-    /// 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
+    /// Returns true for a 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
     pub fn is_unprocessable_entity(&self) -> bool {
         self.has_status(422)
     }
 
-    /// 429: too many requests.
+    /// Returns true for a 429: too many requests.
     pub fn is_rate_limited(&self) -> bool {
         self.has_status(429)
     }
 
-    /// 5xx: the service failed.
+    /// Returns true for a 5xx: the service failed.
     pub fn is_server_error(&self) -> bool {
         self.kind() == ErrorKind::Status
             && self.status().is_some_and(|status| status.is_server_error())
     }
 
-    /// No connection was made, a timeout ended, or a connection broke.
+    /// Returns true if no connection was made, the call timed out, or a connection broke.
     pub fn is_connection(&self) -> bool {
         matches!(
             self.kind(),
@@ -420,18 +428,18 @@ impl Error {
         )
     }
 
-    /// No connection was made: the request was not sent.
+    /// Returns true if no connection was made. The request was not sent.
     pub fn is_connect(&self) -> bool {
         self.kind() == ErrorKind::Connect
     }
 
-    /// The call or an attempt timed out.
+    /// Returns true if the call or an attempt timed out.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// The call was not sent, because the client's own rate limit or a pause that the service asked for would have delayed it beyond
-    /// its timeout. A request that was sent and got a 429 is [`is_rate_limited`](Self::is_rate_limited).
+    /// Returns true if the call was not sent, because the client's own rate limit or a pause that the service requested would have
+    /// delayed it beyond its timeout. A request that was sent and got a 429 is [`is_rate_limited`](Self::is_rate_limited).
     pub fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
     }

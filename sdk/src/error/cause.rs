@@ -244,7 +244,7 @@ fn describe_recorded(
 ) -> String {
     if in_flight {
         return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
-             same ledger and key: if the agent was created, the ledger says so"
+             same ledger and key: if the agent was created, the ledger has it"
             .to_owned();
     }
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));

@@ -19,7 +19,7 @@ use crate::{
 /// Parsing is lenient: fields that are missing or have another type are `None`, and fields not listed here are in
 /// `extra`. The texts come from the service.
 ///
-/// The size is limited, whatever the service sends: each text is cut to [`Problem::MAX_TEXT`] bytes, at most
+/// The size is limited: each text is cut to [`Problem::MAX_TEXT`] bytes, at most
 /// [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds at most
 /// [`Problem::MAX_EXTRA`] bytes. The body may be nested to any depth.
 ///

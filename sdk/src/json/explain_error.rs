@@ -64,7 +64,7 @@ pub(crate) fn serde_reason(error: &serde_json::Error) -> Reason {
         return syntax_reason(error);
     }
     Reason::UnexpectedAt {
-        expected: Expected::Other(serde_errors::what_was_expected(error)),
+        expected: Expected::Other(serde_errors::find_expectation(error)),
         at: Position::from_serde_error(error),
     }
 }

@@ -90,6 +90,8 @@ pub(super) enum Cause {
     /// Why the user may not do it.
     Denied(String),
     Refused(usize, Refusal),
+    /// The operating system did not start a thread.
+    Thread(io::Error),
     Io(io::Error),
 }
 
@@ -108,10 +110,10 @@ pub(super) enum Refusal {
     #[error("another row of the ledger has the agent with this identifier")]
     AgentOfAnotherRow,
     #[error(
-        "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
+        "its agent's identifier is empty or a placeholder. If the service has the agent, pass the \
          identifier that it has there; only if you are sure that there is none, resolve the row as having no agent"
     )]
-    Nobody,
+    Placeholder,
     #[error("its agent's identifier is longer than {0} bytes")]
     LongId(usize),
     #[error("its agent's identifier contains the character U+0000, which no identifier has")]
@@ -145,7 +147,7 @@ impl LedgerError {
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
             Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
-            Cause::Io(_) | Cause::Denied(_) => LedgerErrorKind::Io,
+            Cause::Io(_) | Cause::Thread(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
         }
     }
@@ -255,6 +257,10 @@ impl Cause {
             Cause::Refused(index, refusal) => {
                 format!("the entry at index {index} is rejected: {refusal}. Nothing was recorded")
             }
+            Cause::Thread(error) => format!(
+                "the operating system did not start a thread ({error}). Nothing was sent; end other programs or raise the limit of \
+                 threads, and {AGAIN}"
+            ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;
                 match error.kind() {

@@ -376,8 +376,15 @@ impl Ledger {
         let done = match &self.0 {
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => {
-                let done = thread::scope(|scope| scope.spawn(work).join());
-                done.unwrap_or_else(|panic| resume_unwind(panic))
+                let joined = thread::scope(|scope| {
+                    let thread = thread::Builder::new().spawn_scoped(scope, work)?;
+                    io::Result::Ok(thread.join())
+                });
+                match joined {
+                    Ok(Ok(done)) => done,
+                    Ok(Err(panic)) => resume_unwind(panic),
+                    Err(error) => Err(Cause::Thread(error)),
+                }
             }
             _ => work(),
         };

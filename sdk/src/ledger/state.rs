@@ -9,7 +9,10 @@ use super::{
     error::Refusal,
     key_hash::{Digest, KeyHash},
 };
-use crate::{transport::outcome::Outcome, value::AgentId};
+use crate::{
+    transport::outcome::{Outcome, concerns_content},
+    value::AgentId,
+};
 
 /// The longest identifier of an agent that is recorded, in bytes.
 pub(crate) const LONGEST_ID: usize = 1024;
@@ -157,7 +160,7 @@ impl Record {
     pub(super) fn recorded(&self) -> Option<LedgerRow> {
         let outcome = match self.state {
             State::Resolved if self.agent_id.is_none() => return None,
-            State::Rejected if !is_about_the_row(self.status) => return None,
+            State::Rejected if !concerns_content(self.status) => return None,
             State::Sending | State::Unknown => Outcome::Unknown,
             State::Succeeded | State::Resolved => Outcome::Succeeded,
             State::Rejected => Outcome::Rejected,
@@ -366,15 +369,6 @@ impl LedgerRow {
     }
 }
 
-/// Whether a rejection with this status is about the content of the row. Others are about who sent it, when, or
-/// where to: with the right service key, for example, the row may be fine.
-fn is_about_the_row(status: Option<u16>) -> bool {
-    !matches!(
-        status,
-        Some(307 | 308 | 401 | 403 | 404 | 405 | 407 | 421 | 425 | 426 | 429)
-    )
-}
-
 /// A status as a ledger has it; a number that is none is one of a file that somebody else has changed.
 fn status_code(status: Option<u16>) -> Option<StatusCode> {
     StatusCode::from_u16(status?).ok()
@@ -384,10 +378,22 @@ fn status_code(status: Option<u16>) -> Option<StatusCode> {
 /// identifier to several rows.
 pub(super) type AgentOwners = HashMap<String, Vec<KeyHash>>;
 
-/// The words that people write into a table where there is no agent. An identifier that is one of these words is far less likely than
-/// a row that is never created.
-const NO_AGENT_WORDS: &str = "absent deleted doesnotexist empty error false missing na nan nil no noagent nobody none noone notfound nothere \
-    notthere null pending tbc tbd todo undefined unknown void x";
+/// Placeholders for an identifier that does not exist, without spaces and punctuation. No service is likely to use one of them as an
+/// identifier. The command also asks about other identifiers that look like words.
+const PLACEHOLDERS: [&str; 12] = [
+    "missing",
+    "na",
+    "nan",
+    "nil",
+    "no",
+    "noagent",
+    "nobody",
+    "none",
+    "notfound",
+    "null",
+    "undefined",
+    "unknown",
+];
 
 /// Checks that this can be the agent of the row with this key, and makes the row its owner.
 pub(super) fn check_agent(
@@ -398,8 +404,8 @@ pub(super) fn check_agent(
     let Some(id) = agent_id.map(AgentId::as_str) else {
         return Ok(());
     };
-    if is_nobody(id) {
-        return Err(Refusal::Nobody);
+    if is_placeholder(id) {
+        return Err(Refusal::Placeholder);
     }
     if id.len() > LONGEST_ID {
         return Err(Refusal::LongId(LONGEST_ID));
@@ -417,12 +423,10 @@ pub(super) fn check_agent(
     Ok(())
 }
 
-/// Whether this stands for no agent, however it is written: it has no letter and no digit, it is a word for that, or it is
-/// what a spreadsheet shows of a failed look-up, such as `#N/A`.
-fn is_nobody(id: &str) -> bool {
+/// Returns true if a text stands for a missing identifier, in any spelling: it has no letter and no digit, it is one of
+/// [`PLACEHOLDERS`] or `0`, or it begins like the error of a spreadsheet's look-up, such as `#N/A`.
+fn is_placeholder(id: &str) -> bool {
     let word = id.to_lowercase();
     let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
-    id.starts_with('#')
-        || matches!(&*word, "" | "0")
-        || NO_AGENT_WORDS.split(' ').any(|known| known == word)
+    id.starts_with('#') || matches!(&*word, "" | "0") || PLACEHOLDERS.contains(&&*word)
 }

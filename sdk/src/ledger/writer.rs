@@ -85,7 +85,7 @@ impl Writer {
         let builder = thread::Builder::new().name("dealkit-ledger".to_owned());
         match builder.spawn(move || run_worker(worker)) {
             Ok(_) => Ok(self),
-            Err(error) => Err(self.handle.error(Cause::Io(error))),
+            Err(error) => Err(self.handle.error(Cause::Thread(error))),
         }
     }
 

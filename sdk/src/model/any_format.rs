@@ -13,7 +13,7 @@ pub(super) fn document<'de, D: Deserializer<'de>>(
     deserializer: D,
     kind: FieldKind,
 ) -> Result<String, D::Error> {
-    match Given::from(deserializer)? {
+    match Given::read(deserializer)? {
         Given::Text(json) => Ok(Box::<str>::from(json).into_string()),
         Given::Value(value) => {
             serde_json::to_string(&Document(&value, kind)).map_err(de::Error::custom)

@@ -30,9 +30,9 @@ use crate::{
     transport::redact::Redactor,
     value::{
         format_duration::format_seconds,
-        marked_text::{is_quoted, remove_mark},
         message::{Message, Setting},
         opaque_debug,
+        text_encoding::{is_quoted, to_utf8},
     },
 };
 
@@ -253,7 +253,7 @@ fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     // A replacement character for invalid UTF-8 fails the check below, because a key is ASCII.
-    let text = String::from_utf8_lossy(&remove_mark(&bytes)).into_owned();
+    let text = String::from_utf8_lossy(&to_utf8(&bytes)).into_owned();
     let key = text.trim();
     if is_quoted(key) {
         return Err(wrong(QUOTED));
@@ -350,8 +350,8 @@ impl Keys {
             })
     }
 
-    /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if only the source
-    /// can tell.
+    /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if the source
+    /// has to be called.
     pub(crate) fn record_rejection(&self, key: &Arc<Key>) -> Option<bool> {
         let mut state = self.lock();
         match (&state.current, &self.source) {

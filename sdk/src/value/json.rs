@@ -103,13 +103,13 @@ impl Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        any_format::write(&self.0, serializer)
+        any_format::serialize_json(&self.0, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Given::from(deserializer)? {
+        Ok(match Given::read(deserializer)? {
             Given::Text(json) => Self(json),
             Given::Value(value) => value.into(),
         })
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Json {
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
-        any_format::same(self.as_str(), other.as_str())
+        any_format::is_same_json(self.as_str(), other.as_str())
     }
 }
 

@@ -10,8 +10,6 @@ pub(crate) mod format_duration;
 mod ids;
 mod json;
 mod json_kind;
-#[doc(hidden)]
-pub mod marked_text;
 #[cfg(feature = "client")]
 pub(crate) mod message;
 mod named_enum;
@@ -22,7 +20,10 @@ mod role;
 #[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
+mod serde_json_probe;
 mod text;
+#[doc(hidden)]
+pub mod text_encoding;
 mod wtf8;
 
 pub use decimal::{Decimal, ParseDecimalError};

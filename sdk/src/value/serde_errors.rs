@@ -1,19 +1,25 @@
-//! What the texts of serde and serde_json say: neither has errors that can be asked. No other file reads these texts.
+//! Texts of the errors of serde and serde_json, which have no typed reasons. No other file reads these texts.
+//!
+//! Text decides nothing: a value that cannot be decoded is an error in any case. The functions here only replace the text of that
+//! error, so that it shows no value.
 
 use serde::de;
 
-/// How a message about a wrong value begins, before it repeats the value.
-const REPEATS_THE_VALUE: [&str; 2] = ["invalid type: ", "invalid value: "];
+/// The beginnings of messages that repeat a value.
+const MESSAGES_WITH_VALUES: [&str; 2] = ["invalid type: ", "invalid value: "];
 
-/// For `map_err` where a value is decoded, so that the error says what was expected, but nothing about what was found:
-/// `invalid type: string "Ada", expected an object` becomes `expected an object`.
+/// Returns a function for `map_err` that removes a found value from an error: `invalid type: string "Ada", expected an object`
+/// becomes `expected an object`.
 ///
-/// Most formats compose that text themselves and do not ask a visitor, so only the finished error can be changed.
-/// Any other error, such as a syntax error, is left unchanged.
+/// Most formats compose this text without a visitor, so only the finished error can be replaced. Other errors, such as syntax
+/// errors, stay unchanged.
 pub(crate) fn expected<E: de::Error>(what: &str) -> impl FnOnce(E) -> E {
     move |error| {
         let text = error.to_string();
-        if REPEATS_THE_VALUE.iter().any(|start| text.contains(start)) {
+        if MESSAGES_WITH_VALUES
+            .iter()
+            .any(|start| text.contains(start))
+        {
             E::custom(format_args!("expected {what}"))
         } else {
             error
@@ -21,9 +27,9 @@ pub(crate) fn expected<E: de::Error>(what: &str) -> impl FnOnce(E) -> E {
     }
 }
 
-/// What a message says was expected. What a visitor expected comes last in it, so no value can be mistaken for it.
+/// Returns the expectation in a message. It is the end of the message, so it contains no value.
 #[cfg(feature = "client")]
-pub(crate) fn what_was_expected(error: &serde_json::Error) -> String {
+pub(crate) fn find_expectation(error: &serde_json::Error) -> String {
     let message = without_position(error);
     if let Some(field) = message.strip_prefix("missing ") {
         return format!("the {field}");
@@ -34,7 +40,7 @@ pub(crate) fn what_was_expected(error: &serde_json::Error) -> String {
     expected.unwrap_or("another value").to_owned()
 }
 
-/// The message of an error of serde_json without the position at its end.
+/// Returns the message of an error of serde_json without the position at its end.
 pub(crate) fn without_position(error: &serde_json::Error) -> String {
     let mut message = error.to_string();
     if let Some(end) = message.rfind(" at line ") {

@@ -1,12 +1,12 @@
-//! What all types that are strings on the wire have in common.
+//! Shared behavior of the types that are strings in JSON.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A type that is a string on the wire.
+/// A type that is a string in JSON.
 pub(crate) trait WireText:
     AsRef<str> + From<String> + for<'t> From<&'t str> + Serialize + DeserializeOwned
 {
-    /// The name of the extensible enum that it is.
+    /// The name of the extensible enum, if the type is one.
     const EXTENSIBLE_ENUM: Option<&'static str> = None;
 
     const IS_IDENTIFIER: bool = false;
@@ -14,11 +14,10 @@ pub(crate) trait WireText:
 
 impl WireText for String {}
 
-/// A string, or what is made from one: the type itself. The field table marks these types with it, for the builders.
+/// Marks a field type in the field table whose builder setter accepts any value that converts into it, such as a string.
 pub(crate) type Word<T> = T;
 
-/// Gives a type that has `as_str()` the abilities of a string: it can be displayed,
-/// and compared with strings from both sides.
+/// Implements `Debug`, `Display`, `AsRef<str>` and comparison with strings for a type that has `as_str()`.
 macro_rules! like_a_string {
     ($name:ident) => {
         impl std::fmt::Debug for $name {

@@ -1,5 +1,5 @@
-//! A value that cannot be read never shows in the error, whichever way serde takes to the model: the error's text, its
-//! `Debug` and its sources only say what was expected. Undocumented names are values too.
+//! Errors of decoding never show a value, whichever way serde takes to the model: the message, `Debug` and the sources have only
+//! the expectation. Undocumented names count as values.
 
 use std::{collections::BTreeSet, error::Error as StdError, fmt::Debug};
 
@@ -15,7 +15,7 @@ const CANARY: &str = "Ada Lovelace, expected a c4n4ry";
 const NUMBER: u64 = 15_550_177;
 const MARKS: [&str; 3] = ["Lovelace", "c4n4ry", "15550177"];
 
-/// One value of each kind, each containing what must not show. For a boolean, this is its value.
+/// Returns a value of each kind, with a text or number that must not show.
 fn canaries() -> Vec<Value> {
     vec![
         json!(CANARY),
@@ -29,7 +29,7 @@ fn canaries() -> Vec<Value> {
         json!({CANARY: true}),
         json!({CANARY: [{CANARY: NUMBER}]}),
         json!({CANARY: {CANARY: CANARY}}),
-        // Refused once it has been turned into a float.
+        // A format that turns it into a float rejects it.
         json!({CANARY: 15_550_177.123_456_79}),
         Value::Null,
     ]
@@ -41,8 +41,8 @@ struct Flattened<T> {
     _model: T,
 }
 
-/// Fails the test if the error shows a value; returns its text.
-fn silent(error: &dyn StdError, way: &str) -> String {
+/// Checks that the error shows no value.
+fn assert_shows_no_value(error: &dyn StdError, way: &str) {
     let text = error.to_string();
     let mut shown = format!("{text}\n{error:?}");
     let mut source = error.source();
@@ -56,24 +56,23 @@ fn silent(error: &dyn StdError, way: &str) -> String {
     assert!(
         ["expected", "must be", "required", "missing field", "marker"]
             .iter()
-            .any(|told| text.contains(told)),
+            .any(|word| text.contains(word)),
         "{way}: {text}"
     );
-    text
 }
 
-/// Reads the document in every way, and returns how many of them refused it.
-fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str) -> usize {
-    let mut refused = 0;
-    let mut note = |way: &str, error: Option<&dyn StdError>| {
-        error.map(|error| {
-            refused += 1;
-            silent(error, &format!("{way}, {place}"))
-        })
+/// Reads the document in every format, and returns the number of errors.
+fn count_errors<T: DeserializeOwned + Debug>(document: &Value, location: &str) -> usize {
+    let mut errors = 0;
+    let mut record = |way: &str, error: Option<&dyn StdError>| {
+        if let Some(error) = error {
+            errors += 1;
+            assert_shows_no_value(error, &format!("{way}, {location}"));
+        }
     };
     macro_rules! way {
         ($name:literal, $outcome:expr) => {
-            note(
+            record(
                 $name,
                 $outcome.as_ref().err().map(|error| error as &dyn StdError),
             )
@@ -86,15 +85,15 @@ fn read_in_every_way<T: DeserializeOwned + Debug>(document: &Value, place: &str)
     way!("value", serde_json::from_value::<T>(document.clone()));
     way!("flatten", serde_json::from_str::<Flattened<T>>(&text));
     way!("YAML", yaml_serde::from_str::<T>(&yaml));
-    refused
+    errors
 }
 
-/// The pointers of every value in the document except the document itself.
-fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
+/// Collects the pointers of all values in the document except the document itself.
+fn collect_pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     let mut step = |name: &str, value: &Value| {
         let pointer = format!("{at}/{name}");
         out.push(pointer.clone());
-        pointers(value, &pointer, out);
+        collect_pointers(value, &pointer, out);
     };
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| step(name, value)),
@@ -107,38 +106,38 @@ fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Replaces every value in the document with every canary; an undocumented field holds them too.
+/// Replaces each value in the document with each canary, and adds each canary in an undocumented field.
 fn replace_each_value<T: DeserializeOwned + Debug>(document: &Value) {
     serde_json::from_value::<T>(document.clone()).unwrap();
-    let mut places = Vec::new();
-    pointers(document, "", &mut places);
-    let mut silent_places = BTreeSet::new();
-    for place in &places {
+    let mut locations = Vec::new();
+    collect_pointers(document, "", &mut locations);
+    let mut with_error = BTreeSet::new();
+    for location in &locations {
         for canary in canaries() {
             let mut changed = document.clone();
-            *changed.pointer_mut(place).unwrap() = canary.clone();
-            if read_in_every_way::<T>(&changed, &format!("{place} is {canary}")) > 0 {
-                silent_places.insert(place);
+            *changed.pointer_mut(location).unwrap() = canary.clone();
+            if count_errors::<T>(&changed, &format!("{location} is {canary}")) > 0 {
+                with_error.insert(location);
             }
         }
     }
-    // Only free-form values accept them all.
-    for place in &places {
-        let is_free = place.contains("etadata/") || place.ends_with("/extra");
+    // Only free-form values accept all canaries.
+    for location in &locations {
+        let is_free = location.contains("etadata/") || location.ends_with("/extra");
         assert!(
-            is_free || silent_places.contains(place),
-            "{place} refused nothing"
+            is_free || with_error.contains(location),
+            "{location} accepted everything"
         );
     }
     for canary in canaries() {
         let mut more = document.clone();
         more[CANARY] = canary;
-        read_in_every_way::<T>(&more, "an undocumented field");
+        count_errors::<T>(&more, "an undocumented field");
     }
 }
 
-/// The document in a vector file that has every field.
-fn full(file: &str) -> Value {
+/// Returns the document with all fields in a vector file.
+fn full_document(file: &str) -> Value {
     let cases: Vec<Value> = vectors::vectors(file, 20);
     let full = cases.iter().find(|case| vectors::name(case) == "full");
     full.unwrap()["json"].clone()
@@ -146,12 +145,12 @@ fn full(file: &str) -> Value {
 
 #[test]
 fn no_error_of_a_deal_shows_a_value() {
-    replace_each_value::<Deal>(&full("deals.json"));
+    replace_each_value::<Deal>(&full_document("deals.json"));
 }
 
 #[test]
 fn no_error_of_an_agent_shows_a_value() {
-    replace_each_value::<Agent>(&full("agents.json"));
+    replace_each_value::<Agent>(&full_document("agents.json"));
 }
 
 #[test]
@@ -169,7 +168,7 @@ fn no_error_of_a_request_shows_a_value() {
     }));
 }
 
-/// Calls a function for every type of dealkit's that serde reads.
+/// Calls a function for each public type that implements `Deserialize`.
 macro_rules! for_each_type {
     ($function:ident) => {
         for_each_type!(
@@ -182,7 +181,6 @@ macro_rules! for_each_type {
     };
 }
 
-/// A document of an entirely different kind.
 #[test]
 fn no_error_of_another_document_shows_it() {
     fn read_each<T: DeserializeOwned + Debug>() {
@@ -190,9 +188,12 @@ fn no_error_of_another_document_shows_it() {
             let way = format!("{} of {canary}", std::any::type_name::<T>());
             let text = canary.to_string();
             let yaml = yaml_serde::to_string(&canary).unwrap();
-            let _ = serde_json::from_str::<T>(&text).map_err(|error| silent(&error, &way));
-            let _ = yaml_serde::from_str::<T>(&yaml).map_err(|error| silent(&error, &way));
-            let _ = serde_json::from_value::<T>(canary).map_err(|error| silent(&error, &way));
+            let _ = serde_json::from_str::<T>(&text)
+                .map_err(|error| assert_shows_no_value(&error, &way));
+            let _ = yaml_serde::from_str::<T>(&yaml)
+                .map_err(|error| assert_shows_no_value(&error, &way));
+            let _ = serde_json::from_value::<T>(canary)
+                .map_err(|error| assert_shows_no_value(&error, &way));
         }
     }
     for_each_type!(read_each);

@@ -1,7 +1,7 @@
-//! Through serde, what is written reads back as the same value, or there is an error that says what to do: never another
-//! value, and never a name that is private to serde_json.
+//! Round trips through serde round_trips: a value reads back as the same value, or is an error with advice. It never becomes another
+//! value, and no format shows a name that is private to serde_json.
 //!
-//! The same tests run with serde_json's feature `arbitrary_precision` switched on (Makefile, `test-rust`).
+//! `make test-features` runs the same tests with serde_json's feature `arbitrary_precision`.
 
 use std::fmt::{Debug, Display};
 
@@ -34,43 +34,43 @@ enum Untagged<T> {
     Row(T),
 }
 
-/// The formats, and the shapes in which serde buffers: `text` and `plain` are those that do not.
+/// A format and a shape of the value. Serde buffers the value in all shapes except `plain`, and the round_trips except `text` lose the text.
 type Way = (&'static str, &'static str);
 
-fn told(error: impl Display) -> String {
+fn error_text(error: impl Display) -> String {
     error.to_string()
 }
 
 /// Writes and reads a value in each format.
-fn formats<T>(shape: &'static str, value: &T) -> Vec<(Way, Result<(), String>)>
+fn round_trips<T>(shape: &'static str, value: &T) -> Vec<(Way, Result<(), String>)>
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug,
 {
     let mut cbor = Vec::new();
-    let yaml = yaml_serde::to_string(value).map_err(told);
+    let yaml = yaml_serde::to_string(value).map_err(error_text);
     assert!(!yaml.as_ref().is_ok_and(|yaml| yaml.contains("$serde")));
     [
         (
             "text",
             serde_json::to_string(value)
                 .and_then(|text| serde_json::from_str(&text))
-                .map_err(told),
+                .map_err(error_text),
         ),
         (
             "value",
             serde_json::to_value(value)
                 .and_then(serde_json::from_value)
-                .map_err(told),
+                .map_err(error_text),
         ),
         (
             "yaml",
-            yaml.and_then(|yaml| yaml_serde::from_str(&yaml).map_err(told)),
+            yaml.and_then(|yaml| yaml_serde::from_str(&yaml).map_err(error_text)),
         ),
         (
             "cbor",
             ciborium::into_writer(value, &mut cbor)
-                .map_err(told)
-                .and_then(|()| ciborium::from_reader(cbor.as_slice()).map_err(told)),
+                .map_err(error_text)
+                .and_then(|()| ciborium::from_reader(cbor.as_slice()).map_err(error_text)),
         ),
     ]
     .into_iter()
@@ -86,8 +86,8 @@ where
     .collect()
 }
 
-/// The same in each shape too.
-fn ways<T>(value: &T) -> Vec<(Way, Result<(), String>)>
+/// Writes and reads a value in each format and shape.
+fn round_trips_in_shapes<T>(value: &T) -> Vec<(Way, Result<(), String>)>
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug + Clone,
 {
@@ -99,28 +99,28 @@ where
         row: row(),
     };
     [
-        formats("plain", &row()),
-        formats("flatten", &flattened),
-        formats("tag", &Tagged::Row(row())),
-        formats("untagged", &Untagged::Row(row())),
+        round_trips("plain", &row()),
+        round_trips("flatten", &flattened),
+        round_trips("tag", &Tagged::Row(row())),
+        round_trips("untagged", &Untagged::Row(row())),
     ]
     .concat()
 }
 
-/// Whether a `Value` keeps the text of its numbers.
-fn arbitrary_precision() -> bool {
+/// Returns true if a `Value` keeps the text of its numbers.
+fn has_arbitrary_precision() -> bool {
     let number: Value = serde_json::from_str("1.10").unwrap();
     number.to_string().ends_with('0')
 }
 
-fn survives(value: Decimal) {
+fn assert_survives(value: Decimal) {
     let json = serde_json::to_string(&value).unwrap();
     assert_eq!(json, value.to_string(), "directly, the digits are the same");
     let is_short = value.into_inner().mantissa().unsigned_abs() < 10_u128.pow(15);
-    for ((format, shape), outcome) in ways(&value) {
-        // serde's buffer has made a float of the number in the text, and may have rounded; of more than 64 bits, it takes none.
-        let is_buffered =
-            shape != "plain" && (format == "text" || (format == "value" && arbitrary_precision()));
+    for ((format, shape), outcome) in round_trips_in_shapes(&value) {
+        // Serde's buffer turns the number in the text into a float, which may be rounded. It rejects numbers of more than 64 bits.
+        let is_buffered = shape != "plain"
+            && (format == "text" || (format == "value" && has_arbitrary_precision()));
         let may_fail = is_buffered && !is_short;
         assert!(
             may_fail || outcome.is_ok(),
@@ -142,12 +142,12 @@ fn decimals_survive_every_format() {
         "1234567890123.45",
         "9007199254740993",
         "0.12345678901234567",
-        // As close to its float as 613850132875452.2 is.
+        // The float of this number is also the float of 613850132875452.2.
         "-613850132875452.3",
         "18446744073709551616",
         "-9876543210987654321098765432",
     ] {
-        survives(text.parse().unwrap());
+        assert_survives(text.parse().unwrap());
     }
     let prices = std::collections::BTreeMap::from([(Decimal::new(1010, 2), 1)]);
     let names = serde_json::to_string(&prices).unwrap();
@@ -156,9 +156,9 @@ fn decimals_survive_every_format() {
 }
 
 #[test]
-fn numbers_of_others_are_read_exactly_or_not_at_all() {
-    let value = |value: Value| serde_json::from_value::<Decimal>(value).map_err(told);
-    let yaml = |text: &str| yaml_serde::from_str::<Decimal>(text).map_err(told);
+fn numbers_in_other_formats_are_read_exactly_or_not_at_all() {
+    let value = |value: Value| serde_json::from_value::<Decimal>(value).map_err(error_text);
+    let yaml = |text: &str| yaml_serde::from_str::<Decimal>(text).map_err(error_text);
     for (number, expected) in [
         (value(json!(-10)), "-10"),
         (value(json!(u64::MAX)), "18446744073709551615"),
@@ -189,7 +189,7 @@ fn numbers_of_others_are_read_exactly_or_not_at_all() {
         yaml(&yaml_serde::to_string(&wrong).unwrap()).unwrap_err();
     }
     serde_json::from_str::<Decimal>(r#""10.10""#).unwrap_err();
-    if !arbitrary_precision() {
+    if !has_arbitrary_precision() {
         for uncertain in [
             yaml("123456789012345678.12"),
             value(json!(0.123_456_789_012_345_6)),
@@ -201,6 +201,64 @@ fn numbers_of_others_are_read_exactly_or_not_at_all() {
             );
         }
     }
+}
+
+/// The deserializer of a reader and of a wrapper has a type that dealkit cannot name.
+#[test]
+fn readers_and_wrappers_of_text_are_exact() {
+    for text in [
+        "10.10",
+        "0.30000000000000004",
+        "12345678901234567890.12345",
+        "-0.0",
+    ] {
+        let decimal: Decimal = text.parse().unwrap();
+        let list = format!("[ {text} ]");
+        let prices = format!(r#"{{"{text}":1}}"#);
+        let read = serde_json::from_reader::<_, Vec<Decimal>>(list.as_bytes()).unwrap();
+        assert_eq!(read[0].to_string(), decimal.to_string());
+        let json = serde_json::from_reader::<_, Vec<Json>>(list.as_bytes()).unwrap();
+        assert_eq!(json[0].as_str(), text);
+        type Prices = std::collections::BTreeMap<Decimal, u8>;
+        let keys = serde_json::from_reader::<_, Prices>(prices.as_bytes()).unwrap();
+        assert_eq!(keys.keys().next().unwrap().to_string(), decimal.to_string());
+
+        let mut slice = serde_json::Deserializer::from_str(&list);
+        let wrapped: Vec<Json> = serde_path_to_error::deserialize(&mut slice).unwrap();
+        assert_eq!(wrapped[0].as_str(), text);
+        let mut reader = serde_json::Deserializer::from_reader(prices.as_bytes());
+        let wrapped: Prices = serde_path_to_error::deserialize(&mut reader).unwrap();
+        assert_eq!(
+            wrapped.keys().next().unwrap().to_string(),
+            decimal.to_string()
+        );
+
+        let pretty = serde_json::to_string_pretty(&[decimal]).unwrap();
+        assert_eq!(pretty, format!("[\n  {decimal}\n]"));
+        let mut written = Vec::new();
+        serde_json::to_writer(&mut written, &json).unwrap();
+        assert_eq!(written, format!("[{text}]").into_bytes());
+    }
+}
+
+/// A wrapper hides whether a text comes from a document or from a `Value`, whose floats are rounded.
+#[test]
+fn a_number_of_a_value_within_a_wrapper_is_never_another_one() {
+    let value: Value = serde_json::from_str(r#"{"a": 10.5, "b": 0.123456789012345678}"#).unwrap();
+    let read =
+        |value: &Value| serde_path_to_error::deserialize::<_, Decimal>(value).map_err(error_text);
+    assert_eq!(
+        read(&value["a"]).map(|it| it.to_string()).as_deref(),
+        Ok("10.5")
+    );
+    match read(&value["b"]) {
+        Ok(exact) => {
+            assert!(has_arbitrary_precision() && exact.to_string() == "0.123456789012345678")
+        }
+        Err(error) => assert!(error.contains("write the number as a string"), "{error}"),
+    }
+    let text: Decimal = serde_path_to_error::deserialize(&json!("10.10")).unwrap();
+    assert_eq!(text.to_string(), "10.10");
 }
 
 #[test]
@@ -216,7 +274,7 @@ fn json_survives_every_format() {
     ] {
         let value = Json::parse(text).unwrap();
         assert_eq!(serde_json::to_string(&value).unwrap(), text);
-        for (way, outcome) in ways(&value) {
+        for (way, outcome) in round_trips_in_shapes(&value) {
             assert_eq!(outcome, Ok(()), "{text} {way:?}");
         }
     }
@@ -226,13 +284,13 @@ fn json_survives_every_format() {
         r#"{"a": [0.12345678901234567]}"#,
     ] {
         let value = Json::parse(text).unwrap();
-        for (way, outcome) in ways(&value) {
-            let may = way == ("text", "plain") || arbitrary_precision();
+        for (way, outcome) in round_trips_in_shapes(&value) {
+            let may = way == ("text", "plain") || has_arbitrary_precision();
             assert!(may || outcome.is_err(), "{text} {way:?}");
         }
     }
     let deep = Json::parse(format!("{}{}", "[".repeat(10_000), "]".repeat(10_000))).unwrap();
-    assert_eq!(formats("plain", &deep)[0].1, Ok(()));
+    assert_eq!(round_trips("plain", &deep)[0].1, Ok(()));
     serde_json::to_value(&deep).unwrap_err();
 }
 
@@ -270,13 +328,13 @@ fn models_survive_every_format() {
         row,
     };
     for (way, outcome) in [
-        ways(&deal),
-        ways(&agent),
-        ways(&request),
-        // Here the model itself is flattened, tagged or tried.
-        formats("flattened", &named(deal.clone())),
-        formats("tagged", &Tagged::Row(deal.clone())),
-        formats("tried", &Untagged::Row(deal)),
+        round_trips_in_shapes(&deal),
+        round_trips_in_shapes(&agent),
+        round_trips_in_shapes(&request),
+        // The model itself is flattened, tagged or untagged.
+        round_trips("flattened", &named(deal.clone())),
+        round_trips("tagged", &Tagged::Row(deal.clone())),
+        round_trips("tried", &Untagged::Row(deal)),
     ]
     .concat()
     {
@@ -288,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_format_makes_another_decimal_of_one(mantissa in -(1_i128 << 96) + 1..1_i128 << 96, cut in 0..28_u32, scale in 0..=28_u32) {
-        survives(rust_decimal::Decimal::from_i128_with_scale(mantissa / 10_i128.pow(cut), scale).into());
+    fn no_format_changes_a_decimal(mantissa in -(1_i128 << 96) + 1..1_i128 << 96, cut in 0..28_u32, scale in 0..=28_u32) {
+        assert_survives(rust_decimal::Decimal::from_i128_with_scale(mantissa / 10_i128.pow(cut), scale).into());
     }
 }

@@ -1,4 +1,4 @@
-//! The SDK's own rules find in every request of the vectors exactly what the contract says.
+//! Request validation finds exactly the violations that the contract's vectors list.
 
 use chrono::NaiveDate;
 use dealkit::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::vectors::{bytes, name, vectors};
 
-fn found(error: &ValidationError) -> Value {
+fn list_violations(error: &ValidationError) -> Value {
     error
         .violations()
         .iter()
@@ -18,7 +18,7 @@ fn found(error: &ValidationError) -> Value {
 }
 
 #[test]
-fn what_is_not_json_is_a_violation_of_the_body() {
+fn invalid_json_is_a_violation_of_the_body() {
     for body in [&b"{"[..], b"", b"{}}", b"\xff", b"{\"email\": \"\xff\"}"] {
         let error = CreateAgent::from_json(body, UnknownFields::Ignore).unwrap_err();
         let [violation] = error.violations() else {
@@ -33,13 +33,13 @@ fn what_is_not_json_is_a_violation_of_the_body() {
 }
 
 #[test]
-fn requests_break_the_rules_that_the_vectors_name() {
+fn requests_have_the_violations_of_the_vectors() {
     let mut wrong = Vec::new();
     let mut run = 0;
     for case in vectors::<Value>("create_agent.json", 90) {
         let status = case["expect"]["status"].as_u64().unwrap();
         if status == 400 {
-            continue; // Not JSON as the server wants it: there is no request to have rules.
+            continue; // The body is not valid JSON for the server, so it has no fields to validate.
         }
         run += 1;
         let unknown = match case.get("strict").and_then(Value::as_bool) {
@@ -47,7 +47,7 @@ fn requests_break_the_rules_that_the_vectors_name() {
             _ => UnknownFields::Ignore,
         };
         let outcome = CreateAgent::from_json(bytes(&case), unknown);
-        let found = outcome.as_ref().err().map(found);
+        let found = outcome.as_ref().err().map(list_violations);
         let expected = case["expect"].get("errors").cloned();
         if found != expected {
             wrong.push(format!(
@@ -56,7 +56,7 @@ fn requests_break_the_rules_that_the_vectors_name() {
             ));
         }
         if let Ok(request) = outcome {
-            // What was read is what would be sent.
+            // The parsed request equals the request that would be sent.
             let again = CreateAgent::from_json(request.to_json(), UnknownFields::Ignore);
             assert!(again == Ok(request), "{}", name(&case));
         }
@@ -83,7 +83,7 @@ fn the_builder_finds_every_violation_at_once() {
         .build()
         .unwrap_err();
     assert_eq!(
-        found(&error),
+        list_violations(&error),
         json!([
             ["/email", "invalid_email"],
             ["/first_name", "too_short"],
@@ -107,7 +107,7 @@ fn the_builder_finds_every_violation_at_once() {
 }
 
 #[test]
-fn a_value_null_and_nothing_are_each_written_in_one_way() {
+fn a_value_null_and_a_missing_field_are_written_as_such() {
     let request = || {
         CreateAgent::builder()
             .email("ada@example.com")
@@ -169,7 +169,7 @@ fn a_value_null_and_nothing_are_each_written_in_one_way() {
 }
 
 #[test]
-fn a_request_is_read_by_serde_and_checked() {
+fn a_request_is_validated_when_serde_reads_it() {
     #[derive(Debug, serde::Deserialize)]
     struct Command {
         tenant: u32,

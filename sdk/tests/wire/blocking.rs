@@ -8,6 +8,7 @@ use dealkit::{
     blocking::{CancelHandle, Client},
 };
 
+use crate::child::{CHILD, child};
 use crate::peer::{DEAL, FINE, Heard, Http1, KEY, Peer, Step, ada, answer, client, runtime, until};
 
 /// A peer on its own thread that leaves every response to the test.
@@ -144,4 +145,51 @@ fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
     let creations = client.agents().create_many([ada()]).into_iter();
     creations.cancel_handle().cancel();
     assert_eq!(creations.count(), 0);
+}
+
+/// In a child process: every thread is to have a larger stack than the address space holds.
+#[test]
+fn a_thread_that_the_system_does_not_start_is_an_error() {
+    if std::env::var_os(CHILD).is_none() {
+        let enormous = (1_u64 << 50).to_string();
+        child(
+            "blocking::a_thread_that_the_system_does_not_start_is_an_error",
+            &[("RUST_MIN_STACK", &enormous), ("RUST_TEST_THREADS", "1")],
+        );
+        return;
+    }
+    let builder = Client::builder().base_url("http://127.0.0.1:9");
+    let client = builder.service_key(KEY).build().unwrap();
+    let is_told = |error: &dealkit::Error| {
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::Config, Outcome::NotSent)
+        );
+        assert!(
+            error.to_string().contains("did not start a thread"),
+            "{error}"
+        );
+    };
+    for (index, retrieved) in client
+        .deals()
+        .retrieve_many(["d_1", "d_2"])
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(retrieved.index, index);
+        is_told(&retrieved.result.unwrap_err());
+    }
+    let creations: Vec<_> = client
+        .agents()
+        .create_many([ada(), ada()])
+        .into_iter()
+        .collect();
+    assert_eq!(creations.len(), 2);
+    for creation in creations {
+        is_told(&creation.result.unwrap_err());
+    }
+    // Within a runtime, a blocking call borrows a thread.
+    let runtime = runtime();
+    let _guard = runtime.enter();
+    is_told(&client.deals().retrieve("d_1").send().unwrap_err());
 }

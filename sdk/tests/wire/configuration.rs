@@ -1,4 +1,4 @@
-//! Every setting of a client, valid and invalid, from the program and from the environment.
+//! Settings of a client: valid and invalid values, from the program and from the environment.
 #![cfg(all(feature = "rustls", feature = "blocking"))]
 
 use std::{
@@ -15,8 +15,8 @@ use crate::{
     peer::{AGENT, DEAL, KEY, PATIENCE, Peer, ada, builder, client, runtime},
 };
 
-/// The text of the configuration error that `build()` returns.
-fn refused(builder: ClientBuilder) -> String {
+/// Returns the message of the configuration error of `build()`.
+fn build_error(builder: ClientBuilder) -> String {
     let error = builder.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert_eq!(error.outcome(), Outcome::NotSent);
@@ -27,14 +27,15 @@ fn refused(builder: ClientBuilder) -> String {
     error.to_string()
 }
 
-/// Polls once, outside of any runtime.
+/// Polls a call once, outside of any runtime.
 fn poll_once<F: IntoFuture>(call: F) -> Poll<F::Output> {
     let mut context = Context::from_waker(Waker::noop());
     let mut future = pin!(call.into_future());
     future.as_mut().poll(&mut context)
 }
 
-fn is_config<T>(outcome: Result<T, Error>) -> String {
+/// Returns the message of a configuration error.
+fn config_error<T>(outcome: Result<T, Error>) -> String {
     let error = outcome.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert_eq!(error.outcome(), Outcome::NotSent);
@@ -42,7 +43,7 @@ fn is_config<T>(outcome: Result<T, Error>) -> String {
 }
 
 #[test]
-fn base_urls_that_are_fine() {
+fn valid_base_urls_are_accepted() {
     for url in [
         "https://deals.example.com",
         "https://deals.example.com/",
@@ -51,7 +52,7 @@ fn base_urls_that_are_fine() {
         "https://[2001:db8::1]:8443",
         "https://b\u{fc}cher.example",
         "https://deals.example.com/api-v1",
-        // Plain http, to this machine.
+        // Plain http is allowed to this machine.
         "http://localhost",
         "http://LOCALHOST:8080",
         "http://127.0.0.1:8080",
@@ -65,7 +66,7 @@ fn base_urls_that_are_fine() {
 }
 
 #[test]
-fn base_urls_that_are_wrong() {
+fn invalid_base_urls_are_rejected() {
     for url in [
         "",
         "deals.example.com",
@@ -78,10 +79,10 @@ fn base_urls_that_are_wrong() {
         "https://deals.example.com/v1",
         "https://deals.example.com/CANARY/v1//",
     ] {
-        let text = refused(builder(url));
+        let text = build_error(builder(url));
         assert!(text.contains("base_url"), "{url}: {text}");
     }
-    let text = refused(Client::builder().service_key(KEY));
+    let text = build_error(Client::builder().service_key(KEY));
     assert!(
         text.contains("base_url") && text.contains("DEALKIT_BASE_URL"),
         "{text}"
@@ -98,18 +99,20 @@ fn plain_http_to_another_machine_needs_consent() {
         "http://127.0.0.1.example.com",
         "http://[::ffff:192.0.2.1]",
     ] {
-        let text = refused(builder(url));
+        let text = build_error(builder(url));
         assert!(
-            text.contains("allow_http") && text.contains("https"),
+            text.ends_with(" [see allow_http]") && text.contains("use https"),
             "{text}"
         );
+        let setting = builder(url).build().unwrap_err().setting();
+        assert_eq!(setting, Some("allow_http"));
         assert!(builder(url).allow_http(true).build().is_ok(), "{url}");
-        refused(builder(url).allow_http(true).allow_http(false));
+        build_error(builder(url).allow_http(true).allow_http(false));
     }
 }
 
 #[test]
-fn keys_that_are_fine() {
+fn valid_keys_are_accepted() {
     let longest = "k".repeat(1024);
     let every: String = ('!'..='~').collect();
     for key in ["k", longest.as_str(), every.as_str()] {
@@ -124,7 +127,7 @@ fn keys_that_are_fine() {
 }
 
 #[test]
-fn keys_that_are_wrong_are_not_repeated() {
+fn invalid_keys_are_rejected_and_not_shown() {
     let too_long = "CANARY".repeat(171);
     let one_too_many = format!("CANARY{}", "k".repeat(1019));
     for key in [
@@ -136,13 +139,13 @@ fn keys_that_are_wrong_are_not_repeated() {
         &too_long,
         &one_too_many,
     ] {
-        let text = refused(builder("https://deals.example.com").service_key(key));
+        let text = build_error(builder("https://deals.example.com").service_key(key));
         assert!(
             text.contains("service_key") && text.contains("1024"),
             "{text}"
         );
     }
-    let text = refused(Client::builder().base_url("https://deals.example.com"));
+    let text = build_error(Client::builder().base_url("https://deals.example.com"));
     assert!(
         text.contains("service_key") && text.contains("DEALKIT_SERVICE_KEY"),
         "{text}"
@@ -150,7 +153,7 @@ fn keys_that_are_wrong_are_not_repeated() {
 }
 
 #[test]
-fn headers_that_may_not_be_set() {
+fn headers_that_only_the_client_sets_are_rejected() {
     for name in [
         "x-service-key",
         "X-Service-Key",
@@ -161,9 +164,9 @@ fn headers_that_may_not_be_set() {
         "Connection",
         "expect",
     ] {
-        let text = refused(builder("https://deals.example.com").header(name, "CANARY"));
+        let text = build_error(builder("https://deals.example.com").header(name, "CANARY"));
         assert!(text.contains(&name.to_lowercase()), "{text}");
-        assert_eq!(refused_by_call(name, "CANARY"), text);
+        assert_eq!(call_header_error(name, "CANARY"), text);
     }
     for (name, value) in [
         ("", "CANARY"),
@@ -173,18 +176,18 @@ fn headers_that_may_not_be_set() {
         ("x-team", "CANARY\r\nx-evil: 1"),
         ("x-team", "CANARY\0"),
     ] {
-        let text = refused(builder("https://deals.example.com").header(name, value));
+        let text = build_error(builder("https://deals.example.com").header(name, value));
         assert!(text.contains("header"), "{text}");
-        assert_eq!(refused_by_call(name, value), text);
+        assert_eq!(call_header_error(name, value), text);
     }
 }
 
-/// The text of the error of a call with this header.
-fn refused_by_call(name: &str, value: &str) -> String {
+/// Returns the message of the error of a call with this header.
+fn call_header_error(name: &str, value: &str) -> String {
     let call = client("https://deals.example.com")
         .deals()
         .retrieve("CANARY");
-    let text = is_config(call.header(name, value).into_request());
+    let text = config_error(call.header(name, value).into_request());
     assert!(!text.contains("CANARY"), "{text}");
     text.split_once(": ").unwrap().1.to_owned()
 }
@@ -197,12 +200,14 @@ fn timeouts_must_be_more_than_zero() {
         ("attempt_timeout", fresh().attempt_timeout(Duration::ZERO)),
         ("connect_timeout", fresh().connect_timeout(Duration::ZERO)),
     ] {
-        let text = refused(wrong);
+        let text = build_error(wrong);
         assert!(text.contains(name) && text.contains("zero"), "{text}");
     }
+    let error = fresh().timeout(Duration::ZERO).build().unwrap_err();
+    assert_eq!(error.setting(), Some("timeout"));
     let call = fresh().build().unwrap().deals().retrieve("d_1");
     let outcome = runtime().block_on(call.timeout(Duration::ZERO).into_future());
-    assert!(is_config(outcome).contains("timeout must be more than zero"));
+    assert!(config_error(outcome).contains("timeout must be more than zero"));
     let every = fresh()
         .timeout(Duration::from_nanos(1))
         .attempt_timeout(Duration::MAX)
@@ -211,8 +216,8 @@ fn timeouts_must_be_more_than_zero() {
 }
 
 #[test]
-fn proxies_that_are_wrong() {
-    for (proxy, told) in [
+fn invalid_proxies_are_rejected() {
+    for (proxy, message) in [
         ("", "proxy is empty: leave it out"),
         ("CANARY CANARY", "white space"),
         ("http://CANARY\n", "white space"),
@@ -229,11 +234,11 @@ fn proxies_that_are_wrong() {
         ("http://CANARY/proxy.pac", "without a path"),
         ("http://CANARY#CANARY", "or a fragment"),
     ] {
-        // Even where none is used.
+        // The proxy is checked even for a loopback address, for which it is not used.
         for url in ["https://deals.example.com", "http://127.0.0.1"] {
-            let text = refused(builder(url).proxy(proxy));
+            let text = build_error(builder(url).proxy(proxy));
             assert!(
-                text.starts_with("proxy ") && text.contains(told),
+                text.starts_with("proxy ") && text.contains(message),
                 "{proxy}: {text}"
             );
         }
@@ -264,12 +269,12 @@ fn a_client_is_shared_and_shows_no_key() {
 }
 
 #[test]
-fn a_call_without_a_runtime_is_an_error_and_no_panic() {
+fn a_call_without_a_runtime_is_an_error() {
     let client = client("http://127.0.0.1:9");
     let Poll::Ready(outcome) = poll_once(client.deals().retrieve("d_1")) else {
         panic!("is still waiting");
     };
-    let text = is_config(outcome);
+    let text = config_error(outcome);
     assert!(
         text.contains("Tokio") && text.contains("blocking"),
         "{text}"
@@ -280,12 +285,12 @@ fn a_call_without_a_runtime_is_an_error_and_no_panic() {
     let Poll::Ready(Some(item)) = next.as_mut().poll(&mut context) else {
         panic!("is still waiting");
     };
-    is_config(item.result);
+    config_error(item.result);
 }
 
-/// "It works on any Tokio runtime", even while another one on which it was used before is blocked.
+/// An idle connection belongs to the runtime that made it, so the other runtime needs a new connection.
 #[test]
-fn a_client_works_on_a_runtime_while_another_stands_still() {
+fn a_client_works_on_a_runtime_while_another_is_blocked() {
     let service = Peer::answering(200, &[], DEAL);
     let client = service.client();
     let runtimes = [runtime(), runtime()];
@@ -296,7 +301,7 @@ fn a_client_works_on_a_runtime_while_another_stands_still() {
     }
 }
 
-/// It blocks the thread, but it neither panics nor fails, not even when it is made or dropped there.
+/// The client blocks the thread. It does not panic, even if it is created or dropped there.
 #[test]
 fn the_blocking_client_works_inside_a_runtime() {
     let service = Peer::answering(200, &[], AGENT);
@@ -322,7 +327,7 @@ fn the_blocking_client_works_inside_a_runtime() {
     assert_eq!(service.arrived().len(), 2 * 4);
 }
 
-// The environment belongs to the process: whatever reads it runs in a child.
+// The environment belongs to the process, so tests of variables run in child processes.
 
 #[test]
 fn child_from_env() {
@@ -362,13 +367,13 @@ fn from_env_reads_the_variables_that_are_not_empty() {
         let mut variables = vec![("DEALKIT_BASE_URL", "https://deals.example.com/api/")];
         variables.extend(key.map(|key| ("DEALKIT_SERVICE_KEY", key)));
         variables.extend(file.map(|file| ("DEALKIT_SERVICE_KEY_FILE", file)));
-        let told = child("configuration::child_from_env", &variables);
-        assert_eq!(told.matches(&expected).count(), 2, "{told}");
+        let output = child("configuration::child_from_env", &variables);
+        assert_eq!(output.matches(&expected).count(), 2, "{output}");
     }
 }
 
 #[test]
-fn from_env_says_which_variable_is_missing_or_wrong() {
+fn from_env_names_the_missing_or_invalid_variable() {
     let url = ("DEALKIT_BASE_URL", "https://deals.example.com");
     let key = ("DEALKIT_SERVICE_KEY", KEY);
     for (variables, named) in [
@@ -412,12 +417,12 @@ fn from_env_says_which_variable_is_missing_or_wrong() {
             "service_key_file /nowhere cannot be read",
         ),
     ] {
-        let told = child("configuration::child_from_env", &variables);
-        let lines: Vec<&str> = told
+        let output = child("configuration::child_from_env", &variables);
+        let lines: Vec<&str> = output
             .lines()
             .filter(|line| line.contains("TOLD: "))
             .collect();
-        assert_eq!(lines.len(), 2, "{told}");
+        assert_eq!(lines.len(), 2, "{output}");
         for line in lines {
             assert!(
                 line.contains("TOLD: Config: ") && line.contains(named),

@@ -1,4 +1,4 @@
-//! Host names: several addresses of which one is dead, IPv6 only, and names that do not exist.
+//! Name resolution: several addresses, a dead address, IPv6 only, and unknown names.
 
 use std::{
     error::Error as _,
@@ -21,7 +21,7 @@ fn port(url: &str) -> u16 {
     url.rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// The addresses of `localhost`: one or two, depending on the machine.
+/// Returns the addresses of `localhost`: one or two, depending on the machine.
 fn addresses_of_localhost() -> Vec<IpAddr> {
     let all = ("localhost", 0).to_socket_addrs().unwrap();
     let mut all: Vec<_> = all.map(|address| address.ip()).collect();
@@ -37,7 +37,7 @@ async fn succeed(url: &str) {
 }
 
 #[tokio::test]
-async fn each_address_of_a_name_is_enough() {
+async fn a_service_at_any_address_of_a_name_is_reached() {
     for ip in addresses_of_localhost() {
         let peer = service((ip, 0).into());
         succeed(&format!("http://localhost:{}", port(&peer.url))).await;
@@ -45,10 +45,9 @@ async fn each_address_of_a_name_is_enough() {
     }
 }
 
-/// Of two addresses, the first neither accepts nor refuses a connection, and the call may wait for it for much longer than the
-/// test lasts.
+/// The first of two addresses neither accepts nor refuses a connection, and the timeouts are much longer than the test.
 #[tokio::test]
-async fn a_dead_address_costs_little_where_there_is_another() {
+async fn the_second_address_is_tried_while_the_first_does_not_respond() {
     let [dead, alive] = addresses_of_localhost()[..] else {
         return;
     };
@@ -68,8 +67,8 @@ async fn a_dead_address_costs_little_where_there_is_another() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has() {
-    // RFC 6761 guarantees that nobody will ever have this name.
+async fn an_unknown_host_is_an_error_with_advice() {
+    // RFC 6761 reserves this top-level domain, so the name never exists.
     let client = builder("https://deals.invalid")
         .connect_timeout(Duration::from_secs(3))
         .build()
@@ -80,12 +79,12 @@ async fn a_name_that_nobody_has() {
     ];
     for error in errors {
         assert_eq!((error.outcome(), error.attempts()), (Outcome::NotSent, 3));
-        // Without a network, nobody can say that there is no such name.
+        // Without a network, name resolution times out.
         if error.kind() != ErrorKind::Timeout {
             assert_eq!(error.kind(), ErrorKind::Connect);
-            let told = "no connection could be made: the host in the base URL cannot be found; is it right, and is \
+            let message = "no connection could be made: the host in the base URL cannot be found; is it right, and is \
                         this machine on the network? (after 3 attempts) [see base_url]";
-            assert!(error.to_string().ends_with(told), "{error}");
+            assert!(error.to_string().ends_with(message), "{error}");
             assert!(error.source().is_some());
         }
     }

@@ -1,4 +1,4 @@
-//! What each error response turns into, and that no error text discloses what it should not.
+//! Errors made from error responses: their data, and messages that disclose no secret.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::{
     vectors::{bytes, name, vectors},
 };
 
-/// The error of a `create` that gets this response.
-async fn created(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
+/// Returns the error of a create that gets this response.
+async fn create_error(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Error {
     let service = Peer::answering(status, headers, body);
     service.client().agents().create(ada()).await.unwrap_err()
 }
 
-/// The error of a `create` that gets this problem.
-async fn problem(status: u16, body: Value) -> Error {
+/// Returns the error of a create that gets this problem.
+async fn problem_error(status: u16, body: Value) -> Error {
     let headers = [("content-type", "application/problem+json")];
-    created(status, &headers, body.to_string()).await
+    create_error(status, &headers, body.to_string()).await
 }
 
 #[tokio::test]
@@ -30,9 +30,9 @@ async fn every_response_of_the_vectors_is_a_status_error() {
         let headers = headers.map(|(name, value)| (name.as_str(), value.as_str().unwrap()));
         let headers: Vec<(&str, &str)> = headers.collect();
         let (name, body) = (name(&case), bytes(&case));
-        let error = created(status, &headers, &body).await;
-        let told = (error.kind(), error.outcome(), error.attempts());
-        assert_eq!(told, (ErrorKind::Status, outcome_of(status), 1), "{name}");
+        let error = create_error(status, &headers, &body).await;
+        let actual = (error.kind(), error.outcome(), error.attempts());
+        assert_eq!(actual, (ErrorKind::Status, outcome_of(status), 1), "{name}");
         assert_eq!(error.status().unwrap(), status, "{name}");
         assert_eq!(error.body(), Some(&body[..]), "{name}");
         for (header, value) in headers {
@@ -49,14 +49,14 @@ async fn every_response_of_the_vectors_is_a_status_error() {
     }
 }
 
-/// The error has this problem; or none, and then nothing of the body is shown.
+/// Checks that the error has this problem, or none. Without a problem, the message shows nothing of the body.
 fn assert_problem(name: &str, error: &Error, expected: &Value) {
     let Some(expected) = expected.as_object() else {
         assert!(
             error.problem().is_none() && error.violations().is_empty(),
             "{name}"
         );
-        // Of a redirect, its target is shown.
+        // The message about a redirect shows its target.
         let is_redirect = error.status().unwrap().is_redirection();
         let text = error.to_string();
         let shown = text.split([';', '[']).next().unwrap_or_default();
@@ -124,7 +124,7 @@ async fn each_status_has_its_predicate() {
         (503, Some("server_error")),
         (599, Some("server_error")),
     ] {
-        let error = created(status, &[], "").await;
+        let error = create_error(status, &[], "").await;
         let hold: Vec<&str> = predicates
             .iter()
             .filter(|(_, holds)| holds(&error))
@@ -135,7 +135,7 @@ async fn each_status_has_its_predicate() {
 }
 
 #[tokio::test]
-async fn how_long_to_wait_is_a_number_or_a_date() {
+async fn retry_after_is_a_number_or_a_date() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     for (value, wait) in [
         ("120", seconds(120)),
@@ -154,26 +154,26 @@ async fn how_long_to_wait_is_a_number_or_a_date() {
         ("soon", None),
         ("", None),
     ] {
-        let error = created(400, &[("retry-after", value)], "").await;
+        let error = create_error(400, &[("retry-after", value)], "").await;
         assert_eq!(error.retry_after(), wait, "{value}");
     }
 }
 
-/// A date is measured against the clock of the service, which may be far from that of this machine.
+/// The service's clock may be far from the clock of this machine.
 #[tokio::test]
-async fn a_date_to_wait_for_is_measured_against_the_date_of_the_response() {
+async fn a_retry_after_date_is_relative_to_the_date_of_the_response() {
     let now = "Sun, 06 Nov 1994 08:49:37 GMT";
     for (until, seconds) in [
         ("Sun, 06 Nov 1994 08:49:57 GMT", 20),
         ("Sun, 06 Nov 1994 08:49:17 GMT", 0),
     ] {
-        let error = created(503, &[("retry-after", until), ("date", now)], "").await;
+        let error = create_error(503, &[("retry-after", until), ("date", now)], "").await;
         assert_eq!(error.retry_after(), Some(Duration::from_secs(seconds)));
     }
 }
 
 #[tokio::test]
-async fn an_error_reads_as_one_line() {
+async fn an_error_message_is_one_line() {
     let body = json!({"title": "Not found", "status": 404, "detail": "no such deal", "request_id": "in-body"});
     let headers = [("x-request-id", "in-header")];
     let service = Peer::answering(404, &headers, body.to_string());
@@ -195,7 +195,7 @@ async fn an_error_reads_as_one_line() {
         "{shown}"
     );
 
-    let error = problem(422, body).await;
+    let error = problem_error(422, body).await;
     assert_eq!(error.request_id(), Some("in-body"));
 
     let call = service
@@ -210,7 +210,7 @@ async fn an_error_reads_as_one_line() {
 
 #[tokio::test]
 async fn title_and_detail_are_cut_and_on_one_line() {
-    let error = problem(
+    let error = problem_error(
         400,
         json!({"title": "t".repeat(300), "detail": "ä".repeat(300)}),
     )
@@ -225,15 +225,15 @@ async fn title_and_detail_are_cut_and_on_one_line() {
         text.contains(&"ä".repeat(200)) && !text.contains(&"ä".repeat(201)),
         "{text}"
     );
-    // What a program reads is complete.
+    // The title that a program reads is complete.
     assert_eq!(error.problem().unwrap().title.as_ref().unwrap().len(), 300);
 
-    let exactly = problem(400, json!({"detail": "d".repeat(200)}))
+    let exactly = problem_error(400, json!({"detail": "d".repeat(200)}))
         .await
         .to_string();
     assert!(exactly.ends_with(&"d".repeat(200)), "{exactly}");
 
-    let error = problem(
+    let error = problem_error(
         400,
         json!({"title": "a\nb\r\nc\u{0}d\u{1b}[31m\u{85}e", "detail": "f\tg"}),
     )
@@ -242,12 +242,12 @@ async fn title_and_detail_are_cut_and_on_one_line() {
     assert!(!text.chars().any(char::is_control), "{text:?}");
     assert!(text.contains("a b") && text.contains("f g"), "{text:?}");
 
-    // Nor does anything show that is invisible or changes the direction of writing.
+    // Invisible characters and direction marks are replaced, too.
     let hidden = "\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
         \u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{3164}\u{feff}\u{fffb}\u{e0041}";
     let title: String = hidden.chars().flat_map(|c| ['a', c, 'b']).collect();
     let visible = "Ünïcödé €, שלום, مرحبا, 日本語, 😀";
-    let error = problem(400, json!({"title": title, "detail": visible})).await;
+    let error = problem_error(400, json!({"title": title, "detail": visible})).await;
     let shown = format!("{} - {visible}", "a b".repeat(hidden.chars().count()));
     assert!(error.to_string().ends_with(&shown), "{error}");
 }
@@ -256,7 +256,7 @@ async fn title_and_detail_are_cut_and_on_one_line() {
 async fn a_422_lists_its_violations() {
     let violation =
         |pointer: &str, code: &str| json!({"pointer": pointer, "code": code, "detail": "CANARY"});
-    let error = problem(
+    let error = problem_error(
         422,
         json!({
             "title": "Invalid",
@@ -288,7 +288,7 @@ async fn a_422_lists_its_violations() {
 
     let mut many = vec![violation("/email", "invalid_email"); 300];
     many.push(violation("", "wrong_type"));
-    let error = problem(422, json!({ "errors": many })).await;
+    let error = problem_error(422, json!({ "errors": many })).await;
     assert!(
         error
             .to_string()
@@ -296,7 +296,7 @@ async fn a_422_lists_its_violations() {
         "{error}"
     );
     let key = [violation(&format!("/{KEY}"), KEY), violation("", KEY)];
-    let error = problem(422, json!({ "errors": key })).await;
+    let error = problem_error(422, json!({ "errors": key })).await;
     assert!(
         error
             .to_string()
@@ -305,9 +305,9 @@ async fn a_422_lists_its_violations() {
     );
 }
 
-/// dealkit's own words remain unchanged.
+/// The text of dealkit itself is not masked.
 #[tokio::test]
-async fn a_key_of_a_few_letters_is_masked_where_it_is_a_word() {
+async fn a_short_key_is_masked_where_it_is_a_whole_word() {
     for (key, detail, shown) in [
         ("k", "unknown key \"k\"", "unknown key \"[service key]\""),
         ("OF", "of offices", "[service key] offices"),
@@ -331,7 +331,7 @@ async fn a_key_of_a_few_letters_is_masked_where_it_is_a_word() {
 }
 
 #[tokio::test]
-async fn a_key_is_masked_in_whatever_way_it_is_written() {
+async fn a_key_is_masked_in_every_spelling() {
     let key = r#"Key/with~"odd\signs"#;
     let pointer = key.replace('~', "~0").replace('/', "~1");
     let (lower, upper) = (key.to_lowercase(), key.to_uppercase());
@@ -350,17 +350,19 @@ async fn a_key_is_masked_in_whatever_way_it_is_written() {
         assert!(!text.to_lowercase().contains("odd"), "{text}");
         assert!(text.contains("unknown key - metadata["), "{text}");
     }
-    // A key that begins before the cut must not remain there in part.
+    // If the text is cut within the key, no part of the key remains.
     for before in 180..=200 {
         let detail = format!("{}{KEY}", "x".repeat(before));
-        let text = problem(401, json!({ "detail": detail })).await.to_string();
+        let text = problem_error(401, json!({ "detail": detail }))
+            .await
+            .to_string();
         assert!(!text.contains(&KEY[..4]), "{before}: {text}");
     }
 }
 
-/// The text of a failed create says whether the agent may exist; a read changes nothing.
+/// The message of a failed read says nothing about an agent, because a read changes nothing.
 #[tokio::test]
-async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
+async fn the_message_of_a_failed_create_says_whether_the_agent_may_exist() {
     for (status, body, of_create, of_read) in [
         (
             503,
@@ -407,8 +409,9 @@ async fn the_text_of_a_failed_create_says_whether_the_agent_may_exist() {
 }
 
 #[tokio::test]
-async fn a_content_encoding_that_was_not_asked_for_is_named() {
-    let asked = "it came with Content-Encoding: gzip, which dealkit neither asks for nor decodes";
+async fn an_unexpected_content_encoding_is_named() {
+    let expected =
+        "it came with Content-Encoding: gzip, which dealkit neither asks for nor decodes";
     for (encoding, is_named) in [("gzip", true), ("identity", false)] {
         let service = Peer::answering(200, &[("content-encoding", encoding)], b"\x1f\x8b\x08\x00");
         let client = service.client();
@@ -416,14 +419,14 @@ async fn a_content_encoding_that_was_not_asked_for_is_named() {
             client.deals().retrieve("d_1").await.unwrap_err(),
             client.agents().create(ada()).await.unwrap_err(),
         ] {
-            assert_eq!(error.to_string().contains(asked), is_named, "{error}");
+            assert_eq!(error.to_string().contains(expected), is_named, "{error}");
         }
     }
 }
 
-/// A program that prints an error with all its sources, as anyhow does, repeats nothing.
+/// A program such as anyhow prints an error with all its sources.
 #[tokio::test]
-async fn no_source_repeats_the_text_of_its_error() {
+async fn no_source_repeats_the_message_of_its_error() {
     let mut errors = vec![
         CreateAgent::builder()
             .email("no")
@@ -446,9 +449,9 @@ async fn no_source_repeats_the_text_of_its_error() {
     }
 }
 
-/// The status says what there is to know, even if the body is too large or breaks off.
+/// The status is the error, even if the body is too large or incomplete.
 #[tokio::test]
-async fn a_status_counts_however_much_of_its_body_came() {
+async fn an_error_status_needs_no_complete_body() {
     let mut peer = Peer::by_hand();
     let answers = [
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\ntoo large for the limit",
@@ -456,7 +459,7 @@ async fn a_status_counts_however_much_of_its_body_came() {
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n",
     ];
     for text in answers {
-        // A client of its own: one that was asked to wait would delay the next call.
+        // Each response needs a new client, because `Retry-After` would delay the next call of the same client.
         let client = peer
             .builder()
             .retry(RetryPolicy::never())
@@ -473,9 +476,9 @@ async fn a_status_counts_however_much_of_its_body_came() {
     }
 }
 
-/// Whether it is read as a model or as JSON by the caller, the body of a success is not taken for an error's problem.
+/// This holds for a body that dealkit decodes as a model and for a body that the caller decodes.
 #[tokio::test]
-async fn the_body_of_a_success_is_no_problem() {
+async fn the_body_of_a_success_is_not_parsed_as_a_problem() {
     let body = r#"{"title": "Not a title", "status": 500, "request_id": "not-an-id"}"#;
     let service = Peer::answering(200, &[], body);
     let client = service.client();
@@ -494,9 +497,9 @@ async fn the_body_of_a_success_is_no_problem() {
     }
 }
 
-/// What is wrong comes from the texts of serde and serde_json, so it shows whether these are still understood.
+/// The messages are derived from the texts of serde and serde_json, which a new version may change.
 #[tokio::test]
-async fn a_type_of_the_callers_says_what_is_wrong() {
+async fn a_decode_error_of_the_callers_type_names_the_expectation() {
     #[derive(Debug, serde::Deserialize)]
     #[expect(dead_code, reason = "never made")]
     struct Listing {
@@ -508,7 +511,7 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
         Buyer,
     }
 
-    let mut told = Vec::new();
+    let mut message = Vec::new();
     for body in [
         "{}",
         r#"{"name": 5}"#,
@@ -518,10 +521,10 @@ async fn a_type_of_the_callers_says_what_is_wrong() {
         let service = Peer::answering(200, &[], body);
         let request = service.client().request(Method::GET, ["listings"]);
         let error = request.await.unwrap().json::<Listing>().unwrap_err();
-        told.push(error.decode_error().unwrap().to_string());
+        message.push(error.decode_error().unwrap().to_string());
     }
     assert_eq!(
-        told,
+        message,
         [
             "expected the field `name`, found something else at line 1 column 2",
             "expected a string, found something else at line 1 column 10",

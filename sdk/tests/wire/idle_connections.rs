@@ -1,5 +1,4 @@
-//! When a create is sent on a connection that has carried another request, and what becomes of it when the service
-//! closes connections the way services do.
+//! Reuse of idle connections: for how long a create reuses one, and the outcome when the service closes it.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -15,7 +14,8 @@ use crate::peer::{
     builder, clock::FrozenClock, fill_queue, waits,
 };
 
-const TRUSTED: Duration = Duration::from_millis(900);
+/// Ages of an idle connection that a create reuses, and of one that it does not.
+const YOUNG: Duration = Duration::from_millis(900);
 const TOO_OLD: Duration = Duration::from_millis(1_100);
 
 fn fine(protocol: Protocol) -> Peer {
@@ -37,7 +37,7 @@ async fn retrieve(client: &Client) -> Result<(), Error> {
 async fn creates_use_a_connection_again_within_a_second() {
     let clock = FrozenClock::start();
     for protocol in BOTH {
-        for (age, connections) in [(TRUSTED, 1), (TOO_OLD, 4)] {
+        for (age, connections) in [(YOUNG, 1), (TOO_OLD, 4)] {
             let peer = fine(protocol);
             let client = peer.retrying_client();
             for _ in 0..4 {
@@ -52,24 +52,24 @@ async fn creates_use_a_connection_again_within_a_second() {
     }
 }
 
-/// The service closes a connection that it has kept, before the next request or just as it arrives.
-fn closing(with: Step, at_next_request: bool) -> Script {
+/// Returns the steps of a service that closes an idle connection, before the next request or when it arrives.
+fn closing_script(with: Step, at_next_request: bool) -> Script {
     let mut script = vec![Step::Hear, answer(200, FINE), Step::Sync];
     script.extend(at_next_request.then_some(Step::Glance));
     script.push(with);
     script
 }
 
-fn answering() -> Script {
+fn answering_script() -> Script {
     vec![Step::Hear, answer(200, FINE)]
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_since_is_not_met() {
+async fn a_connection_that_the_service_has_closed_is_not_reused() {
     for protocol in BOTH {
         for with in [Step::End, Step::Reset] {
             for creates in [true, false] {
-                let scripts = vec![closing(with.clone(), false), answering()];
+                let scripts = vec![closing_script(with.clone(), false), answering_script()];
                 let peer = Peer::start(protocol, scripts);
                 let client = peer.retrying_client();
                 let attempts = if creates {
@@ -83,7 +83,7 @@ async fn a_connection_that_was_closed_since_is_not_met() {
                     let call = client.deals().retrieve("x_1").with_response();
                     call.await.unwrap().attempts()
                 };
-                // A read may find out by being sent, and is then sent again.
+                // A read may be sent before the client sees the end of the connection. Then it is sent again.
                 let most = if creates { 1 } else { 2 };
                 assert!(attempts <= most, "{protocol:?}: {attempts}");
                 drop(client);
@@ -95,20 +95,20 @@ async fn a_connection_that_was_closed_since_is_not_met() {
 }
 
 #[tokio::test]
-async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
+async fn a_read_on_a_closed_connection_is_sent_again_immediately() {
     for (protocol, with) in [
         (Http1, Step::Reset),
         (Http2, Step::Reset),
         (Http1, Step::End),
     ] {
-        let stale = closing(with, true);
-        let peer = Peer::start(protocol, vec![stale.clone(), answering()]);
+        let stale = closing_script(with, true);
+        let peer = Peer::start(protocol, vec![stale.clone(), answering_script()]);
         let client = peer.builder().retry(RetryPolicy::new()).build().unwrap();
         retrieve(&client).await.unwrap();
         let call = client.deals().retrieve("x_1").with_response();
         assert_eq!(call.await.unwrap().attempts(), 2, "{protocol:?}");
 
-        // Exactly once.
+        // It is sent again only once.
         let peer = Peer::start(
             protocol,
             vec![stale.clone(), vec![Step::Glance, Step::Reset]],
@@ -119,8 +119,8 @@ async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
         let error = retrieve(&client).await.unwrap_err();
         assert_eq!(error.attempts(), 3, "{protocol:?}");
 
-        // And not at all without retries.
-        let peer = Peer::start(protocol, vec![stale, answering()]);
+        // Without retries, it is not sent again.
+        let peer = Peer::start(protocol, vec![stale, answering_script()]);
         let client = peer.builder().retry(RetryPolicy::never()).build().unwrap();
         retrieve(&client).await.unwrap();
         let error = retrieve(&client).await.unwrap_err();
@@ -131,16 +131,19 @@ async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
 }
 
 #[tokio::test]
-async fn a_create_on_a_stale_connection_is_never_sent_again() {
+async fn a_create_on_a_closed_connection_is_never_sent_again() {
     let _clock = FrozenClock::start();
     for protocol in BOTH {
         for with in [Step::End, Step::Reset] {
-            let peer = Peer::start(protocol, vec![closing(with, true), answering()]);
+            let peer = Peer::start(
+                protocol,
+                vec![closing_script(with, true), answering_script()],
+            );
             let client = peer.retrying_client();
             create(&client).await.unwrap();
             let error = create(&client).await.unwrap_err();
-            let told = (error.outcome(), error.attempts());
-            assert_eq!(told, (Outcome::Unknown, 1), "{protocol:?}: {error:?}");
+            let actual = (error.outcome(), error.attempts());
+            assert_eq!(actual, (Outcome::Unknown, 1), "{protocol:?}: {error:?}");
             drop(client);
             let counts = peer.finish().await;
             assert_eq!(
@@ -152,9 +155,9 @@ async fn a_create_on_a_stale_connection_is_never_sent_again() {
     }
 }
 
-/// A connection that is still being made when its client is dropped must not keep the idle ones open.
+/// Otherwise, the pool's idle connections would stay open until the connection is made.
 #[tokio::test]
-async fn dropping_a_client_ends_what_is_connecting() {
+async fn dropping_a_client_stops_the_making_of_connections() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -171,14 +174,14 @@ async fn dropping_a_client_ends_what_is_connecting() {
             accepted = listener.accept() => accepted.unwrap().0,
             outcome = &mut first => panic!("{outcome:?}"),
         };
-        // Further connections are neither accepted nor refused.
+        // The operating system neither accepts nor refuses further connections.
         let _waiting = fill_queue(address).await;
         waits(&mut second).await;
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{FINE}",
             FINE.len()
         );
-        // The second call goes out on the connection of the first, and its own goes on being made.
+        // The second call uses the first call's connection, while its own connection is still being made.
         let respond = async {
             for _ in 0..2 {
                 let mut head = [0; 4096];

@@ -1,6 +1,6 @@
-//! Keys that change while a program runs: where they come from, when they are asked for again, and what is sent again.
+//! Keys that change while a program runs: their sources, their cache time, and calls that are sent again with a new key.
 //!
-//! The service is a transport, and the clock is paused: nothing here takes time or depends on the machine.
+//! The service is an in-memory transport and the clock is paused, so the tests take no time and do not depend on the machine.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use crate::peer::{FINE, KEY, PATIENCE, Peer, ada, at_once, builder};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A service that accepts some keys, and records which one each request had.
+/// A service that accepts some keys, and records the key of each request.
 #[derive(Clone)]
 struct Service {
     builder: ClientBuilder,
@@ -48,7 +48,7 @@ impl Service {
             while let Some(heard) = peer.next_of_all().await {
                 let key = heard.header("x-service-key").unwrap().to_owned();
                 let is_known = this.accepted.lock().unwrap().contains(&key);
-                // A service that repeats every key that it has ever seen.
+                // The error repeats all keys so far, so that a test sees whether they are masked.
                 this.seen.lock().unwrap().push(key);
                 let body = format!(r#"{{"title": "{}"}}"#, this.seen().join(" "));
                 let (status, body) = if is_known { (200, FINE) } else { (401, &*body) };
@@ -77,20 +77,25 @@ impl Service {
     }
 }
 
-/// A provider that has one key after the other, and then the last one again. It counts how often it is asked.
-fn in_turn(keys: &[&'static str], asked: &Arc<AtomicUsize>) -> impl KeyProvider + Clone {
-    // Long enough for every call in flight to come here.
-    in_turn_after(SECOND, keys, asked)
+/// Returns a provider of one key after the other, and then the last one again, which counts its calls.
+fn provide_in_turn(
+    keys: &[&'static str],
+    provider_calls: &Arc<AtomicUsize>,
+) -> impl KeyProvider + Clone {
+    // The delay is long enough for all calls in flight to wait for the provider.
+    provide_in_turn_after(SECOND, keys, provider_calls)
 }
 
-fn in_turn_after(
+fn provide_in_turn_after(
     wait: Duration,
     keys: &[&'static str],
-    asked: &Arc<AtomicUsize>,
+    provider_calls: &Arc<AtomicUsize>,
 ) -> impl KeyProvider + Clone {
-    let (keys, asked) = (keys.to_vec(), Arc::clone(asked));
+    let (keys, provider_calls) = (keys.to_vec(), Arc::clone(provider_calls));
     move || {
-        let at = asked.fetch_add(1, Ordering::SeqCst).min(keys.len() - 1);
+        let at = provider_calls
+            .fetch_add(1, Ordering::SeqCst)
+            .min(keys.len() - 1);
         let key = keys[at];
         async move {
             sleep(wait).await;
@@ -99,21 +104,21 @@ fn in_turn_after(
     }
 }
 
-fn count(asked: &AtomicUsize) -> usize {
-    asked.load(Ordering::SeqCst)
+fn count(provider_calls: &AtomicUsize) -> usize {
+    provider_calls.load(Ordering::SeqCst)
 }
 
 async fn retrieve(client: &Client) -> Result<(), Error> {
     client.deals().retrieve("d_1").await.map(drop)
 }
 
-/// Which keys the provider has, which the service accepts, what is allowed to be retried, which keys then arrive, and how
-/// often the provider is asked.
+/// Each case has the provider's keys, the accepted key, the retry policy, the keys that arrive, and the number of calls of the
+/// provider.
 #[tokio::test(start_paused = true)]
 async fn a_call_is_sent_again_once_with_a_key_that_has_changed() {
     let (some, none) = (RetryPolicy::new(), RetryPolicy::never());
     for method in [Method::GET, Method::POST] {
-        for (keys, accepted, policy, seen, asks) in [
+        for (keys, accepted, policy, seen, expected_calls) in [
             (&["key-old"][..], "key-old", some, &["key-old"][..], 1),
             (
                 &["key-old", "key-new"],
@@ -122,7 +127,7 @@ async fn a_call_is_sent_again_once_with_a_key_that_has_changed() {
                 &["key-old", "key-new"],
                 2,
             ),
-            // The same key is not sent again, nor is a third one.
+            // The call is not sent again with the same key, nor with a third one.
             (&["key-old", "key-old"], "key-new", some, &["key-old"], 2),
             (
                 &["key-old", "key-2", "key-3"],
@@ -134,16 +139,16 @@ async fn a_call_is_sent_again_once_with_a_key_that_has_changed() {
             (&["key-old", "key-new"], "key-new", none, &["key-old"], 1),
         ] {
             let service = Service::start(&[accepted]);
-            let asked = Arc::default();
+            let provider_calls = Arc::default();
             let client = service
                 .builder()
-                .service_key_provider(in_turn(keys, &asked))
+                .service_key_provider(provide_in_turn(keys, &provider_calls))
                 .retry(policy);
             let client = client.build().unwrap();
             let call = client.request(method.clone(), ["agents"]);
             let result = call.await;
             assert_eq!(service.seen(), seen, "{method}");
-            assert_eq!(count(&asked), asks, "{method} {keys:?}");
+            assert_eq!(count(&provider_calls), expected_calls, "{method} {keys:?}");
             if seen.last() == Some(&accepted) {
                 assert_eq!(result.unwrap().attempts() as usize, seen.len());
             } else {
@@ -156,12 +161,12 @@ async fn a_call_is_sent_again_once_with_a_key_that_has_changed() {
     }
 }
 
-/// After a 401, the next call asks, even if the one that got it was not to be sent again.
+/// After a 401, the next call gets a new key, even if the rejected call was not sent again.
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_kept_until_the_time_that_it_told_or_a_401() {
+async fn a_key_is_cached_until_it_expires_or_is_rejected() {
     let service = Service::start(&["key-1", "key-2"]);
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let provider_calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&provider_calls);
     let provider = move || {
         let key = if counted.fetch_add(1, Ordering::SeqCst) < 2 {
             "key-1"
@@ -172,30 +177,30 @@ async fn an_answer_is_kept_until_the_time_that_it_told_or_a_401() {
     };
     let client = service.builder().service_key_provider(provider);
     let client = client.retry(RetryPolicy::never()).build().unwrap();
-    for (wait, asks) in [(0, 1), (59, 1), (2, 2), (59, 2)] {
+    for (wait, expected_calls) in [(0, 1), (59, 1), (2, 2), (59, 2)] {
         sleep(wait * SECOND).await;
         retrieve(&client).await.unwrap();
-        assert_eq!(count(&asked), asks);
+        assert_eq!(count(&provider_calls), expected_calls);
     }
     service.accept(&["key-2"]);
     retrieve(&client).await.unwrap_err();
     client.deals().retrieve("d_1").into_request().unwrap_err();
     retrieve(&client).await.unwrap();
-    assert_eq!(count(&asked), 3);
+    assert_eq!(count(&provider_calls), 3);
     let request = client.deals().retrieve("d_1").into_request().unwrap();
     assert_eq!(request.headers()["x-service-key"], "key-2");
     assert!(request.headers()["x-service-key"].is_sensitive());
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_in_flight_share_one_answer() {
-    for (keys, asks) in [(["key-old", "key-new"], 2), (["key-old", "key-old"], 2)] {
+async fn calls_in_flight_share_one_call_of_the_provider() {
+    for (keys, expected_calls) in [(["key-old", "key-new"], 2), (["key-old", "key-old"], 2)] {
         let service = Service::start(&["key-old"]);
-        let asked = Arc::default();
-        let client = service.client(in_turn(&keys, &asked));
+        let provider_calls = Arc::default();
+        let client = service.client(provide_in_turn(&keys, &provider_calls));
         let many = || join_all((0..50).map(|_| retrieve(&client)));
         assert!(many().await.iter().all(Result::is_ok));
-        assert_eq!(count(&asked), 1);
+        assert_eq!(count(&provider_calls), 1);
         service.accept(&["key-new"]);
         let results = many().await;
         assert!(
@@ -203,31 +208,34 @@ async fn calls_in_flight_share_one_answer() {
                 .iter()
                 .all(|result| result.is_ok() == keys.contains(&"key-new"))
         );
-        assert_eq!(count(&asked), asks);
+        assert_eq!(count(&provider_calls), expected_calls);
     }
 }
 
-/// A provider that waits until it may answer, and says when it begins and when it is given up.
+/// The provider waits for the test, and signals its start and its cancellation.
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_takes_no_answer_from_the_others() {
-    struct GivenUp(Arc<AtomicUsize>);
-    impl Drop for GivenUp {
+async fn a_cancelled_call_does_not_cancel_the_provider_for_other_calls() {
+    struct CountOnDrop(Arc<AtomicUsize>);
+    impl Drop for CountOnDrop {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
     let service = Service::start(&[KEY]);
-    let (answers, begun, ended) = (
+    let (answers, started, ended) = (
         Arc::new(Semaphore::new(0)),
         Arc::new(Notify::new()),
         Arc::default(),
     );
     let provider = {
-        let (answers, begun, ended) =
-            (Arc::clone(&answers), Arc::clone(&begun), Arc::clone(&ended));
+        let (answers, started, ended) = (
+            Arc::clone(&answers),
+            Arc::clone(&started),
+            Arc::clone(&ended),
+        );
         move || {
-            let (answers, guard) = (Arc::clone(&answers), GivenUp(Arc::clone(&ended)));
-            begun.notify_one();
+            let (answers, guard) = (Arc::clone(&answers), CountOnDrop(Arc::clone(&ended)));
+            started.notify_one();
             async move {
                 let _guard = guard;
                 answers.acquire().await.unwrap().forget();
@@ -240,25 +248,25 @@ async fn whoever_gives_up_takes_no_answer_from_the_others() {
         let client = client.clone();
         tokio::spawn(async move { retrieve(&client).await })
     };
-    // The first to wait is given up; the second goes on waiting for the same answer.
+    // The first call is cancelled; the second one keeps waiting for the same provider call.
     let (first, second) = (call(), call());
-    begun.notified().await;
+    started.notified().await;
     tokio::task::yield_now().await;
     first.abort();
     first.await.unwrap_err();
     assert_eq!(count(&ended), 0);
     second.abort();
     second.await.unwrap_err();
-    assert_eq!(count(&ended), 1, "nobody waits for the answer");
+    assert_eq!(count(&ended), 1, "no call waits for the provider");
     let third = call();
-    begun.notified().await;
+    started.notified().await;
     answers.add_permits(1);
     third.await.unwrap().unwrap();
 }
 
-/// In every case nothing is sent, the text says why and shows no key, and the provider is asked again by the next call.
+/// In each case, nothing is sent, the message has the reason and no key, and the next call calls the provider again.
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
+async fn a_provider_that_fails_or_hangs_is_an_error_within_the_timeout() {
     const SECRET: &str = "not-a-key-c4n4ry";
     let cases: [(&str, Answers); 5] = [
         ("failed with alloc::string::String", || {
@@ -273,10 +281,10 @@ async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
             Box::pin(async { Ok(ServiceKey::new(format!("{SECRET}\n"))) })
         }),
     ];
-    for (told, answer) in cases {
+    for (message, answer) in cases {
         let service = Service::start(&[KEY]);
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&asked);
+        let provider_calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&provider_calls);
         let provider = move || {
             counted.fetch_add(1, Ordering::SeqCst);
             answer()
@@ -286,7 +294,7 @@ async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
             .service_key_provider(provider)
             .timeout(5 * SECOND);
         let client = client.build().unwrap();
-        for asks in 1..3 {
+        for expected_calls in 1..3 {
             let began = Instant::now();
             let error = client.agents().create(ada()).await.unwrap_err();
             assert!(began.elapsed() <= 5 * SECOND + Duration::from_millis(2));
@@ -294,13 +302,16 @@ async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
                 (error.kind(), error.outcome()),
                 (ErrorKind::ServiceKey, Outcome::NotSent)
             );
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
             assert!(
                 !format!("{error} {error:#?} {client:?}").contains("c4n4ry"),
                 "{error}"
             );
             assert!(std::error::Error::source(&error).is_none());
-            assert_eq!((error.attempts(), count(&asked)), (0, asks));
+            assert_eq!(
+                (error.attempts(), count(&provider_calls)),
+                (0, expected_calls)
+            );
         }
         assert_eq!(service.seen().len(), 0);
     }
@@ -309,13 +320,13 @@ async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
 type Answer = std::pin::Pin<Box<dyn Future<Output = Result<ServiceKey, String>> + Send>>;
 type Answers = fn() -> Answer;
 
-/// If there is no answer after a 401, the 401 is the error.
+/// If the provider fails after a 401, the 401 is the error.
 #[tokio::test(start_paused = true)]
-async fn a_401_stays_one_if_there_is_no_other_key() {
+async fn a_401_is_the_error_if_there_is_no_new_key() {
     let service = Service::start(&["another"]);
-    let asked = AtomicUsize::new(0);
+    let provider_calls = AtomicUsize::new(0);
     let provider = move || {
-        let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let is_first = provider_calls.fetch_add(1, Ordering::SeqCst) == 0;
         async move { if is_first { Ok(KEY) } else { Err("no") } }
     };
     let client = service.client(provider);
@@ -334,7 +345,7 @@ async fn a_401_stays_one_if_there_is_no_other_key() {
 }
 
 #[test]
-fn clients_with_the_same_source_are_one_caller() {
+fn clients_with_the_same_key_source_share_limits() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("key");
     fs::write(&file, KEY).unwrap();
@@ -358,10 +369,10 @@ fn clients_with_the_same_source_are_one_caller() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_file_is_known_at_once() {
+async fn an_invalid_key_file_is_an_error_of_build() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("key");
-    for (content, told) in [
+    for (content, message) in [
         (None, "cannot be read: "),
         (
             Some(""),
@@ -380,9 +391,9 @@ async fn what_is_wrong_with_a_file_is_known_at_once() {
         let error = client.build().unwrap_err();
         let text = error.to_string();
         assert_eq!(error.kind(), ErrorKind::Config);
-        let told = format!("service_key_file {} {told}", path.display());
+        let message = format!("service_key_file {} {message}", path.display());
         assert!(
-            text.starts_with(&told) && !text.contains("c4n4ry"),
+            text.starts_with(&message) && !text.contains("c4n4ry"),
             "{text}"
         );
     }
@@ -392,9 +403,9 @@ async fn what_is_wrong_with_a_file_is_known_at_once() {
     assert!(folder.unwrap_err().to_string().ends_with(" is not a file"));
 }
 
-/// As editors on Windows save it, and PowerShell's `>`.
+/// Editors on Windows and PowerShell's `>` write such files.
 #[test]
-fn a_file_may_have_a_byte_order_mark_and_be_in_utf_16() {
+fn a_key_file_may_have_a_byte_order_mark_and_be_in_utf_16() {
     let text = format!("{KEY}\r\n");
     let units = || text.encode_utf16();
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -424,10 +435,10 @@ fn a_file_may_have_a_byte_order_mark_and_be_in_utf_16() {
     }
 }
 
-/// As Kubernetes mounts secrets: the file is a link into a folder, which is a link that is replaced as a whole.
+/// The file is mounted like a secret in Kubernetes: a link into a folder, which is a link that is replaced as a whole.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn a_file_is_read_again() {
+async fn a_changed_key_file_is_read_again() {
     use std::os::unix::fs::symlink;
 
     let folder = TempDir::new().unwrap();
@@ -449,7 +460,7 @@ async fn a_file_is_read_again() {
     let mut expected = Vec::new();
     for (key, wait, sent) in [
         ("key-1", 0, "key-1"),
-        // For a second, the file is taken to be what it was.
+        // The file is cached for a second.
         ("key-2", 0, "key-1"),
         ("key-2", 2, "key-2"),
     ] {
@@ -461,12 +472,12 @@ async fn a_file_is_read_again() {
         expected.push(sent);
         assert_eq!(service.seen(), expected);
     }
-    // A 401 has it read at once.
+    // After a 401, the file is read immediately.
     service.accept(&["key-3"]);
     swap("key-3");
     client.agents().create(ada()).await.unwrap();
     expected.extend(["key-2", "key-3"]);
-    // While there is no key in it, the last one is good until it is refused.
+    // While the file is empty, the cached key is used until the service rejects it.
     fs::write(at("key-3").join("key"), "").unwrap();
     sleep(2 * SECOND).await;
     retrieve(&client).await.unwrap();
@@ -488,17 +499,19 @@ async fn a_file_is_read_again() {
     retrieve(&client).await.unwrap();
 }
 
-/// A key that changes in the middle of a job fails no row; none at all stops it.
+/// If the key changes in the middle of a job, no row fails. If there is no key any longer, the job stops.
 #[tokio::test(start_paused = true)]
-async fn a_job_goes_on_with_a_new_key_and_stops_without_one() {
+async fn a_job_continues_with_a_new_key_and_stops_without_one() {
     for (keys, results) in [
         (&[Some("key-1"), Some("key-2")][..], 40),
         (&[Some("key-1"), None], 0),
     ] {
         let service = Service::start(&["key-1"]);
-        let (asked, keys) = (AtomicUsize::new(0), keys.to_vec());
+        let (provider_calls, keys) = (AtomicUsize::new(0), keys.to_vec());
         let provider = move || {
-            let key = keys[asked.fetch_add(1, Ordering::SeqCst).min(keys.len() - 1)];
+            let key = keys[provider_calls
+                .fetch_add(1, Ordering::SeqCst)
+                .min(keys.len() - 1)];
             async move { key.ok_or(()) }
         };
         let client = service.client(provider);
@@ -525,8 +538,8 @@ async fn a_job_goes_on_with_a_new_key_and_stops_without_one() {
     }
 }
 
-/// The claim of a row stays while it is sent again, and its outcome is recorded. The clock runs: a paused one would advance while
-/// the ledger's thread works.
+/// The row's claim stays valid while the row is sent again, and its outcome is recorded. The clock is not paused, because a paused
+/// clock would advance while the ledger's thread works.
 #[cfg(feature = "ledger")]
 #[tokio::test]
 async fn a_row_that_is_sent_again_is_claimed_once() {
@@ -536,8 +549,8 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
     let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
     let service = Service::start(&["key-2"]);
     for (run, seen) in [(1, 2), (2, 2)] {
-        let asked = Arc::default();
-        let provider = in_turn_after(Duration::ZERO, &["key-1", "key-2"], &asked);
+        let provider_calls = Arc::default();
+        let provider = provide_in_turn_after(Duration::ZERO, &["key-1", "key-2"], &provider_calls);
         let client = service.client(provider);
         let rows = [("ada".to_owned(), ada())];
         let mut job = client
@@ -554,11 +567,11 @@ async fn a_row_that_is_sent_again_is_claimed_once() {
     }
 }
 
-/// Calls that wait for a provider are not sent together once it has answered.
+/// Calls that have waited for the provider are not sent together.
 #[tokio::test(start_paused = true)]
-async fn a_limit_is_kept_after_a_wait_for_a_key() {
+async fn the_rate_limit_holds_after_a_wait_for_a_key() {
     let service = Service::start(&["a"]);
-    let provider = in_turn_after(5 * SECOND, &["a"], &Arc::default());
+    let provider = provide_in_turn_after(5 * SECOND, &["a"], &Arc::default());
     let client = service.builder().service_key_provider(provider);
     let client = client.rate_limit(1.0).build().unwrap();
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a call may have done at the service, for all statuses, methods and earlier attempts in the contract.
+//! Outcomes of calls, for all statuses, methods and earlier attempts in the contract.
 
 use dealkit::{Client, CreateAgent, Deal, Error, ErrorKind, Json, Outcome, UnknownFields};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use crate::{
     vectors::{name, vectors},
 };
 
-/// What the service does with an attempt.
-fn script(attempt: &Value) -> Script {
+/// Returns the service's steps for an attempt.
+fn make_script(attempt: &Value) -> Script {
     let close = ("connection", "close".to_owned());
     let mut script = vec![Step::Hear];
     match (attempt.as_u64(), attempt.as_str()) {
@@ -31,15 +31,20 @@ fn script(attempt: &Value) -> Script {
     script
 }
 
-async fn run(method: &str, case: &Value) -> Error {
+/// Makes a call whose attempts all fail, and returns its error.
+async fn run_case(method: &str, case: &Value) -> Error {
     let attempts = case["attempts"].as_array().unwrap();
-    let peer = Peer::start(Http1, attempts.iter().map(script).collect());
+    let peer = Peer::start(Http1, attempts.iter().map(make_script).collect());
     let retries = u32::try_from(attempts.len() - 1).unwrap();
-    let opted = case["retry_non_idempotent"].as_bool().unwrap_or(false);
+    let retries_creates = case["retry_non_idempotent"].as_bool().unwrap_or(false);
     let client = peer
         .builder()
         .max_response_bytes(1000)
-        .retry(at_once().max_retries(retries).retry_non_idempotent(opted))
+        .retry(
+            at_once()
+                .max_retries(retries)
+                .retry_non_idempotent(retries_creates),
+        )
         .build()
         .unwrap();
     let error = match method {
@@ -62,7 +67,7 @@ async fn every_outcome_of_the_vectors() {
     for case in vectors::<Value>("outcomes.json", 80) {
         for method in case["methods"].as_array().unwrap() {
             let method = method.as_str().unwrap();
-            let error = run(method, &case).await;
+            let error = run_case(method, &case).await;
             let text = format!("{} ({method}): {error:?}", name(&case));
             let outcome = case["expect"]["outcome"].as_str().unwrap();
             assert_eq!(error.outcome().as_str(), outcome, "{text}");
@@ -76,7 +81,7 @@ async fn every_outcome_of_the_vectors() {
 }
 
 #[test]
-fn what_is_wrong_before_sending_is_not_sent() {
+fn errors_before_sending_have_the_outcome_not_sent() {
     let no_client = Client::builder().build().unwrap_err();
     let empty = Json::from_serialize(&serde_json::json!({})).unwrap();
     let no_request = CreateAgent::from_json(&empty, UnknownFields::Ignore).unwrap_err();

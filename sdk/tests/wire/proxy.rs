@@ -1,5 +1,4 @@
-//! Through a proxy: tunnels for https, forwarded requests for http, what the errors say about proxies that do not work,
-//! and which proxy the environment names.
+//! Proxies: tunnels for https, forwarded requests for http, errors with advice, and proxies in the environment variables.
 
 use std::{error::Error as _, thread, time::Duration};
 
@@ -15,10 +14,10 @@ use crate::{
     },
 };
 
-/// A name that the proxies here map to the service behind them, and that nobody else knows.
+/// A host name that only the proxies of these tests resolve, to the service behind them.
 const HOST: &str = "deals.invalid";
 
-/// What `ada:pa%20s:tr33` in a URL is in `Proxy-Authorization`.
+/// The value of `Proxy-Authorization` for [`USER`] in a URL.
 const AUTHORIZATION: &str = "Basic YWRhOnBhIHM6dHIzMw==";
 const USER: &str = "ada:pa%20s:tr33";
 
@@ -27,8 +26,8 @@ fn fine(protocol: Protocol) -> Peer {
     Peer::start(protocol, vec![script])
 }
 
-/// A service with a certificate for [`HOST`], and its issuer's certificate.
-fn secure(protocol: Protocol) -> (Front, String) {
+/// Starts a service with a certificate for [`HOST`]. Returns it and its issuer's certificate.
+fn start_with_tls(protocol: Protocol) -> (Front, String) {
     let authority = Authority::new();
     let leaf = authority.issue_changed(|params| {
         params.subject_alt_names = vec![rcgen::SanType::DnsName(HOST.try_into().unwrap())];
@@ -49,8 +48,8 @@ fn plain_client(proxy: &str) -> ClientBuilder {
         .proxy(proxy)
 }
 
-/// The results of a create and of a read, which show nothing of the proxy's password.
-async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
+/// Returns the results of a create and of a read, and checks that they show nothing of the proxy's password.
+async fn make_calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     let client = builder.clone().build().unwrap();
     let outcomes = vec![
         client
@@ -74,18 +73,18 @@ async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     outcomes
 }
 
-async fn succeed(builder: &ClientBuilder) {
-    for outcome in calls(builder).await {
+async fn assert_succeeds(builder: &ClientBuilder) {
+    for outcome in make_calls(builder).await {
         assert_eq!(outcome.unwrap(), "x_1");
     }
 }
 
-/// No connection can be made, for the reason in the text.
-async fn fail(builder: &ClientBuilder, told: &str, attempts: u32) {
-    for outcome in calls(builder).await {
+/// Checks that no connection can be made, with this text in the message.
+async fn assert_fails(builder: &ClientBuilder, message: &str, attempts: u32) {
+    for outcome in make_calls(builder).await {
         let error = outcome.unwrap_err();
         assert!(
-            error.to_string().contains(told),
+            error.to_string().contains(message),
             "{error} {:?}",
             error.source()
         );
@@ -99,15 +98,15 @@ async fn fail(builder: &ClientBuilder, told: &str, attempts: u32) {
 
 const UNAUTHORIZED: &str = "the proxy rejects the connection: 407 Proxy Authentication Required; does its URL \
     contain the right user name and password";
-const REFUSED: &str = "the proxy does not connect to the service";
+const NOT_CONNECTED: &str = "the proxy does not connect to the service";
 const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, and is it up?";
 
 #[tokio::test]
 async fn https_goes_through_a_tunnel() {
     for protocol in [Http1, Http2] {
-        let (front, issuer) = secure(protocol);
+        let (front, issuer) = start_with_tls(protocol);
         let proxy = Proxy::start(Manner::Serve(front.address()));
-        succeed(&tls_client(&proxy.url()).root_certificates(&issuer)).await;
+        assert_succeeds(&tls_client(&proxy.url()).root_certificates(&issuer)).await;
         let heads = proxy.heads();
         assert!(!heads.is_empty());
         for head in heads {
@@ -120,7 +119,7 @@ async fn https_goes_through_a_tunnel() {
             assert!(!head.to_lowercase().contains("authorization"), "{head}");
             assert!(!head.contains("K3Y-canary"), "{head}");
         }
-        // What goes through the tunnel is the same as without one.
+        // The requests in the tunnel are the same as without a proxy.
         let alpn = if protocol == Http1 { "http/1.1" } else { "h2" };
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), Some(alpn));
@@ -136,12 +135,12 @@ async fn https_goes_through_a_tunnel() {
 
 #[tokio::test]
 async fn a_proxy_gets_the_password_and_the_service_does_not() {
-    let (front, issuer) = secure(Http1);
+    let (front, issuer) = start_with_tls(Http1);
     let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
-    succeed(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
+    assert_succeeds(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
     let peer = fine(Http1);
     let proxy = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
-    succeed(&plain_client(&proxy.url_for(USER))).await;
+    assert_succeeds(&plain_client(&proxy.url_for(USER))).await;
     for service in [front.peer, peer] {
         let heard = service.so_far().heard.concat();
         let heard = String::from_utf8(heard).unwrap().to_lowercase();
@@ -153,30 +152,30 @@ async fn a_proxy_gets_the_password_and_the_service_does_not() {
 }
 
 #[tokio::test]
-async fn http_is_handed_on_by_the_proxy() {
+async fn the_proxy_forwards_plain_http() {
     let peer = fine(Http1);
     let proxy = Proxy::start(Manner::Serve(peer.address()));
-    succeed(&plain_client(&proxy.url())).await;
-    let told = [
+    assert_succeeds(&plain_client(&proxy.url())).await;
+    let message = [
         "POST http://deals.invalid/v1/agents HTTP/1.1",
         "GET http://deals.invalid/v1/deals/x_1 HTTP/1.1",
     ];
-    assert_eq!(proxy.lines(), told);
+    assert_eq!(proxy.lines(), message);
 }
 
 #[tokio::test]
 async fn a_missing_or_wrong_password_is_reported_with_advice() {
-    let (front, issuer) = secure(Http1);
+    let (front, issuer) = start_with_tls(Http1);
     let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
     for url in [proxy.url(), proxy.url_for("ada:password")] {
-        fail(
+        assert_fails(
             &tls_client(&url).root_certificates(&issuer),
             UNAUTHORIZED,
             3,
         )
         .await;
-        // Without a tunnel, the refusal is a response like any other.
-        for outcome in calls(&plain_client(&url)).await {
+        // Without a tunnel, the rejection is an ordinary response.
+        for outcome in make_calls(&plain_client(&url)).await {
             let error = outcome.unwrap_err();
             assert_eq!(error.status().unwrap(), 407);
             assert_eq!((error.outcome(), error.attempts()), (Outcome::Rejected, 1));
@@ -185,20 +184,20 @@ async fn a_missing_or_wrong_password_is_reported_with_advice() {
     assert_eq!(front.connections(), 0);
 }
 
-/// A proxy returns 403 where it never will connect, and 502 to 504 where it cannot now: since it is not known which it
-/// was, it is asked again.
+/// A proxy rejects a tunnel permanently with a 403 and temporarily with a 502 to 504. The library does not report the status, so the
+/// call is retried in both cases.
 #[tokio::test]
-async fn a_proxy_that_refuses() {
+async fn a_proxy_that_rejects_the_tunnel() {
     for status in ["403 Forbidden", "502 Bad Gateway"] {
         let response =
             format!("HTTP/1.1 {status}\r\nVia: CANARY\r\nContent-Length: 6\r\n\r\nCANARY");
         let proxy = Proxy::start(Manner::Say(response.leak()));
-        fail(&tls_client(&proxy.url_for(USER)), REFUSED, 3).await;
+        assert_fails(&tls_client(&proxy.url_for(USER)), NOT_CONNECTED, 3).await;
         assert_eq!(proxy.heads().len(), 6);
     }
-    let told = "the server at the proxy's address does not respond to CONNECT as a proxy does";
+    let message = "the server at the proxy's address does not respond to CONNECT as a proxy does";
     let proxy = Proxy::start(Manner::Say(""));
-    fail(&tls_client(&proxy.url_for(USER)), told, 3).await;
+    assert_fails(&tls_client(&proxy.url_for(USER)), message, 3).await;
 }
 
 #[tokio::test]
@@ -209,17 +208,17 @@ async fn a_proxy_that_is_down() {
         format!("http://{USER}@{down}"),
         format!("https://{USER}@{down}"),
     ] {
-        fail(&tls_client(&proxy), UNREACHABLE, 3).await;
-        fail(&plain_client(&proxy), UNREACHABLE, 3).await;
+        assert_fails(&tls_client(&proxy), UNREACHABLE, 3).await;
+        assert_fails(&plain_client(&proxy), UNREACHABLE, 3).await;
     }
     let unknown = format!("http://{USER}@proxy.invalid:3128");
     let patient = |builder: ClientBuilder| builder.connect_timeout(Duration::from_secs(10));
-    fail(&patient(plain_client(&unknown)), UNREACHABLE, 3).await;
-    fail(&patient(tls_client(&unknown)), UNREACHABLE, 3).await;
+    assert_fails(&patient(plain_client(&unknown)), UNREACHABLE, 3).await;
+    assert_fails(&patient(tls_client(&unknown)), UNREACHABLE, 3).await;
 }
 
 #[tokio::test]
-async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
+async fn a_proxy_that_stalls_is_limited_by_the_connect_timeout() {
     let proxy = Proxy::start(Manner::Stall);
     let blackhole = Blackhole::start().await;
     let limit = Duration::from_millis(150);
@@ -228,7 +227,7 @@ async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
         tls_client(&blackhole.url),
         plain_client(&blackhole.url),
     ] {
-        for outcome in calls(&builder.connect_timeout(limit)).await {
+        for outcome in make_calls(&builder.connect_timeout(limit)).await {
             let error = outcome.unwrap_err();
             assert!(
                 error.to_string().contains("timed out after 0.15 s"),
@@ -244,17 +243,17 @@ async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
 
 #[tokio::test]
 async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
-    let told = "no secure connection to the proxy could be made";
-    let (front, _) = secure(Http1);
+    let message = "no secure connection to the proxy could be made";
+    let (front, _) = start_with_tls(Http1);
     let plain = Peer::start(Http1, vec![vec![Step::Glance, answer(400, ""), Step::End]]);
     for url in [front.url(), plain.url.replace("http:", "https:")] {
         let url = url.replace("://", &format!("://{USER}@"));
-        fail(&tls_client(&url), told, 1).await;
-        fail(&plain_client(&url), told, 1).await;
+        assert_fails(&tls_client(&url), message, 1).await;
+        assert_fails(&plain_client(&url), message, 1).await;
     }
 }
 
-/// In a child process: calls every URL once, through whatever proxy the environment names.
+/// Calls each URL once, in a child process, through the proxy in the environment variables.
 #[test]
 fn child_calls() {
     if std::env::var_os(CHILD).is_none() {
@@ -262,7 +261,8 @@ fn child_calls() {
     }
     let runtime = runtime();
     for url in std::env::var("DEALKIT_TEST_URLS").unwrap().split(' ') {
-        // The addresses for documentation belong to nobody; all others are on this machine, which may be busy.
+        // The addresses for documentation are unassigned, so calls to them may time out. All other addresses are on this machine, which
+        // may be slow.
         let nowhere = url.contains("//192.0.") || url.contains("//[2001:db8:");
         let limit = Duration::from_secs(if nowhere { 1 } else { 30 });
         let mut client = Client::builder()
@@ -283,7 +283,7 @@ fn child_calls() {
 }
 
 /// The output of a child process that calls these URLs.
-fn told_of(urls: &[&str], variables: &[(&str, &str)]) -> String {
+fn call_in_child(urls: &[&str], variables: &[(&str, &str)]) -> String {
     let urls = urls.join(" ");
     let mut all = vec![("DEALKIT_TEST_URLS", urls.as_str())];
     all.extend(variables);
@@ -291,8 +291,8 @@ fn told_of(urls: &[&str], variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_environment_names_a_proxy() {
-    let (front, issuer) = secure(Http1);
+fn a_proxy_in_the_environment_is_used() {
+    let (front, issuer) = start_with_tls(Http1);
     let tunnel = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
     let peer = fine(Http1);
     let plain = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
@@ -306,29 +306,29 @@ fn the_environment_names_a_proxy() {
         ],
         [("ALL_PROXY", bare), ("http_proxy", &plain_url)],
     ] {
-        let told = told_of(
+        let output = call_in_child(
             &urls,
             &[&variables[..], &[("DEALKIT_TEST_ISSUER", &issuer)]].concat(),
         );
         assert_eq!(
-            told.matches("Ok(\"x_1\")").count(),
+            output.matches("Ok(\"x_1\")").count(),
             2,
-            "{variables:?}: {told}"
+            "{variables:?}: {output}"
         );
     }
     assert_eq!(tunnel.lines(), ["CONNECT deals.invalid:443 HTTP/1.1"; 2]);
     assert_eq!(plain.heads().len(), 2);
 
-    // A proxy set on the client takes precedence; this machine needs none.
+    // A proxy of the client takes precedence, and a service on this machine needs no proxy.
     let here = fine(Http1);
-    let told = told_of(&[&here.url], &[("ALL_PROXY", &tunnel_url)]);
-    assert!(told.contains("Ok("), "{told}");
+    let output = call_in_child(&[&here.url], &[("ALL_PROXY", &tunnel_url)]);
+    assert!(output.contains("Ok("), "{output}");
     assert_eq!(tunnel.heads().len(), 2);
 }
 
 /// Which hosts are called directly, depending on `NO_PROXY`.
 #[test]
-fn hosts_that_need_no_proxy() {
+fn hosts_in_no_proxy_are_called_directly() {
     let all = [
         "https://deals.invalid",
         "https://api.deals.invalid",
@@ -352,15 +352,15 @@ fn hosts_that_need_no_proxy() {
     ];
     let try_it = |(name, no_proxy, direct): (&str, &str, &[usize])| {
         let proxy = Proxy::start(Manner::Say("HTTP/1.1 407 No\r\n\r\n"));
-        let told = told_of(&all, &[("HTTPS_PROXY", &proxy.url()), (name, no_proxy)]);
-        assert_eq!(told.matches("TOLD: ").count(), all.len());
+        let output = call_in_child(&all, &[("HTTPS_PROXY", &proxy.url()), (name, no_proxy)]);
+        assert_eq!(output.matches("TOLD: ").count(), all.len());
         let expected: Vec<_> = (0..all.len())
             .filter(|index| !direct.contains(index))
             .map(|index| format!("CONNECT {}:443 HTTP/1.1", &all[index][8..]))
             .collect();
         assert_eq!(proxy.lines(), expected, "{name}={no_proxy}");
     };
-    // Most of the time is spent waiting for addresses that nobody has.
+    // Calls to unassigned addresses wait for their timeout, so the cases run in parallel.
     thread::scope(|scope| {
         for case in cases {
             scope.spawn(move || try_it(case));
@@ -369,31 +369,31 @@ fn hosts_that_need_no_proxy() {
 }
 
 #[test]
-fn socks_in_the_environment_is_refused_where_it_would_be_used() {
+fn a_socks_proxy_in_the_environment_is_rejected_if_it_would_be_used() {
     for scheme in ["socks4", "socks4a", "socks5", "socks5h"] {
         let socks = format!("{scheme}://{USER}@CANARY.invalid:1080");
         let urls = ["https://deals.invalid", "http://127.0.0.1:9"];
-        let told = told_of(&urls, &[("ALL_PROXY", &socks)]);
-        let refusal = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
+        let output = call_in_child(&urls, &[("ALL_PROXY", &socks)]);
+        let expected_error = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
             None, message: the proxy in the environment variable ALL_PROXY is a SOCKS proxy, and SOCKS \
             proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; correct it, set another \
             proxy, or name the service's host in NO_PROXY [see proxy]";
-        assert!(told.contains(refusal), "{told}");
+        assert!(output.contains(expected_error), "{output}");
         assert!(
-            told.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),
-            "{told}"
+            output.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),
+            "{output}"
         );
         assert!(
-            !told.contains("CANARY") && !told.contains("pa%20s"),
-            "{told}"
+            !output.contains("CANARY") && !output.contains("pa%20s"),
+            "{output}"
         );
-        let told = told_of(&urls, &[("ALL_PROXY", &socks), ("NO_PROXY", "*")]);
-        assert!(!told.contains("SOCKS"), "{told}");
+        let output = call_in_child(&urls, &[("ALL_PROXY", &socks), ("NO_PROXY", "*")]);
+        assert!(!output.contains("SOCKS"), "{output}");
     }
 }
 
 #[test]
-fn a_proxy_in_the_environment_that_is_no_url_is_an_error() {
+fn an_invalid_proxy_in_the_environment_is_an_error() {
     let urls = ["https://deals.invalid"];
     for wrong in [
         "http//CANARY:3128",
@@ -402,21 +402,21 @@ fn a_proxy_in_the_environment_that_is_no_url_is_an_error() {
         "http://",
         "http://CANARY CANARY",
     ] {
-        let told = told_of(
+        let output = call_in_child(
             &urls,
             &[("https_proxy", wrong), ("ALL_PROXY", "http://127.0.0.1:9")],
         );
-        let refusal = "kind: Config, outcome: NotSent, attempts: 0, status: None, message: the proxy in the environment \
+        let expected_error = "kind: Config, outcome: NotSent, attempts: 0, status: None, message: the proxy in the environment \
             variable https_proxy ";
         assert!(
-            told.contains(refusal) && !told.contains("CANARY"),
-            "{wrong}: {told}"
+            output.contains(expected_error) && !output.contains("CANARY"),
+            "{wrong}: {output}"
         );
-        let told = told_of(
+        let output = call_in_child(
             &urls,
             &[("https_proxy", wrong), ("NO_PROXY", "deals.invalid")],
         );
-        assert!(told.contains("kind: Connect"), "{wrong}: {told}");
+        assert!(output.contains("kind: Connect"), "{wrong}: {output}");
     }
 }
 
@@ -443,8 +443,8 @@ fn variables_that_are_passed_over() {
             ("ALL_PROXY", &url),
         ],
     ] {
-        let told = told_of(&["http://deals.invalid"], variables);
-        assert!(told.contains("Ok(\"x_1\")"), "{variables:?}: {told}");
+        let output = call_in_child(&["http://deals.invalid"], variables);
+        assert!(output.contains("Ok(\"x_1\")"), "{variables:?}: {output}");
     }
     assert_eq!(proxy.heads().len(), 4);
 }

@@ -1,5 +1,4 @@
-//! Clients whose settings for connections are the same can share them, and others cannot: measured by the connections
-//! that reach the service.
+//! Sharing of connections between clients, measured by the connections that reach the service.
 
 use std::time::Duration;
 
@@ -17,8 +16,11 @@ async fn retrieve(client: &Client) {
     client.deals().retrieve("x_1").await.unwrap();
 }
 
-/// How many connections two clients make that call the same service, one after the other.
-async fn connections(protocol: Protocol, change: fn(ClientBuilder) -> ClientBuilder) -> usize {
+/// Returns the number of connections that two clients make to the same service, one after the other.
+async fn count_connections(
+    protocol: Protocol,
+    change: fn(ClientBuilder) -> ClientBuilder,
+) -> usize {
     let peer = peer(protocol);
     let settings = peer.builder();
     let client = settings.clone().build().unwrap();
@@ -35,7 +37,7 @@ async fn connections(protocol: Protocol, change: fn(ClientBuilder) -> ClientBuil
 }
 
 #[tokio::test]
-async fn what_does_not_concern_connections_may_differ() {
+async fn clients_with_other_call_settings_share_connections() {
     let changes: [fn(ClientBuilder) -> ClientBuilder; 8] = [
         |same| same,
         |builder| builder.service_key("another-key"),
@@ -49,13 +51,17 @@ async fn what_does_not_concern_connections_may_differ() {
     ];
     for protocol in BOTH {
         for (at, change) in changes.into_iter().enumerate() {
-            assert_eq!(connections(protocol, change).await, 1, "{protocol:?} {at}");
+            assert_eq!(
+                count_connections(protocol, change).await,
+                1,
+                "{protocol:?} {at}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn what_concerns_connections_may_not_differ() {
+async fn clients_with_other_connection_settings_do_not_share_connections() {
     let changes: [fn(ClientBuilder) -> ClientBuilder; 3] = [
         |builder| builder.connect_timeout(MINUTE),
         |builder| builder.attempt_timeout(MINUTE),
@@ -63,14 +69,18 @@ async fn what_concerns_connections_may_not_differ() {
     ];
     for protocol in BOTH {
         for (at, change) in changes.into_iter().enumerate() {
-            assert_eq!(connections(protocol, change).await, 2, "{protocol:?} {at}");
+            assert_eq!(
+                count_connections(protocol, change).await,
+                2,
+                "{protocol:?} {at}"
+            );
         }
     }
 }
 
-/// A pool that goes through a proxy would give it the key of a service on this machine.
+/// If a service on this machine were called through a proxy's pool, the proxy would get the key.
 #[tokio::test]
-async fn another_route_has_connections_of_its_own() {
+async fn clients_with_another_route_do_not_share_connections() {
     let (proxy, service) = (peer(Http1), peer(Http1));
     let elsewhere = builder("http://deals.invalid").allow_http(true);
     let through_proxy = elsewhere.proxy(&proxy.url).build().unwrap();

@@ -1,4 +1,4 @@
-//! Secure connections: who is trusted, who is not, and what the errors say about it.
+//! TLS: trusted and untrusted certificates, client certificates, and errors with advice.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -31,8 +31,8 @@ fn fine(protocol: Protocol) -> Peer {
     )
 }
 
-/// The results of a create, a read, and a read among many.
-async fn every_way(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
+/// Returns the results of a create, a read, and a read in a bulk job.
+async fn make_calls(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
     let client = builder.clone().build().unwrap();
     let mut many = client.deals().retrieve_many(["x_1"]).stream();
     vec![
@@ -42,47 +42,47 @@ async fn every_way(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
     ]
 }
 
-async fn all_succeed(builder: &ClientBuilder) {
-    for outcome in every_way(builder).await {
+async fn assert_all_succeed(builder: &ClientBuilder) {
+    for outcome in make_calls(builder).await {
         outcome.unwrap();
     }
 }
 
-/// Every call fails for this reason on the first attempt, and nothing is sent.
-async fn all_fail(builder: &ClientBuilder, told: &str) {
-    for outcome in every_way(builder).await {
+/// Checks that each call fails with this message on the first attempt, and that nothing is sent.
+async fn assert_all_fail(builder: &ClientBuilder, message: &str) {
+    for outcome in make_calls(builder).await {
         let error = outcome.unwrap_err();
-        is_for(&error, told);
+        assert_message(&error, message);
         assert_eq!(error.attempts(), 1, "{error:?}");
     }
 }
 
-fn is_for(error: &Error, told: &str) {
-    let (told, reference) = told.split_once(" [see ").unwrap_or((told, ""));
-    let told = format!("no connection could be made: {told}");
+fn assert_message(error: &Error, message: &str) {
+    let (message, reference) = message.split_once(" [see ").unwrap_or((message, ""));
+    let message = format!("no connection could be made: {message}");
     assert!(error.to_string().ends_with(reference), "{error}");
     let cause = std::error::Error::source(error);
     assert!(
-        error.to_string().contains(&told),
-        "{error}\n{told}\n{cause:?}"
+        error.to_string().contains(&message),
+        "{error}\n{message}\n{cause:?}"
     );
     assert_eq!(error.kind(), ErrorKind::Connect, "{error:?}");
     assert_eq!(error.outcome(), Outcome::NotSent, "{error:?}");
 }
 
 /// Checks that every call fails because its connection broke, with advice. Only the reads are retried.
-async fn all_break(builder: &ClientBuilder, told: &str) {
-    for (outcome, attempts) in every_way(builder).await.into_iter().zip([1, 3, 3]) {
+async fn assert_all_break(builder: &ClientBuilder, message: &str) {
+    for (outcome, attempts) in make_calls(builder).await.into_iter().zip([1, 3, 3]) {
         let error = outcome.unwrap_err();
-        is_broken_for(&error, told);
+        assert_broken_with_advice(&error, message);
         assert_eq!(error.attempts(), attempts, "{error:?}");
     }
 }
 
-fn is_broken_for(error: &Error, told: &str) {
-    let advice = told.split(" [see").next().unwrap();
-    let told = format!("the connection broke before the whole response had arrived: {advice}");
-    assert!(error.to_string().contains(&told), "{error}\n{told}");
+fn assert_broken_with_advice(error: &Error, message: &str) {
+    let advice = message.split(" [see").next().unwrap();
+    let message = format!("the connection broke before the whole response had arrived: {advice}");
+    assert!(error.to_string().contains(&message), "{error}\n{message}");
     assert!(error.to_string().ends_with(" [see identity]"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error:?}");
     assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
@@ -102,15 +102,15 @@ async fn a_service_is_trusted_through_its_issuer() {
             );
             for host in ["localhost", "127.0.0.1"] {
                 let builder = builder(&front.url_as(host));
-                all_succeed(&builder.clone().root_certificates(authority.pem())).await;
-                all_succeed(&builder.clone().only_root_certificates(authority.pem())).await;
-                // One certificate among others, in one PEM or in several.
+                assert_all_succeed(&builder.clone().root_certificates(authority.pem())).await;
+                assert_all_succeed(&builder.clone().only_root_certificates(authority.pem())).await;
+                // The right certificate is one of several, in one PEM or in two.
                 let both = format!("# ours\n{}\n{}", other.pem(), authority.pem());
-                all_succeed(&builder.clone().root_certificates(both)).await;
+                assert_all_succeed(&builder.clone().root_certificates(both)).await;
                 let each = builder
                     .root_certificates(other.pem().trim_end())
                     .root_certificates(authority.pem());
-                all_succeed(&each).await;
+                assert_all_succeed(&each).await;
             }
             let (version, alpn) = (
                 version[0].version,
@@ -128,35 +128,35 @@ async fn a_service_is_trusted_through_its_issuer() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_not_trusted_is_not_tried_again() {
+async fn a_call_to_an_untrusted_issuer_is_not_retried() {
     let (authority, other) = (Authority::new(), Authority::new());
     for version in EACH_VERSION {
         for leaf in [authority.issue(), Leaf::self_signed(|_| ())] {
             let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url());
-            all_fail(&builder, UNKNOWN_ISSUER).await;
-            all_fail(
+            assert_all_fail(&builder, UNKNOWN_ISSUER).await;
+            assert_all_fail(
                 &builder.clone().root_certificates(other.pem()),
                 UNKNOWN_ISSUER,
             )
             .await;
-            all_fail(&builder.only_root_certificates(other.pem()), UNKNOWN_ISSUER).await;
+            assert_all_fail(&builder.only_root_certificates(other.pem()), UNKNOWN_ISSUER).await;
             assert_eq!(front.handshakes(), []);
             assert_eq!(front.peer.so_far().connections, 0);
         }
     }
-    // The connections of a client that trusts it are not for another that does not.
+    // A client that does not trust the issuer does not get the connections of a client that does.
     let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
-    all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
-    all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
+    assert_all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
+    assert_all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_accepted_says_why() {
+async fn an_unacceptable_certificate_is_reported_with_advice() {
     let named = Authority::named("The same name");
     let authority = Authority::named("The same name");
     let changed = |change: fn(&mut CertificateParams)| authority.issue_changed(change);
-    for (leaf, told, said) in [
+    for (leaf, message, library_text) in [
         (
             changed(|params| params.not_after = date_time_ymd(2025, 3, 1)),
             "has expired; the service has to renew it, unless this machine's clock is wrong",
@@ -187,10 +187,10 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
         for version in EACH_VERSION {
             let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url()).only_root_certificates(authority.pem());
-            for outcome in every_way(&builder).await {
+            for outcome in make_calls(&builder).await {
                 let error = outcome.unwrap_err();
-                is_for(&error, &format!("the service's certificate {told} ("));
-                assert!(error.to_string().contains(said), "{error}");
+                assert_message(&error, &format!("the service's certificate {message} ("));
+                assert!(error.to_string().contains(library_text), "{error}");
                 assert_eq!(error.attempts(), 1, "{error:?}");
             }
             assert_eq!(front.handshakes(), []);
@@ -199,7 +199,7 @@ async fn a_certificate_that_cannot_be_accepted_says_why() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_where_it_is_asked_for() {
+async fn a_client_certificate_is_presented_on_request() {
     let (authority, issuer) = (Authority::new(), Authority::new());
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
@@ -208,19 +208,19 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
             let front = Front::start(fine(protocol), &tls);
             let client = issuer.issue();
             let builder = builder(&front.url()).root_certificates(authority.pem());
-            all_succeed(&builder.clone().identity(client.pem())).await;
-            // With the key first, as in some files, and with the issuer's own certificate.
+            assert_all_succeed(&builder.clone().identity(client.pem())).await;
+            // Some files have the key first, and the issuer's certificate last.
             let pem = format!("{}{}{}", client.key, client.certificate, issuer.pem());
-            all_succeed(&builder.clone().identity(pem)).await;
+            assert_all_succeed(&builder.clone().identity(pem)).await;
             // A service that does not ask for a certificate gets none.
             let relaxed = Front::start(fine(protocol), &Tls::new(&leaf).version(version));
             let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
-            all_succeed(&builder.identity(client.pem())).await;
+            assert_all_succeed(&builder.identity(client.pem())).await;
         }
     }
 }
 
-/// Which certificate each new connection presents, while its files are replaced.
+/// The files are replaced one after the other; each case is a new connection.
 #[tokio::test]
 async fn a_client_certificate_in_files_is_read_again() {
     let clock = FrozenClock::start();
@@ -258,9 +258,9 @@ async fn a_client_certificate_in_files_is_read_again() {
         let client = settings.build().unwrap();
         for (certificate_of, key_of, is_later, presented) in [
             (&one, &one, false, &one),
-            // For a second, the files are taken to be what they were.
+            // The files are cached for a second.
             (&two, &one, false, &one),
-            // They do not belong to each other.
+            // The key does not match the certificate.
             (&two, &one, true, &one),
             (&two, &two, true, &two),
         ] {
@@ -280,19 +280,23 @@ async fn a_client_certificate_in_files_is_read_again() {
     }
 }
 
-/// In TLS 1.3, the service says so after the handshake, when a request that it never reads is on its way.
+/// In TLS 1.3, the service sends the alert after the handshake. The client may already have sent a request, which the service does not
+/// read.
 #[tokio::test]
 async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
     let (authority, issuer) = (Authority::new(), Authority::new());
     let leaf = authority.issue();
     let strange = authority.issue();
     let old = issuer.issue_changed(|params| params.not_after = date_time_ymd(2025, 3, 1));
-    let refused = |alert| {
+    let not_accepted = |alert| {
         format!(
             "the service does not accept the client's certificate ({alert}); is it the right one"
         )
     };
-    let (unknown, expired) = (refused("UnknownCA"), refused("CertificateExpired"));
+    let (unknown, expired) = (
+        not_accepted("UnknownCA"),
+        not_accepted("CertificateExpired"),
+    );
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
             let tls = Tls::new(&leaf).version(version).asking(&issuer);
@@ -301,15 +305,15 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
             // In TLS 1.3 over HTTP/2, the alert arrives after the handshake, and only its text: it adds advice to the error, and
             // decides nothing.
             let is_text_only = protocol == Http2 && version == ONLY_13;
-            for (builder, told) in [
+            for (builder, message) in [
                 (builder.clone(), ASKS),
                 (builder.clone().identity(strange.pem()), &unknown),
                 (builder.clone().identity(old.pem()), &expired),
             ] {
                 if is_text_only {
-                    all_break(&builder, told).await;
+                    assert_all_break(&builder, message).await;
                 } else {
-                    all_fail(&builder, told).await;
+                    assert_all_fail(&builder, message).await;
                 }
             }
             // Every call that waits for the single HTTP/2 connection gets the error.
@@ -318,9 +322,9 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
             for outcome in futures_util::future::join_all(creates).await {
                 let error = outcome.unwrap_err();
                 if is_text_only {
-                    is_broken_for(&error, ASKS);
+                    assert_broken_with_advice(&error, ASKS);
                 } else {
-                    is_for(&error, ASKS);
+                    assert_message(&error, ASKS);
                 }
             }
             assert_eq!(front.peer.so_far().connections, 0);
@@ -330,9 +334,9 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
 
 const ASKS: &str = "the service asks for a client certificate, and none is set [see identity]";
 
-/// A service so near that it has closed the connection before the client has sent anything, or while it is sending.
+/// The service closes the connection before or while the client sends.
 #[tokio::test]
-async fn a_client_certificate_that_is_missing_is_never_passed_over() {
+async fn a_missing_client_certificate_is_reported_even_by_a_fast_service() {
     let (authority, issuer) = (Authority::new(), Authority::new());
     let leaf = authority.issue();
     let strange = authority.issue();
@@ -342,9 +346,9 @@ async fn a_client_certificate_that_is_missing_is_never_passed_over() {
         let builder = builder(&front.url()).root_certificates(authority.pem());
         for builder in [builder.clone(), builder.identity(strange.pem())] {
             for _ in 0..10 {
-                for outcome in every_way(&builder).await {
+                for outcome in make_calls(&builder).await {
                     let error = outcome.unwrap_err();
-                    // A client that was still writing never read what the service had sent.
+                    // A client that is still writing does not read the alert.
                     if error.kind() != ErrorKind::Interrupted {
                         assert!(error.to_string().contains("[see identity]"), "{error}");
                     }
@@ -370,33 +374,33 @@ async fn the_two_sides_agree_on_a_protocol() {
     ] {
         let front = Front::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
         let builder = builder(&front.url()).root_certificates(authority.pem());
-        all_succeed(&builder.http1_only(only)).await;
+        assert_all_succeed(&builder.http1_only(only)).await;
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), agreed);
         }
     }
-    let told = &disagree("NoApplicationProtocol");
+    let message = &disagreement("NoApplicationProtocol");
     let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
     let trusting = builder(&front.url()).root_certificates(authority.pem());
-    all_fail(&trusting.http2_prior_knowledge(true), told).await;
+    assert_all_fail(&trusting.http2_prior_knowledge(true), message).await;
     let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["imap"]));
-    all_fail(
+    assert_all_fail(
         &builder(&front.url()).root_certificates(authority.pem()),
-        told,
+        message,
     )
     .await;
 }
 
-fn disagree(alert: &str) -> String {
+fn disagreement(alert: &str) -> String {
     format!(
         "the two sides cannot agree on a secure connection (received fatal alert: {alert}); is the host in the base URL \
          right, and does the service speak HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if the client speaks nothing else?"
     )
 }
 
-/// Services that answer the first bytes of a handshake with an alert.
+/// The services respond to the first bytes of the handshake with an alert.
 #[tokio::test]
-async fn what_a_service_says_against_a_handshake_is_told() {
+async fn an_alert_during_the_handshake_is_reported() {
     for (alert, name) in [
         (70, "ProtocolVersion"),
         (112, "UnrecognisedName"),
@@ -405,18 +409,18 @@ async fn what_a_service_says_against_a_handshake_is_told() {
     ] {
         let alert = Step::Raw(vec![21, 3, 3, 0, 2, 2, alert]);
         let peer = Peer::start(Http1, vec![vec![Step::Glance, alert, Step::End]]);
-        all_fail(
+        assert_all_fail(
             &builder(&peer.url.replace("http:", "https:")),
-            &disagree(name),
+            &disagreement(name),
         )
         .await;
     }
 }
 
 #[tokio::test]
-async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
+async fn a_call_to_a_port_without_tls_is_not_retried() {
     let peer = Peer::start(Http1, vec![vec![Step::Glance, answer(400, ""), Step::End]]);
-    all_fail(
+    assert_all_fail(
         &builder(&peer.url.replace("http:", "https:")),
         "the port does not speak TLS; should its URL begin with http:// rather than https://?",
     )
@@ -424,16 +428,16 @@ async fn a_port_that_does_not_speak_tls_is_not_tried_again() {
     assert_eq!(peer.so_far().requests, 0);
 }
 
-/// A body whose end nobody has confirmed may have been truncated by anyone on the way.
+/// Without Content-Length or a TLS close alert, the body may have been truncated on the way.
 #[tokio::test]
-async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
+async fn a_truncated_body_is_an_error() {
     let authority = Authority::new();
     let leaf = authority.issue();
     let length = |length| format!("content-length: {length}\r\n");
     for (length, says_goodbye, is_whole) in [
         (length(FINE.len() + 1), true, false),
         (length(FINE.len()), false, true),
-        // Until the end of the connection.
+        // The body ends with the connection.
         (String::new(), true, true),
         (String::new(), false, false),
     ] {
@@ -444,19 +448,19 @@ async fn a_body_that_breaks_off_is_an_error_and_one_that_is_whole_is_not() {
             let tls = if says_goodbye { tls } else { tls.cutting() };
             let front = Front::start(Peer::start(Http1, vec![script]), &tls);
             let builder = builder(&front.url()).root_certificates(authority.pem());
-            for outcome in every_way(&builder).await {
-                let told = outcome.map_err(|error| (error.kind(), error.outcome()));
+            for outcome in make_calls(&builder).await {
+                let actual = outcome.map_err(|error| (error.kind(), error.outcome()));
                 let expected = match is_whole {
                     true => Ok(()),
                     false => Err((ErrorKind::Interrupted, Outcome::Succeeded)),
                 };
-                assert_eq!(told, expected, "{length} {says_goodbye}");
+                assert_eq!(actual, expected, "{length} {says_goodbye}");
             }
         }
     }
 }
 
-/// A client makes one full handshake, whatever runtime it is on, unless its certificate may change.
+/// A client makes one full handshake on all runtimes together, unless its certificate may change.
 #[tokio::test]
 async fn sessions_are_resumed_across_runtimes() {
     for version in EACH_VERSION {
@@ -489,7 +493,7 @@ async fn sessions_are_resumed_across_runtimes() {
 }
 
 #[test]
-fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
+fn an_invalid_pem_is_rejected_and_not_shown() {
     let authority = Authority::new();
     let (leaf, other) = (authority.issue(), authority.issue());
     let ok = || builder("https://deals.example.com");
@@ -514,16 +518,16 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
         for (begins, built) in begins.into_iter().zip(built) {
             let error = built.unwrap_err();
             assert!(error.to_string().starts_with(begins), "{error}");
-            is_silent_config_error(&error, &garbage);
+            assert_shows_no_pem(&error, &garbage);
         }
-        // Even where there is no TLS to use it for.
+        // The PEM is checked even for a client without TLS.
         let plain = builder("http://127.0.0.1:9").root_certificates(&garbage);
         assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
     let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");
     let no_key = "no private key that can be read: it must be PEM without a password, with the certificate and its \
         private key";
-    for (pem, told) in [
+    for (pem, message) in [
         (leaf.certificate.clone(), no_key),
         (format!("{}{encrypted}", leaf.certificate), no_key),
         (
@@ -543,13 +547,13 @@ fn pem_that_cannot_be_used_is_refused_without_a_word_of_it() {
         ),
     ] {
         let error = ok().identity(&pem).build().unwrap_err();
-        assert_eq!(error.to_string(), format!("identity contains {told}"));
-        is_silent_config_error(&error, &pem);
+        assert_eq!(error.to_string(), format!("identity contains {message}"));
+        assert_shows_no_pem(&error, &pem);
     }
 }
 
-/// The error shows nothing of the PEM except what the armor of every PEM says.
-fn is_silent_config_error(error: &Error, pem: &str) {
+/// Checks that the error shows nothing of the PEM except the lines that all PEMs have.
+fn assert_shows_no_pem(error: &Error, pem: &str) {
     assert_eq!(error.kind(), ErrorKind::Config);
     let shown = format!("{error} {error:?}");
     assert!(std::error::Error::source(error).is_none());
@@ -564,46 +568,47 @@ fn is_silent_config_error(error: &Error, pem: &str) {
     }
 }
 
-/// In a child process: calls a service with the certificates in the environment, and prints the error, if any.
+/// Calls a service in a child process, with the certificates in the environment variables, and prints the error, if any.
 #[test]
 fn child_trusts_the_system() {
-    let Ok(url) = std::env::var(TOLD) else {
+    let Ok(url) = std::env::var(ARGUMENT) else {
         return;
     };
     let client = builder(&url).build().unwrap();
     let outcome = runtime().block_on(async { client.deals().retrieve("x_1").await.map(drop) });
     let error = outcome.err().map(|error| error.to_string());
-    println!("TOLD: {}", error.unwrap_or_default());
+    println!("OUTPUT: {}", error.unwrap_or_default());
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_hides_no_certificate() {
+async fn a_certificate_after_a_byte_order_mark_is_read() {
     let authority = Authority::new();
     let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
     let marked = format!("\u{feff}{}", authority.pem());
-    all_succeed(&builder(&front.url()).root_certificates(&marked)).await;
+    assert_all_succeed(&builder(&front.url()).root_certificates(&marked)).await;
     let other = Authority::named("Another issuer").pem();
     let both = builder(&front.url()).only_root_certificates(&other);
-    all_succeed(&both.only_root_certificates(&marked)).await;
+    assert_all_succeed(&both.only_root_certificates(&marked)).await;
 
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(&file, format!("{marked}{other}")).unwrap();
     let variables = [
         ("SSL_CERT_FILE", file.path().to_str().unwrap()),
-        (TOLD, &front.url()),
+        (ARGUMENT, &front.url()),
     ];
-    let told = child("tls::child_trusts_the_system", &variables);
-    assert!(told.contains("TOLD: \n"), "{told}");
+    let output = child("tls::child_trusts_the_system", &variables);
+    assert!(output.contains("OUTPUT: \n"), "{output}");
 }
 
 #[test]
-fn empty_variables_name_no_certificates() {
+fn empty_variables_count_as_unset() {
     let authority = Authority::new();
     let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
     let url = front.url();
-    let unset = child("tls::child_trusts_the_system", &[(TOLD, &url)]);
-    let line = |told: &str| {
-        told.split_once("TOLD: ")
+    let unset = child("tls::child_trusts_the_system", &[(ARGUMENT, &url)]);
+    let line = |output: &str| {
+        output
+            .split_once("OUTPUT: ")
             .unwrap()
             .1
             .lines()
@@ -616,32 +621,32 @@ fn empty_variables_name_no_certificates() {
         &["SSL_CERT_DIR"],
         &["SSL_CERT_FILE", "SSL_CERT_DIR"],
     ] {
-        let mut variables = vec![(TOLD, url.as_str())];
+        let mut variables = vec![(ARGUMENT, url.as_str())];
         variables.extend(empty.iter().map(|name| (*name, "")));
-        let told = child("tls::child_trusts_the_system", &variables);
-        assert_eq!(line(&told), line(&unset), "{empty:?}");
+        let output = child("tls::child_trusts_the_system", &variables);
+        assert_eq!(line(&output), line(&unset), "{empty:?}");
     }
 }
 
-/// What the child process is told.
-const TOLD: &str = "DEALKIT_TEST_TOLD";
+/// The variable with the argument of a child process.
+const ARGUMENT: &str = "DEALKIT_TEST_ARGUMENT";
 
-/// The system's certificates, as named in the environment, are loaded by the first connection that needs them: a client that
-/// never finds them trusts its own, and once they are loaded, later clients need no file.
+/// The first connection that needs the system's certificates loads them. A client without them trusts its own certificates, and later
+/// clients need no file.
 #[tokio::test]
-async fn the_systems_certificates_are_loaded_once_when_they_are_needed() {
-    let Ok(given) = std::env::var(TOLD) else {
+async fn the_systems_certificates_are_loaded_once_on_demand() {
+    let Ok(given) = std::env::var(ARGUMENT) else {
         let authority = Authority::new();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("own.pem"), authority.pem()).unwrap();
         let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
         let system = folder.path().join("system.pem");
         child(
-            "tls::the_systems_certificates_are_loaded_once_when_they_are_needed",
+            "tls::the_systems_certificates_are_loaded_once_on_demand",
             &[
                 ("SSL_CERT_FILE", system.to_str().unwrap()),
                 (
-                    TOLD,
+                    ARGUMENT,
                     &format!("{} {}", front.url(), folder.path().display()),
                 ),
             ],
@@ -662,8 +667,8 @@ async fn the_systems_certificates_are_loaded_once_when_they_are_needed() {
         the system; \
         install them (on Debian the package ca-certificates), or let SSL_CERT_FILE name an existing file of certificates, \
         which is then used instead of the system's; or trust certificates of your own [see root_certificates]";
-    all_fail(&builder(url), missing).await;
-    all_fail(&trusting(&other), UNKNOWN_ISSUER).await;
+    assert_all_fail(&builder(url), missing).await;
+    assert_all_fail(&trusting(&other), UNKNOWN_ISSUER).await;
     call(trusting(&fs::read_to_string(&own).unwrap()))
         .await
         .unwrap();

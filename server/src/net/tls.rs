@@ -9,7 +9,7 @@ use std::{
 };
 
 use chrono::{DateTime, Datelike as _, Utc};
-use dealkit::internal::marked_text::remove_mark;
+use dealkit::text_encoding::to_utf8;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -187,5 +187,5 @@ fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let bytes = fs::read(file);
     let bytes =
         bytes.map_err(|error| TlsError::in_file(file, format!("cannot be read: {error}")))?;
-    Ok(remove_mark(&bytes).into_owned())
+    Ok(to_utf8(&bytes).into_owned())
 }

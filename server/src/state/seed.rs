@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dealkit::{Deal, internal::marked_text::remove_mark};
+use dealkit::{Deal, text_encoding::to_utf8};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -157,7 +157,7 @@ impl Seeds {
             path: path.to_owned(),
             error,
         })?;
-        let bytes = remove_mark(&bytes);
+        let bytes = to_utf8(&bytes);
         let path = path.display().to_string();
         match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
             (None, _) => Err(deal_error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from dealkit._cli.report import Entry
 from dealkit._cli.screen import ask, counted, masked, pairs, safe, say, table
 
 _NO_AGENT = "none"
+# One word or several, as people write them: `pending`, `To do`. Few services have such identifiers.
+_WORDS = re.compile(r"[^\W\d_]{1,20}( [^\W\d_]{1,20})*")
 # How many unresolved rows are shown.
 _MOST_SHOWN = 20
 
@@ -85,13 +88,43 @@ def resolve(options: Namespace) -> int:
     with _naming(path, filled):
         # The report has the agents of created rows from the beginning, which are no news.
         news = ledger.resolve(which, found, dry_run=True)
-        if news and not options.yes:
-            ask(f"Record what became of {counted(news, 'row')} in {masked(options.ledger)}?")
+        if news:
+            _confirm(options, which, filled, news)
         if news:
             ledger.resolve(which, found)
     options.result["counts"] = {"resolved": news, "unchanged": len(entries) - news}
     say(f"{counted(news, 'row')} resolved. The next import sends those without an agent.")
     return DONE
+
+
+def _confirm(options: Namespace, which: str, entries: Sequence[Entry], news: int) -> None:
+    """Asks before anything is recorded, and names the identifiers that look like words. ``--yes`` does not confirm those."""
+    suspicious = [
+        entry
+        for entry in entries
+        if _looks_like_words(entry.agent_id.strip())
+        # The identifiers that the ledger has already come from the service.
+        and ledger.resolve(which, {entry.key: entry.agent_id}, dry_run=True)
+    ]
+    if suspicious:
+        shown = ", ".join(f"{safe(entry.agent_id.strip())!r} in row {entry.row}" for entry in suspicious[:_MOST_SHOWN])
+        more = f" and {len(suspicious) - _MOST_SHOWN:,} more" if len(suspicious) > _MOST_SHOWN else ""
+        if options.yes:
+            raise Failed(
+                f"these entries in agent_id do not look like identifiers: {shown}{more}. If there is no agent, write {_NO_AGENT}. "
+                "If they are identifiers, run the command without --yes, and confirm them"
+            )
+        ask(
+            f"These entries in agent_id do not look like identifiers: {shown}{more}. Are they the identifiers of agents?"
+        )
+    if not options.yes:
+        ask(f"Record what became of {counted(news, 'row')} in {masked(options.ledger)}?")
+
+
+def _looks_like_words(identifier: str) -> bool:
+    """Tells whether an identifier looks like words, such as `pending`, and not like a random string, such as `aBcXyZ`."""
+    is_usual_case = identifier.islower() or identifier.isupper() or identifier.capitalize() == identifier
+    return identifier.lower() != _NO_AGENT and is_usual_case and _WORDS.fullmatch(identifier) is not None
 
 
 def set_base_url(options: Namespace) -> int:

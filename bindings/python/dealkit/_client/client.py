@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from copy import copy
 from os import environ
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, Unpack
 
 import dealkit._models.classes  # noqa: F401 - adds methods to the native classes of results
 from dealkit import _native
@@ -31,7 +31,7 @@ from dealkit._client.resources import (
 )
 from dealkit._core.builtin_types import to_builtin_types
 from dealkit._core.errors import sealed, sealed_coroutine, unwrap
-from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Key, Pairs, Path, Retry, Timeout, pairs
+from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, Timeout, pairs
 
 # The return type of `request`: a response, or its coroutine.
 Requested = TypeVar("Requested")
@@ -77,64 +77,14 @@ class BaseClient:
     _is_async: ClassVar[bool]
 
     @sealed
-    def __init__(
-        self,
-        *,
-        base_url: str | None = None,
-        service_key: str | Callable[[], Key | Awaitable[Key]] | None = None,
-        service_key_file: Path | None = None,
-        timeout: float | Timeout | None = None,
-        max_retries: int | None = None,
-        retry: Retry | None = None,
-        rate_limit: float | None = None,
-        headers: Pairs | None = None,
-        proxy: str | None = None,
-        ca_file: Path | None = None,
-        client_cert: Path | tuple[Path, Path] | None = None,
-        http2: bool | None = None,
-        max_idle_connections: int | None = None,
-        max_response_bytes: int | None = None,
-        allow_http: bool | None = None,
-        user_agent: str | None = None,
-        on_unreadable: Literal["raise", "skip"] | None = None,
-    ) -> None:
-        """Creates the client, and checks its options. None means the default.
-
-        Args:
-            base_url: The service's URL, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``.
-            service_key: Your key, or a function that returns it, for example from a vault. The client calls the function
-                when it needs a key, and uses its result until the service responds with a 401. If the function returns
-                ``(key, seconds)``, the client uses the key for that time. The function runs on a separate thread; a
-                coroutine function, for an ``AsyncClient``, runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``.
-            service_key_file: A file with the key, such as a mounted secret. It is reread when it changes. Default:
-                ``DEALKIT_SERVICE_KEY_FILE``.
-            timeout: The timeout of a call in seconds, including all attempts (60), or a ``Timeout``.
-            max_retries: The maximum number of retries after the first attempt (2).
-            retry: The retry policy, a ``Retry``. ``max_retries`` takes precedence over its number of retries.
-            rate_limit: The maximum number of requests per second, over all of the client's calls and their attempts;
-                0.5 is one every two seconds (no limit). Calls wait until they are admitted, in order. A call that could
-                not be admitted before its timeout raises ``ThrottledError`` immediately.
-            headers: Headers to send with every request.
-            proxy: A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service
-                on a loopback address is always called directly.
-            ca_file: A file of CA certificates (PEM) to trust in addition to those the system trusts.
-            client_cert: The certificate to present to a service that requires one (mutual TLS): a file with it and its
-                private key (PEM, unencrypted), or the two files ``(certificate, key)``, reread for new connections.
-            http2: Whether to use HTTP/2 over TLS if the service supports it (True).
-            max_idle_connections: The maximum number of idle connections to keep for the next calls (no limit: as many
-                as were in use at the same time in the last seconds).
-            max_response_bytes: The largest response body to read, in bytes (16 MiB).
-            allow_http: Allows plain HTTP to other machines. Anyone along the way can then read the service key.
-            user_agent: The ``User-Agent`` header. Default: ``dealkit/`` and the version.
-            on_unreadable: The handling of an unreadable optional field of a response, such as a date in another format.
-                ``"raise"`` (the default) raises DecodeError; ``"skip"`` makes the field None and lists it in the model's
-                ``unreadable``.
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        """Creates the client, and checks its options, which ``ClientOptions`` lists. None means the default.
 
         Raises:
             ConfigError: An option is missing or invalid. The message names the option and the values that it accepts.
         """
-        options = {name: value for name, value in locals().items() if value is not None and name != "self"}
-        self._session = open_session(options, None, self._is_async)
+        given = {name: value for name, value in options.items() if value is not None}
+        self._session = open_session(given, None, self._is_async)
 
     @classmethod
     @sealed

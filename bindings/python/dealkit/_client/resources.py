@@ -248,7 +248,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         A result that the ledger has from an earlier run is marked ``from_ledger``. An agent that was created comes back
         with its ``agent_id``, and a rejected row with an ``AlreadyAttemptedError``. If the row was rejected for reasons
-        unrelated to its content (401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect), it is sent again. If it
+        unrelated to its content, such as a 401, 404 or 429 or a redirect, it is sent again. If it
         is unknown whether the agent was created, the error is also an ``AlreadyAttemptedError``, with the outcome ``unknown``:
         find out and record the answer with ``dealkit.ledger.resolve``, or pass a function ``resolve``. Rows that break the
         rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``resolve``.

@@ -1,4 +1,4 @@
-"""Options of a client and of a call."""
+"""The options of a client and of a call; each is defined here once."""
 
 from __future__ import annotations
 
@@ -32,39 +32,66 @@ class Timeout(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """The retry policy. ``max_retries=5`` as an option of a client or call is short for ``retry=Retry(max_retries=5)``.
+    """A retry policy. Fields that are not given keep their defaults. ``max_retries=`` of a client or call is short for one with
+    that number.
 
-    Before the first retry, a call waits for a random time of up to ``initial_backoff`` seconds. The limit doubles with
-    each retry, up to ``max_backoff``. ``retry_non_idempotent=True`` retries all methods like GET, even if the service
-    may have processed the request: retrying a create this way can create a second agent.
+    ``max_retries`` is the number of retries after the first attempt (2). Before the first retry, a call waits for a random time of
+    up to ``initial_backoff`` seconds (0.2); the limit doubles with each retry, up to ``max_backoff`` (5).
+    ``retry_non_idempotent=True`` retries all methods like GET, even if the service may have acted on the request: retrying a create
+    this way can create a second agent.
     """
 
-    max_retries: int = 2
-    initial_backoff: float = 0.2
-    max_backoff: float = 5.0
-    retry_non_idempotent: bool = False
+    max_retries: int | None = None
+    initial_backoff: float | None = None
+    max_backoff: float | None = None
+    retry_non_idempotent: bool | None = None
 
 
 class ClientOptions(TypedDict, total=False):
-    """The options of a client: keywords of its constructor, which documents them, and of ``with_options``."""
+    """A client's options: keywords of its constructor, of ``shared`` and of ``with_options``. None means the default."""
 
     base_url: str | None
+    """The service's URL, without ``/v1``. Default: the environment variable ``DEALKIT_BASE_URL``."""
     service_key: str | Callable[[], Key | Awaitable[Key]] | None
+    """Your key, or a function that returns it, such as one that calls a vault. The function is called when a key is needed. Its
+    result is cached until the service responds with a 401 or, if it returns ``(key, seconds)``, for that long. It runs in a
+    thread of its own; a coroutine function, for an ``AsyncClient``, runs on the event loop. Default: ``DEALKIT_SERVICE_KEY``."""
     service_key_file: Path | None
+    """A file with the key, such as a mounted secret. It is reread when it changes. Default: ``DEALKIT_SERVICE_KEY_FILE``."""
     timeout: float | Timeout | None
+    """The timeout of a call in seconds, including all attempts (60), or a ``Timeout``."""
     max_retries: int | None
+    """The number of retries after the first attempt (2)."""
     retry: Retry | None
+    """The retry policy. ``max_retries`` takes precedence for the number."""
     rate_limit: float | None
+    """The maximum number of requests per second, over all of the client's calls and their attempts; 0.5 is one every two seconds
+    (no limit). Calls are admitted in order of arrival; a call that would be admitted after its timeout raises
+    ``ThrottledError`` immediately."""
     headers: Pairs | None
+    """Headers to send with every request."""
     proxy: str | None
+    """A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service on a loopback address is
+    always called directly."""
     ca_file: Path | None
+    """A file of CA certificates (PEM) to trust in addition to the system's."""
     client_cert: Path | tuple[Path, Path] | None
+    """The certificate to present to a service that requires one (mutual TLS): a file with it and its private key (PEM, unencrypted),
+    or the two files ``(certificate, key)``, reread for new connections."""
     http2: bool | None
+    """Whether to speak HTTP/2 over TLS if the service does (True)."""
     max_idle_connections: int | None
+    """The maximum number of idle connections to keep for the next calls (no limit: as many as were in use at the same time in the
+    last seconds)."""
     max_response_bytes: int | None
+    """The largest response body to read, in bytes (16 MiB)."""
     allow_http: bool | None
+    """Allows plain HTTP to other machines. Anyone along the way can then read the service key."""
     user_agent: str | None
+    """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
     on_unreadable: Literal["raise", "skip"] | None
+    """What to do about an unreadable optional field of a response, such as a date in another format: ``"raise"`` (the default) raises
+    DecodeError; ``"none"`` makes it None and lists it in the model's ``unreadable``."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -147,12 +174,9 @@ def _expand_retry(settings: dict[str, Any]) -> None:
         return
     if not isinstance(retry, Retry):
         raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
-    settings.setdefault("max_retries", retry.max_retries)
-    settings.update(
-        initial_backoff=_float(retry.initial_backoff),
-        max_backoff=_float(retry.max_backoff),
-        retry_non_idempotent=retry.retry_non_idempotent,
-    )
+    given = {name: _float(value) for name, value in retry._asdict().items() if value is not None}
+    # The client's own policy is replaced even if all fields have their defaults.
+    settings.update({**given, **settings, "has_retry": True})
 
 
 def _float(value: Any) -> Any:

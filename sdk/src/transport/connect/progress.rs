@@ -113,7 +113,7 @@ impl Progress {
         !self.0.has_connected.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the service asked for a client certificate when a connection was made for the request.
+    /// Returns true if the service requested a client certificate when a connection was made for the request.
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
         self.0.asked_for_certificate.load(Ordering::Relaxed)
     }

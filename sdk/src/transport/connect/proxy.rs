@@ -7,8 +7,8 @@ use url::Url;
 use crate::{
     transport::environment::read_variable,
     value::{
-        marked_text::is_quoted,
         message::{Message, Setting},
+        text_encoding::is_quoted,
     },
 };
 

@@ -36,8 +36,8 @@ const CLIENT_CERTIFICATE_ALERTS: [Alert; 9] = [
 ];
 
 /// Returns the permanent reason why a secure connection could not be made, if there is one: the service saw no part of the
-/// request, and another attempt would fail as well. `was_asked` tells that the service asked for a client certificate when the
-/// connection was made.
+/// request, and another attempt would fail as well. `was_asked` is true if the service requested a client certificate when
+/// the connection was made.
 pub(crate) fn find_permanent_failure(
     error: &reqwest::Error,
     was_asked: bool,

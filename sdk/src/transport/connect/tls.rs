@@ -28,9 +28,9 @@ use tokio::time::Instant;
 use crate::{
     transport::connect::progress,
     value::{
-        marked_text::remove_mark,
         message::{Message, Setting},
         opaque_debug,
+        text_encoding::to_utf8,
     },
 };
 
@@ -226,7 +226,7 @@ impl ResolvesClientCert for ClientCertificateResolver {
 impl TlsSettings {
     /// Adds trusted certificates (PEM).
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
-        self.roots.extend_from_slice(&remove_mark(pem));
+        self.roots.extend_from_slice(&to_utf8(pem));
         // The next PEM must begin on a new line.
         self.roots.push(b'\n');
     }
@@ -317,7 +317,7 @@ impl IdentitySource {
                 "contains no certificate: it must be PEM with the certificate and its private key",
             ));
         }
-        let key = PrivateKeyDer::from_pem_slice(&remove_mark(&key)).map_err(|_| {
+        let key = PrivateKeyDer::from_pem_slice(&to_utf8(&key)).map_err(|_| {
             wrong(
                 "contains no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
@@ -337,7 +337,7 @@ impl IdentitySource {
 
 /// Parses the certificates in a PEM. An error is the problem.
 fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
-    CertificateDer::pem_slice_iter(&remove_mark(pem))
+    CertificateDer::pem_slice_iter(&to_utf8(pem))
         .collect::<Result<_, pem::Error>>()
         // The library's error may contain a line of the file, even of a private key, so it is not shown.
         .map_err(|_| "is not complete PEM")

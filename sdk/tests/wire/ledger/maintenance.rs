@@ -59,7 +59,7 @@ async fn two_rows_cannot_have_one_agent_and_nobody_is_none(ledger: Ledger) {
     let mut peer = Peer::by_hand();
     run(&mut peer, &ledger, false, rows(2), |_| Reply::Lose).await;
     ledger.resolve([(key(0), Some("a_2".into()))]).unwrap();
-    let nobody = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|does not exist|\
+    let nobody = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|no agent|\
         (none)|'none|\u{200b}none|undefined|unknown| ";
     for refused in nobody.split('|').chain(["a_2"]) {
         let error = ledger
@@ -143,7 +143,7 @@ async fn an_unresolved_row_is_sent_again_only_if_somebody_has_looked_and_there_i
         (2, None),
         (3, Some("the search is down")),
         (4, Some("it has panicked")),
-        (5, Some("a word that stands for no agent")),
+        (5, Some("a placeholder")),
         (6, Some("another row of the ledger has the agent")),
     ] {
         let error = came[row].result.as_ref().unwrap_err();
