@@ -121,7 +121,7 @@ pub mod arrow;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "client")]
-mod bulk;
+pub mod bulk;
 #[cfg(feature = "client")]
 mod calls;
 #[cfg(feature = "client")]
@@ -164,22 +164,24 @@ pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCo
 pub use value::*;
 
 #[cfg(feature = "ledger")]
-pub use bulk::once::{Detached, Once};
+pub use bulk::create_once::{CreateOnce, Detached};
+#[cfg(feature = "client")]
+#[doc(hidden)]
+pub use {::http::Version, calls::call::Async, error::call::EFFECTS, http::key::KeySource};
 #[cfg(feature = "client")]
 pub use {
     // Types of the `http` crate that are part of the public API.
-    ::http::{HeaderMap, Method, StatusCode, Version},
+    ::http::{HeaderMap, Method, StatusCode},
     bulk::{
-        create::{CreateMany, CreateStream, Creates},
-        many::{Bulk, BulkStream, InFlight, Work},
-        retrieve::{RetrieveMany, RetrieveStream, Retrieved, Retrieves},
-        row::{CreateRow, Created, Creation},
+        create_many::{CreateMany, CreateStream},
+        retrieve_many::{RetrieveMany, RetrieveStream, Retrieved},
+        row::{CreateRow, Created, Creation, KeyedRow},
     },
     calls::{
         agents::Agents,
-        call::{Async, Call, CallWithResponse},
+        call::{Call, CallFuture, CallWithResponse},
         deals::Deals,
-        operations::{CallFuture, Operations},
+        operations::Operations,
         options::CallOptions,
         response::{RawResponse, Response},
     },
@@ -195,6 +197,3 @@ pub use {
     },
     value::words::{Piece, Setting, Words},
 };
-#[cfg(feature = "client")]
-#[doc(hidden)]
-pub use {bulk::many::Job, error::call::EFFECTS, http::key::KeySource};

@@ -326,14 +326,14 @@ impl Keys {
     /// error.
     pub(crate) async fn current(
         self: &Arc<Self>,
-        left: Duration,
+        left: impl FnOnce() -> Duration,
         total: Duration,
     ) -> Result<Arc<Key>, Words> {
         let is_good = |key: &Arc<Key>| key.until.is_none_or(|until| Instant::now() < until);
         if let Some(key) = self.last().filter(is_good) {
             return Ok(key);
         }
-        timeout(left, self.asking()).await.unwrap_or_else(|_| {
+        timeout(left(), self.asking()).await.unwrap_or_else(|_| {
             let what = match self.source {
                 KeySource::File(_) => words!("{}", Setting::ServiceKeyFile),
                 _ => words!("the provider of {}", Setting::ServiceKey),

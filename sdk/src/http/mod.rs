@@ -14,5 +14,4 @@ pub(crate) mod redact;
 pub(crate) mod response;
 pub(crate) mod retry;
 pub(crate) mod send;
-pub(crate) mod trace;
 pub(crate) mod traffic;

@@ -4,7 +4,9 @@ use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::http::{error::TransportError, response::HttpResponse, trace::Record};
+use tokio::time::Instant;
+
+use crate::http::{call_progress::CallInfo, error::TransportError, response::HttpResponse};
 
 /// Which failures are retried, how many times, and after what delay.
 ///
@@ -134,25 +136,26 @@ pub(crate) enum Unsuccessful<R> {
     Refused(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota gives up, or the time is over. Each attempt is
-/// given the remaining time. One that is refused before it is made ends the call, and an earlier failure says more than that.
+/// Makes attempts until one succeeds, the policy or the quota allows no other, or the time is over. Each attempt gets the end of
+/// the call's time, on the clock of the traffic. An attempt that is rejected before it is made ends the call. If an earlier attempt
+/// has failed, the call's error is that failure, which is more informative.
 pub(crate) async fn with_retries<F, R>(
     policy: RetryPolicy,
-    record: Record<'_>,
+    call: CallInfo<'_>,
     total: Duration,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, Unsuccessful<R>>
 where
     F: Future<Output = Result<HttpResponse, Unsuccessful<R>>>,
 {
-    let Record {
+    let CallInfo {
         operation,
         progress,
         traffic,
         ..
-    } = record;
-    let began = traffic.now();
-    let left = || total.saturating_sub(traffic.now().saturating_sub(began));
+    } = call;
+    let end = traffic.now().saturating_add(total);
+    let left = || end.saturating_sub(traffic.now());
     // Attempts that do not count as retries: the first, the one after a stale connection, and the one with a new key.
     let mut uncounted = 1;
     let (mut has_reconnected, mut has_rekeyed) = (false, false);
@@ -160,9 +163,9 @@ where
     let mut has_spent = false;
     let mut before: Option<TransportError> = None;
     loop {
-        let error = match attempt(left()).await {
+        let error = match attempt(end).await {
             Ok(mut response) => {
-                record.attempt_ended(Ok(&response), None);
+                call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
                 traffic.quota().succeeded(traffic.now(), has_spent);
                 return Ok(response);
@@ -200,7 +203,7 @@ where
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
-        record.attempt_ended(Err(&error), delay);
+        call.report_attempt(progress.end_attempt(Instant::now()), Err(&error), delay);
         let Some(wait) = delay else {
             return Err(Unsuccessful::Failed(error));
         };

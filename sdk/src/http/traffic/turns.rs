@@ -3,7 +3,7 @@
 
 use std::{
     pin::pin,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -67,6 +67,7 @@ impl Traffic {
         Queued {
             traffic: self,
             ticket: self.queue().enter(self.now()),
+            has_departed: false,
         }
     }
 
@@ -113,18 +114,18 @@ pub(crate) enum NotAdmitted {
 pub(crate) struct Queued<'a> {
     traffic: &'a Traffic,
     ticket: Ticket,
+    has_departed: bool,
 }
 
 impl Queued<'_> {
-    /// Prepares a call with this much time left, shortly before its turn. However long that takes, the call holds no permit
+    /// Prepares a call that ends at `latest`, shortly before its turn. However long that takes, the call holds no permit
     /// meanwhile, does not delay the calls behind it, and stays ahead of them.
     pub(crate) async fn prepare<T>(
         &self,
-        left: Duration,
+        latest: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, NotAdmitted> {
         let traffic = self.traffic;
-        let latest = traffic.now().saturating_add(left);
         loop {
             let now = traffic.now();
             let turn = traffic.queue().ask_to_prepare(&self.ticket, now, latest);
@@ -146,35 +147,41 @@ impl Queued<'_> {
         Ok(output)
     }
 
-    /// Waits until a call with this much time left may go out: until it is its turn and one of the permits is free.
+    /// Waits until a call that ends at `latest` may go out: until it is its turn and one of the permits is free.
     /// Waiting calls go in order of arrival; one that is dropped leaves no gap. Returns when the call goes out.
     ///
     /// A call asks for a permit only once it is first in the queue and due, because clients with other limits share the
     /// permits. The turn is counted only once the call has its permit: calls that have waited for permits would otherwise
     /// go out together, faster than the limit.
     pub(crate) async fn admit<'p>(
-        self,
-        left: Duration,
+        mut self,
+        latest: Duration,
         permits: &'p Semaphore,
     ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
         let traffic = self.traffic;
-        let latest = traffic.now().saturating_add(left);
-        let news = || self.ticket.news.notified();
+        let event = Arc::clone(&self.ticket.news);
+        let news = || event.notified();
         let mut acquiring = pin!(None);
         let mut permit = None;
         loop {
             let now = traffic.now();
             let wait = {
                 let mut queue = traffic.queue();
-                match (queue.ask(&self.ticket, now, latest), permit.take()) {
-                    (Turn::Now, Some(permit)) => {
-                        queue.depart(&self.ticket, now);
-                        return Ok((now, permit));
+                match queue.ask(&self.ticket, now, latest) {
+                    Turn::Now => match permit.take().or_else(|| permits.try_acquire().ok()) {
+                        Some(permit) => {
+                            queue.depart(&self.ticket, now);
+                            self.has_departed = true;
+                            return Ok((now, permit));
+                        }
+                        None => None,
+                    },
+                    Turn::At(at) => {
+                        permit = None;
+                        Some(at.saturating_sub(now))
                     }
-                    (Turn::Now, None) => None,
-                    (Turn::At(at), _) => Some(at.saturating_sub(now)),
-                    (Turn::TooLate(late), _) => return Err(NotAdmitted::TooLate(late)),
-                    (Turn::TimedOut, _) => return Err(NotAdmitted::TimedOut),
+                    Turn::TooLate(late) => return Err(NotAdmitted::TooLate(late)),
+                    Turn::TimedOut => return Err(NotAdmitted::TimedOut),
                 }
             };
             if let Some(wait) = wait {
@@ -200,6 +207,9 @@ impl Queued<'_> {
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
+        if self.has_departed {
+            return;
+        }
         let now = self.traffic.now();
         self.traffic.queue().leave(&self.ticket, now);
     }
