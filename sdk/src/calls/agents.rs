@@ -71,7 +71,7 @@ impl<M: Clone> Agents<M> {
             method: Method::POST,
             template: wire::AGENTS_PATH.into(),
         };
-        let path = Ok(wire::AGENTS_PATH.to_owned());
+        let path = Ok(wire::AGENTS_PATH);
         let read = read_model(Agent::from_json_while, Agent::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read)
             .with_body(body)

@@ -123,7 +123,7 @@ impl<T> Call<T> {
     pub(crate) fn new(
         service: Arc<Service>,
         operation: Operation,
-        path: Result<String, Error>,
+        path: Result<impl AsRef<str>, Error>,
         read: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
         + Send
         + Sync
@@ -131,7 +131,7 @@ impl<T> Call<T> {
     ) -> Self {
         let parts = path.and_then(|path| {
             Ok(RequestParts {
-                url: service.url(&path)?,
+                url: service.url(path.as_ref())?,
                 trace: None,
                 body: None,
             })
@@ -370,38 +370,42 @@ impl<T> Call<T> {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn send(self) -> Result<T, Error> {
-        let PendingRequest {
-            service,
-            operation,
-            parts,
-            options,
-            progress,
-            claim,
-        } = self.request;
-        let now = Instant::now();
-        progress.begin(now);
-        let call = CallInfo {
-            operation: &operation,
-            base_url: &service.base_url,
-            progress: &progress,
-            traffic: &service.traffic,
-        };
-        let mut trace = CallTrace::begin(call, now);
-        let span = trace.span.clone();
-        let outcome = async {
-            let request = prepare(&service, &operation, parts, &options)?;
-            let claim = claim.as_ref();
-            let response = service.exchange(call, &request, &options, claim).await?;
-            trace.record_response(&response);
-            let unreadable = options.unreadable.unwrap_or(service.unreadable);
-            (self.read)(response, &call, unreadable)
+    // Not an `async fn`, whose future would contain the call twice: as its argument and as a variable.
+    pub fn send(self) -> impl Future<Output = Result<T, Error>> {
+        let Self { request, read, .. } = self;
+        async move {
+            let PendingRequest {
+                service,
+                operation,
+                parts,
+                options,
+                progress,
+                claim,
+            } = request;
+            let now = Instant::now();
+            progress.begin(now);
+            let call = CallInfo {
+                operation: &operation,
+                base_url: &service.base_url,
+                progress: &progress,
+                traffic: &service.traffic,
+            };
+            let mut trace = CallTrace::begin(call, now);
+            let span = trace.span.clone();
+            let outcome = async {
+                let request = prepare(&service, &operation, parts, &options)?;
+                let claim = claim.as_ref();
+                let response = service.exchange(call, &request, &options, claim).await?;
+                trace.record_response(&response);
+                let unreadable = options.unreadable.unwrap_or(service.unreadable);
+                read(response, &call, unreadable)
+            }
+            .instrument(span)
+            .await
+            .map_err(|error: Error| error.with_operation(&operation));
+            trace.finish(outcome.as_ref().map(drop));
+            outcome
         }
-        .instrument(span)
-        .await
-        .map_err(|error: Error| error.with_operation(&operation));
-        trace.finish(outcome.as_ref().map(drop));
-        outcome
     }
 }
 

@@ -1,6 +1,10 @@
 //! A client's checked configuration, and the exchange of a request and its response with the service.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::{Either, select};
 use http::{HeaderMap, StatusCode};
@@ -59,9 +63,11 @@ impl Service {
     /// Returns the URL of `path`, which begins with a slash and is escaped.
     pub(crate) fn url(&self, path: &str) -> Result<Url, ValidationError> {
         let prefix = self.base_url.path().trim_end_matches('/');
-        let path = format!("{prefix}{path}");
         let mut url = self.base_url.clone();
-        url.set_path(&path);
+        match prefix {
+            "" => url.set_path(path),
+            prefix => url.set_path(&format!("{prefix}{path}")),
+        }
         let length = url.as_str().len();
         if length > LONGEST_URL {
             return Err(ValidationError::one(Violation::new(
@@ -222,7 +228,7 @@ impl Exchange<'_> {
             max_response_bytes: self.service.max_response_bytes,
             progress: &progress,
         };
-        let sent = attempt.send(now, time);
+        let sent = pin!(attempt.send(now, time));
         let Some(claim) = self.claim else {
             return Ok(sent.await);
         };
@@ -274,9 +280,9 @@ struct Admitted<'a> {
 async fn until_lease_ends<T>(
     claim: &Claim,
     progress: &Progress,
-    sent: impl Future<Output = T>,
+    sent: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    match select(pin!(sent), pin!(claim.lease_ended())).await {
+    match select(sent, pin!(claim.lease_ended())).await {
         Either::Left((outcome, _)) => Some(outcome),
         Either::Right(_) if progress.is_connecting() => None,
         Either::Right(((), sent)) => Some(sent.await),

@@ -112,12 +112,11 @@ impl Attempt<'_> {
         time: Duration,
     ) -> Result<HttpResponse, TransportError> {
         let end = now.checked_add(time).unwrap_or(now + NEVER);
-        let timer = pin!(sleep_until(end));
         let mut deadline = Deadline {
-            timer,
+            timer: pin!(sleep_until(end)),
             is_extended: false,
         };
-        let (mut incoming, lane) = match deadline.bound(self.send_head()).await {
+        let (mut incoming, lane) = match deadline.bound(pin!(self.send_head())).await {
             Some(Ok(sent)) => sent,
             Some(Err(error)) => return Err(error),
             None if self.progress.is_connecting() => return Err(self.timed_out(Sent::Nothing)),
@@ -239,7 +238,7 @@ impl Attempt<'_> {
         let reserved = usize::try_from(length.min(BODY_RESERVED));
         let mut body = Vec::with_capacity(reserved.unwrap_or(0));
         let failure = loop {
-            match deadline.bound(incoming.chunk()).await {
+            match deadline.bound(pin!(incoming.chunk())).await {
                 Some(Ok(Some(chunk))) => {
                     let rest = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
                     body.extend_from_slice(chunk.get(..rest).unwrap_or(&chunk));
@@ -354,9 +353,9 @@ struct Deadline<'a> {
 }
 
 impl Deadline<'_> {
-    /// Runs a future, and returns `None` if the deadline passes first.
-    async fn bound<F: Future>(&mut self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
+    /// Runs a future, and returns `None` if the deadline passes first. The caller pins the future, because moving it here would
+    /// double the size of every call.
+    async fn bound<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
         loop {
             match select(future.as_mut(), self.timer.as_mut()).await {
                 Either::Left((output, _)) => return Some(output),
