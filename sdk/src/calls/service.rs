@@ -155,7 +155,7 @@ impl Exchange<'_> {
         if error.status() == Some(StatusCode::UNAUTHORIZED) {
             match self.has_new_key(&admitted.key, end).await {
                 Ok(has_new_key) => error.0.has_new_key = has_new_key,
-                Err(why) => error = error.not_retried(why),
+                Err(reason) => error = error.not_retried(reason),
             }
         }
         Err(Unsuccessful::Failed(error))
@@ -167,7 +167,7 @@ impl Exchange<'_> {
         let Service { keys, pools, .. } = self.service;
         let traffic = self.call.traffic;
         let left = || end.saturating_sub(traffic.now());
-        let key_error = |why| Error::new(Cause::ServiceKey(why));
+        let key_error = |message| Error::new(Cause::ServiceKey(message));
         // Before the admission, because a provider may take long: its calls hold no permits meanwhile, and are not sent all at
         // once afterwards.
         keys.current(left, self.total).await.map_err(key_error)?;
@@ -175,10 +175,10 @@ impl Exchange<'_> {
         if let Some(claim) = self.claim {
             // Before the admission, because a locked ledger may take long.
             let claimed = queued.prepare(end, claim.prepare()).await;
-            claimed.map_err(|why| self.not_admitted(why))??;
+            claimed.map_err(|reason| self.not_admitted(reason))??;
         }
         let admitted = queued.admit(end, pools.permits()).await;
-        let (at, permit) = admitted.map_err(|why| self.not_admitted(why))?;
+        let (at, permit) = admitted.map_err(|reason| self.not_admitted(reason))?;
         // The key may have expired during the wait, or been rejected, and the lease may have ended.
         let key = keys.current(left, self.total).await.map_err(key_error)?;
         if let Some(claim) = self.claim {
@@ -191,8 +191,8 @@ impl Exchange<'_> {
         })
     }
 
-    fn not_admitted(&self, why: NotAdmitted) -> Error {
-        match why {
+    fn not_admitted(&self, reason: NotAdmitted) -> Error {
+        match reason {
             NotAdmitted::TooLate(late) => Error::throttled(late),
             NotAdmitted::TimedOut => {
                 TransportError::new(TransportCause::Timeout(self.total, Sent::Nothing)).into()
@@ -239,9 +239,9 @@ impl Exchange<'_> {
             Some(outcome) => outcome.as_ref().is_err_and(is_unsent),
         };
         match (outcome, claim.check_lease()) {
-            (_, Err(why)) if is_withheld => {
+            (_, Err(error)) if is_withheld => {
                 self.call.progress.attempt_withheld();
-                Err(why)
+                Err(error)
             }
             (Some(outcome), _) => Ok(outcome),
             // The lease was renewed at the last moment, so another attempt may be made.
