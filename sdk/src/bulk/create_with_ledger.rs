@@ -25,7 +25,7 @@ use crate::{
 pub(crate) type Resolve =
     Arc<dyn Fn(RowInDoubt) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
 
-/// The handling of rows that the ledger already contains. By default, the ledger's record of the row is reported.
+/// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
 #[derive(Clone, Default)]
 pub(crate) struct LedgerOptions {
     /// Sends unresolved rows again.

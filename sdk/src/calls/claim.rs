@@ -27,7 +27,7 @@ use crate::{
 /// The time between two look-ups of a row that another job is sending.
 const LOOK_UP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A key, and the look-up of its record in the ledger.
+/// A key whose record is being looked up in the ledger.
 pub(crate) struct LookedUpKey {
     pub(crate) handle: Handle,
     pub(crate) key: String,
@@ -54,9 +54,9 @@ pub(crate) struct Claim {
     pub(crate) key: String,
     pub(crate) hash: KeyHash,
     pub(crate) request: RequestInfo,
-    /// The handling of a row whose outcome is unknown when it is claimed to be sent.
+    /// The handling of an unknown outcome when the row is claimed in order to send it.
     pub(crate) when_sent: WhenInDoubt,
-    /// The time until which to wait for another job that is sending the row; `None` to not wait.
+    /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,
     pub(crate) state: Mutex<ClaimState>,
 }
