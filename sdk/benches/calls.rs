@@ -1,7 +1,7 @@
 //! Calls on loopback, one at a time and many in flight, compared with bare reqwest.
 #![allow(
     clippy::unwrap_used,
-    reason = "a program for developers, which stops at what is wrong"
+    reason = "a program for developers, which stops at the first error"
 )]
 
 use clap::Parser as _;
@@ -70,7 +70,7 @@ fn main() {
     bench.finish();
 }
 
-/// The contenders of a table, each with a turn of as many calls.
+/// Makes the contenders of a table. Each turn makes the same number of calls.
 macro_rules! contenders {
     ($runtime:ident, $clients:ident, $in_flight:ident, $calls:ident, $($name:literal: $call:ident),+) => {
         vec![$(($name, turn($runtime, $in_flight, $calls, || $clients.$call()))),+]

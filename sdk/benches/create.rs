@@ -1,7 +1,7 @@
 //! Building, validating and encoding a create request, compared with serde_json alone, which validates nothing.
 #![allow(
     clippy::unwrap_used,
-    reason = "a program for developers, which stops at what is wrong"
+    reason = "a program for developers, which stops at the first error"
 )]
 
 use std::hint::black_box;

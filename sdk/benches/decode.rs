@@ -2,7 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a program for developers, which stops at what is wrong"
+    reason = "a program for developers, which stops at the first error"
 )]
 
 use std::{cell::Cell, hint::black_box};
@@ -36,7 +36,7 @@ fn main() {
     bench.finish();
 }
 
-/// The contenders, each of which decodes `times` documents in a turn, one after the other.
+/// Makes the contenders. Each decodes `times` documents in a turn, one after the other.
 fn contenders(documents: &[String], times: usize, all: bool) -> Vec<(&'static str, Turn<'_>)> {
     check(documents);
     let mut contenders = vec![
@@ -70,7 +70,7 @@ fn contenders(documents: &[String], times: usize, all: bool) -> Vec<(&'static st
     contenders
 }
 
-/// Checks that all of them read the same.
+/// Checks that dealkit and serde_json decode the same values.
 fn check(documents: &[String]) {
     for json in documents {
         let ours = dealkit::Deal::from_json(json).unwrap();

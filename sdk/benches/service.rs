@@ -1,8 +1,8 @@
-//! The service with fixed responses, as a process of its own that runs until standard input ends. It prints its URL.
+//! Runs the service with fixed responses until standard input ends. Prints its URL first.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a program for developers, which stops at what is wrong"
+    reason = "a program for developers, which stops at the first error"
 )]
 
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use dealkit_benches::service::Service;
 
 #[derive(Parser)]
 struct Arguments {
-    /// How many threads serve it
+    /// The number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }

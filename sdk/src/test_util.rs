@@ -117,11 +117,11 @@ impl ErrorBuilder {
     /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
     ///
     /// let cut = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
-    /// let error = ErrorBuilder::of(cut).response_status(StatusCode::CREATED).build();
+    /// let error = ErrorBuilder::from_error(cut).response_status(StatusCode::CREATED).build();
     /// assert_eq!(error.outcome(), Outcome::Succeeded);
     /// assert_eq!(error.body(), Some(&br#"{"id": "a_1""#[..]));
     /// ```
-    pub fn of(error: impl Into<Error>) -> Self {
+    pub fn from_error(error: impl Into<Error>) -> Self {
         let error = error.into();
         Self {
             attempts: error.attempts(),
@@ -132,36 +132,36 @@ impl ErrorBuilder {
     }
 
     /// Makes the error of a request that was sent.
-    fn sent(cause: TransportCause) -> Self {
-        Self::of(TransportError::new(cause)).attempts(1)
+    fn from_cause(cause: TransportCause) -> Self {
+        Self::from_error(TransportError::new(cause)).attempts(1)
     }
 
     /// Makes the error of a response with this status, which is not a success.
     pub fn status(status: StatusCode) -> Self {
-        Self::sent(TransportCause::Status(None)).response_status(status)
+        Self::from_cause(TransportCause::Status(None)).response_status(status)
     }
 
     /// Makes the error of a call that timed out after this duration. The request was sent, and no response arrived, so the
     /// outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::sent(TransportCause::Timeout(after, Sent::Possibly))
+        Self::from_cause(TransportCause::Timeout(after, Sent::Possibly))
     }
 
     /// Makes the error of a call without a connection, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
-        Self::sent(TransportCause::Connect(None, Some(reason.into().into())))
+        Self::from_cause(TransportCause::Connect(None, Some(reason.into().into())))
     }
 
     /// Makes the error of a connection that broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::sent(TransportCause::Interrupted(reason.into().into(), None))
+        Self::from_cause(TransportCause::Interrupted(reason.into().into(), None))
     }
 
     /// Makes the error of a wrong setting of the client or the call, with this message. Nothing was sent.
     pub fn config(message: impl Into<String>) -> Self {
-        Self::of(Error::config(message.into()))
+        Self::from_error(Error::config(message.into()))
     }
 
     /// Sets the operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error message begins with it.
@@ -290,7 +290,7 @@ impl<T> Response<T> {
 impl<T> Creation<T> {
     /// Makes the result for the row with this index, which has no key.
     pub fn new(index: usize, result: Result<T, Error>) -> Self {
-        Self::of(index, result)
+        Self::from_result(index, result)
     }
 
     /// Makes the result for the row with this index that was not sent, because the ledger has this record of it.
@@ -307,7 +307,7 @@ impl<T> Creation<T> {
     /// ```
     #[cfg(feature = "ledger")]
     pub fn from_ledger(index: usize, recorded: LedgerRow) -> Self {
-        Self::of_record(index, recorded)
+        Self::from_record(index, recorded)
     }
 }
 

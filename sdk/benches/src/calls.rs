@@ -18,10 +18,10 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients of the service at that URL.
+    /// Makes clients of the service at this URL.
     pub fn new(url: &str) -> Self {
         let dealkit = Client::builder().base_url(url).service_key(KEY);
-        // reqwest takes what is installed, unless it links aws-lc; dealkit would choose the same.
+        // reqwest uses the installed provider of cryptography, unless it links aws-lc. dealkit uses the same one by default.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             url: url.to_owned(),
@@ -43,13 +43,13 @@ impl Clients {
         assert_eq!(deal.contacts.len(), self.contacts);
     }
 
-    /// Retrieves a deal with reqwest, and decodes it with dealkit: what is left is the cost of the call.
+    /// Retrieves a deal with reqwest, and decodes it with dealkit: the rest is the cost of the call.
     pub async fn retrieve_with_reqwest_and_decode(&self) {
         let deal = Deal::from_json(self.send_with_reqwest("d_1").await).unwrap();
         assert_eq!(deal.contacts.len(), self.contacts);
     }
 
-    /// Creates an agent, which is validated.
+    /// Creates an agent. The request is validated.
     pub async fn create(&self) {
         let request = request::checked().unwrap();
         let agent = self.dealkit.agents().create(request).await.unwrap();
@@ -127,7 +127,7 @@ impl Clients {
     }
 }
 
-/// A turn of many calls, of which a fixed number is in flight at once.
+/// Makes a turn of many calls, with a fixed number in flight.
 pub fn turn<'t, F: Future<Output = ()> + 't>(
     runtime: &'t Runtime,
     in_flight: usize,
@@ -143,16 +143,16 @@ pub fn turn<'t, F: Future<Output = ()> + 't>(
     })
 }
 
-/// A turn of one piece of work that counts as many calls.
+/// Makes a turn of a job that makes this many calls.
 pub fn turn_of<'t, F: Future<Output = ()>>(
     runtime: &'t Runtime,
     calls: usize,
-    work: impl Fn() -> F + 't,
+    job: impl Fn() -> F + 't,
 ) -> Turn<'t> {
     let calls = u32::try_from(calls).unwrap();
     Box::new(move || {
         let began = thread_cpu();
-        runtime.block_on(work());
+        runtime.block_on(job());
         (thread_cpu() - began) / calls
     })
 }

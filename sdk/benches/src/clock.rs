@@ -1,10 +1,10 @@
-//! The clock to measure by.
+//! The clock of the benchmarks.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time of this thread, which excludes what others do on a busy machine.
+/// Returns the CPU time of this thread, which excludes other programs on a busy machine.
 pub fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

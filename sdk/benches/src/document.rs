@@ -1,16 +1,16 @@
-//! The deals to decode: `documents/deal.json` with as many contacts as asked for.
+//! The deals to decode: `documents/deal.json` with a given number of contacts.
 //!
 //! The benchmarks in Python build the same deals from the same file.
 
 const DEAL: &str = include_str!("../documents/deal.json");
 
-/// Contacts of a typical deal of 4.4 KB.
+/// The number of contacts of a typical deal, of 4.4 KB.
 pub const TYPICAL: usize = 4;
 
-/// Contacts of a large deal of 1 MB.
+/// The number of contacts of a large deal, of 1 MB.
 pub const LARGE: usize = 1_500;
 
-/// A deal with 2 offers, 2 quotes, 2 sides and `contacts` contacts of 5 fields.
+/// Makes a deal with 2 offers, 2 quotes, 2 sides and `contacts` contacts of 5 fields.
 pub fn deal(contacts: usize) -> String {
     let (before, rest) = DEAL.trim_end().split_once(r#""contacts": ["#).unwrap();
     let (contact, after) = rest.split_once(r#"], "sides""#).unwrap();

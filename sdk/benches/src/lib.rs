@@ -1,11 +1,11 @@
-//! What the benchmarks share: taking turns, documents, models for the peers, and a service with fixed responses.
+//! The common parts of the benchmarks: turns, documents, models for the peers, and a service with fixed responses.
 //!
 //! Neither criterion nor divan is used: they measure one contender to the end before the next begins, by wall-clock
 //! time, so that on a busy machine the ratio of two results is mostly chance. Here, contenders take turns
-//! ([`Bench::compare`]), CPU time of their thread is measured where that is what counts, and each ratio is that of one
-//! round.
+//! ([`Bench::compare`]), most tables measure the CPU time of the contender's thread, and each ratio is calculated within
+//! one round.
 
-// A benchmark panics rather than measure nonsense, and prints what it found.
+// A benchmark prints its results, and panics if it cannot measure.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-/// The peak resident memory while the work was done, in MiB.
+/// Does the work, and returns the peak resident memory during it, in MiB.
 ///
-/// `None` where the system does not report it, which is everywhere but on Linux.
+/// `None` where the system does not report it: everywhere except on Linux.
 pub fn peak_mib(work: impl FnOnce()) -> Option<f64> {
-    // 5 resets the peak to what is resident now.
+    // Writing 5 resets the peak to the current resident memory.
     fs::write("/proc/self/clear_refs", "5").ok()?;
     work();
     let status = fs::read_to_string("/proc/self/status").ok()?;

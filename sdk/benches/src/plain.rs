@@ -1,4 +1,4 @@
-//! The models that one would write by hand with serde alone: strings, floats, no dates.
+//! Models as a program without dealkit would write them with serde: strings, floats, no dates.
 #![allow(
     missing_docs,
     reason = "the fields are those of the dealkit models of the same name"

@@ -1,14 +1,14 @@
-//! The agent to create.
+//! The request that creates the agent.
 
 use dealkit::{AgentProfile, CreateAgent, Role, ValidationError};
 
 use crate::plain;
 
-/// The request as a program builds it with dealkit: every rule is checked.
+/// Builds the request as a program does with dealkit, which checks every rule.
 ///
 /// # Errors
 ///
-/// If it breaks a rule, which never happens.
+/// Never, because the request breaks no rule.
 pub fn checked() -> Result<CreateAgent, ValidationError> {
     CreateAgent::builder()
         .email("ada@example.com")
@@ -27,7 +27,7 @@ pub fn checked() -> Result<CreateAgent, ValidationError> {
         .build()
 }
 
-/// The same for serde_json alone: nothing is checked.
+/// Builds the same request for serde_json alone, which checks nothing.
 pub fn unchecked() -> plain::CreateAgent<'static> {
     plain::CreateAgent {
         email: "ada@example.com",

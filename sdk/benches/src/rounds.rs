@@ -1,6 +1,6 @@
-//! Comparing contenders: all of them take turns, many times over, and each round gives its own ratios.
+//! Comparison of contenders: in each of many rounds, every contender has one turn, and the ratios are calculated within the round.
 //!
-//! A busy machine slows down all of a round; the ratios within it stay the same.
+//! A busy machine slows down a whole round, which does not change its ratios.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use std::{
 use clap::Parser;
 use serde_json::{Value, json};
 
-/// One turn of a contender: how long one unit of its work took.
+/// One turn of a contender. Returns the time of one unit of its work.
 pub type Turn<'t> = Box<dyn FnMut() -> Duration + 't>;
 
 /// The arguments of every benchmark.
@@ -22,38 +22,38 @@ pub struct Arguments {
     #[arg(long, default_value_t = 31)]
     pub rounds: usize,
 
-    /// After so many seconds a table gets no more rounds; it has one at least
+    /// The time after which a table gets no more rounds, in seconds; every table has at least one round
     #[arg(long, default_value_t = 60.0)]
     pub seconds: f64,
 
-    /// Only the tables whose name starts so
+    /// Measure only the tables whose names start with this
     #[arg(long, value_name = "NAME", default_value = "")]
     pub only: String,
 
-    /// Where to write what was measured, in JSON
+    /// The file to which to write the results, in JSON
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 
-    /// Run this contender of the first table alone, twice, and measure nothing: for a profiler
+    /// Run only this contender of the first table, twice, without measuring: for a profiler
     #[arg(long, value_name = "CONTENDER")]
     pub run: Option<String>,
 }
 
-/// What a table is about.
+/// The description of a table.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// The name that identifies it in every run.
     pub name: String,
-    /// What is measured, for people.
+    /// The title, for readers.
     pub title: String,
     /// The unit of a value, such as `µs CPU`.
     pub unit: &'static str,
-    /// Where the table stands on a curve: the curve's name, what changes along it, and its value here.
+    /// The position of the table on a curve: the curve's name, the name of the variable, and its value.
     pub point: Option<(&'static str, &'static str, usize)>,
 }
 
 impl Table {
-    /// A table that is not a point of a curve.
+    /// Makes a table that is not a point of a curve.
     pub fn new(name: &str, title: impl Into<String>, unit: &'static str) -> Self {
         Self {
             name: name.to_owned(),
@@ -63,7 +63,7 @@ impl Table {
         }
     }
 
-    /// A table that is a point of a curve.
+    /// Makes a table that is a point of a curve.
     pub fn at(curve: &'static str, along: &'static str, value: usize, unit: &'static str) -> Self {
         Self {
             name: format!("{curve}: {value}"),
@@ -74,7 +74,7 @@ impl Table {
     }
 }
 
-/// The tables of one program. Each is written as soon as it is measured.
+/// The tables of one program. Each table is written as soon as it is measured.
 #[derive(Debug)]
 pub struct Bench {
     arguments: Arguments,
@@ -82,7 +82,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A benchmark without tables.
+    /// Makes a benchmark without tables.
     pub fn new(arguments: Arguments) -> Self {
         Self {
             arguments,
@@ -90,17 +90,17 @@ impl Bench {
         }
     }
 
-    /// Whether the table is asked for.
+    /// Returns whether this run measures the table.
     pub fn wants(&self, table: &Table) -> bool {
         table.name.starts_with(&self.arguments.only)
     }
 
-    /// Measures and prints one table. The first contender is dealkit: the ratios are its time to that of the others.
+    /// Measures and prints one table. The first contender is dealkit: each ratio is its time divided by another contender's.
     pub fn compare(&mut self, table: Table, contenders: Vec<(&str, Turn<'_>)>) {
         self.compare_in(self.arguments.rounds, table, contenders);
     }
 
-    /// The same in `rounds` rounds.
+    /// Measures and prints one table in `rounds` rounds.
     pub fn compare_in(
         &mut self,
         rounds: usize,
@@ -137,7 +137,7 @@ impl Bench {
         self.add(&table, &names, &times);
     }
 
-    /// Adds a table whose values were measured in another way, and prints it. The first row is dealkit's.
+    /// Adds and prints a table of given values. The first row is dealkit's.
     pub fn add(&mut self, table: &Table, names: &[&str], values: &[Vec<f64>]) {
         print(table, names, values);
         let rows: Vec<_> = names
@@ -157,7 +157,7 @@ impl Bench {
         }
     }
 
-    /// Checks that something was measured.
+    /// Checks that at least one table was measured.
     pub fn finish(self) {
         assert!(
             !self.tables.is_empty(),
@@ -167,7 +167,7 @@ impl Bench {
     }
 }
 
-/// Lets callgrind count from here on, if it runs this program, started with `--instr-atstart=no`.
+/// Starts the counting of instructions, if callgrind runs this program with `--instr-atstart=no`.
 fn count_instructions() {
     if env::var("LD_PRELOAD").is_ok_and(|loaded| loaded.contains("valgrind")) {
         let mut control = Command::new("callgrind_control");
@@ -205,7 +205,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// A quartile; the second is the median.
+/// Returns a quartile; the second is the median.
 fn quartile(sorted: &[f64], which: usize) -> f64 {
     sorted[(sorted.len() - 1) * which / 4]
 }

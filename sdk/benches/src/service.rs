@@ -1,4 +1,4 @@
-//! A service that gives everybody the same responses: bare hyper with fixed bodies.
+//! A service with fixed responses, on bare hyper.
 
 use std::{
     convert::Infallible,
@@ -28,7 +28,7 @@ const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada",
 /// The service, which speaks HTTP/1.1.
 #[derive(Debug)]
 pub struct Service {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
 }
 
@@ -44,18 +44,18 @@ impl Service {
     }
 }
 
-/// The service as a process of its own, whose instructions do not count as the client's. It ends with this value or this
-/// process.
+/// The service as a separate process, whose instructions are not counted as the client's. The process ends when this value is dropped
+/// or this process ends.
 #[derive(Debug)]
 pub struct ServiceProcess {
     /// Its URL.
     pub url: String,
-    /// Its standard input is open as long as this is.
+    /// Keeps the standard input of the service open; its end ends the service.
     _process: Child,
 }
 
 impl ServiceProcess {
-    /// Starts the program `service`, which is built into the same folder as this one.
+    /// Starts the program `service`, which is in the same folder as this program.
     pub fn start() -> Self {
         let program = env::current_exe().unwrap().with_file_name("service");
         let mut process = Command::new(program)
@@ -80,7 +80,7 @@ fn current_thread() -> Runtime {
         .unwrap()
 }
 
-/// A runtime with a thread of its own.
+/// Starts a runtime on its own thread.
 fn runtime_of_a_thread() -> Handle {
     let runtime = current_thread();
     let handle = runtime.handle().clone();
@@ -88,7 +88,7 @@ fn runtime_of_a_thread() -> Handle {
     handle
 }
 
-/// Serves on this runtime and on the others in turn.
+/// Spreads the connections over this runtime and the others.
 async fn serve(listener: std::net::TcpListener, mut runtimes: Vec<Handle>) {
     let listener = TcpListener::from_std(listener).unwrap();
     let deal = Bytes::from(deal(TYPICAL));
@@ -97,12 +97,12 @@ async fn serve(listener: std::net::TcpListener, mut runtimes: Vec<Handle>) {
     while let Ok((stream, _)) = listener.accept().await {
         stream.set_nodelay(true).unwrap();
         let deal = deal.clone();
-        // A socket belongs to the runtime that it was made in.
+        // A socket belongs to the runtime in which it was made.
         let stream = stream.into_std().unwrap();
         turns.next().unwrap().spawn(async move {
             let stream = TokioIo::new(TcpStream::from_std(stream).unwrap());
             let respond = service_fn(move |request| respond(request, deal.clone()));
-            // It does not matter here if a client hangs up.
+            // A closed connection is not an error here.
             let _ = http1::Builder::new()
                 .serve_connection(stream, respond)
                 .await;

@@ -16,14 +16,14 @@ use tracing::Instrument as _;
 
 use crate::{
     bulk::{
-        create_with_ledger::CreateWithLedger,
-        job_ledger::{LedgerOptions, LookedUpKey},
+        create_with_ledger::{CreateWithLedger, LedgerOptions},
         many::JobState,
-        row::{Created, Creation, RowProgress, find_id},
+        row::{Created, Creation, RowProgress},
     },
     calls::{
         call::{Async, Call, CallFuture},
-        response::RawResponse,
+        claim::LookedUpKey,
+        response::{RawResponse, find_id},
     },
     error::call::Error,
     ledger::{Ledger, normalized},

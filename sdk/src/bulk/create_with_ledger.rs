@@ -3,22 +3,45 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use crate::{
     bulk::{
-        job_ledger::{LedgerOptions, LookedUpKey, Resolve},
         many::JobState,
-        record,
         row::{Creation, RowProgress},
     },
-    calls::{call::Call, claim::Claim},
+    calls::{
+        call::Call,
+        claim::{Claim, LookedUpKey, describe_request, record_cancelled, record_result},
+    },
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
-    ledger::{LedgerError, LedgerErrorKind, LedgerRow, Resolution, WhenUnresolved},
+    ledger::{LedgerError, LedgerErrorKind, LedgerRow, Resolution, UnresolvedRow, WhenUnresolved},
     transport::outcome::Outcome,
     value::AgentId,
 };
+
+/// The program's function that finds out whether the agent of an unresolved row exists.
+pub(crate) type Resolve =
+    Arc<dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
+
+/// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
+#[derive(Clone, Default)]
+pub(crate) struct LedgerOptions {
+    /// Sends unresolved rows again.
+    pub(crate) resend_unknown: bool,
+    /// Resolves unresolved rows.
+    pub(crate) resolve: Option<Resolve>,
+    /// Waits for rows that another job is sending.
+    pub(crate) wait_in_flight: bool,
+}
+
+impl LedgerOptions {
+    /// Returns whether any option is set, all of which need a ledger.
+    pub(crate) fn any(&self) -> bool {
+        self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
+    }
+}
 
 /// A row to create with a ledger.
 pub(crate) struct CreateWithLedger<T> {
@@ -87,7 +110,7 @@ impl<T> CreateWithLedger<T> {
             handle: self.key.handle,
             key: self.key.key,
             hash: found.key,
-            request: record::describe_request(&found.salt, body.as_ref(), self.key.label),
+            request: describe_request(&found.salt, body.as_ref(), self.key.label),
             when_sent: match resends {
                 true => WhenUnresolved::Resend,
                 false => WhenUnresolved::Report,
@@ -213,7 +236,7 @@ impl<T> Row<T> {
         };
         State::Done(Creation {
             ledger_error,
-            ..Creation::of_record(self.index, created)
+            ..Creation::from_record(self.index, created)
         })
     }
 
@@ -281,14 +304,14 @@ impl<T> Row<T> {
         if !result.as_ref().is_err_and(has_failed) && self.claim.close() {
             self.progress.set_has_effects(false);
             let (request, body) = (&self.claim.request, self.body.as_ref());
-            let record = record::from_result(&result, self.agent_id, request, body);
+            let record = record_result(&result, self.agent_id, request, body);
             let recorded = self.claim.record(record);
             ledger_error = recorded.await.err();
         }
         let may_exist = self.progress.may_exist();
         State::Done(Creation {
             ledger_error,
-            ..Creation::of(
+            ..Creation::from_result(
                 self.index,
                 result.map_err(|error| error.with_earlier_unknown_outcome(may_exist)),
             )
@@ -302,7 +325,7 @@ impl<T> Row<T> {
 
     fn report<S>(&self, recorded: LedgerRow) -> State<T, S> {
         let recorded = recorded.compared_with(&self.claim.request);
-        State::Done(Creation::of_record(self.index, recorded))
+        State::Done(Creation::from_record(self.index, recorded))
     }
 
     fn not_sent<S>(&self, error: Error) -> State<T, S> {
@@ -319,7 +342,7 @@ impl<T> Drop for Row<T> {
     fn drop(&mut self) {
         if self.claim.close() {
             let outcome = self.progress.call.outcome();
-            let record = record::from_cancelled(outcome, &self.claim.request);
+            let record = record_cancelled(outcome, &self.claim.request);
             // If this cannot be recorded, the claim remains, and the outcome of the row is unknown.
             self.progress
                 .set_last_record(self.claim.record(record).boxed());

@@ -1,9 +1,8 @@
-//! The ledger of a job, and the options for rows that the ledger already contains.
+//! The ledger of a job.
 
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
-    sync::Arc,
 };
 
 use futures_util::{
@@ -13,51 +12,10 @@ use futures_util::{
 
 use crate::{
     bulk::row::CreateRow,
-    error::{call::Error, cause::Unanswered},
-    ledger::{Found, Handle, Ledger, LedgerError, Resolution, UnresolvedRow, Writer, normalized},
+    calls::claim::LookedUpKey,
+    error::call::Error,
+    ledger::{Ledger, LedgerError, Writer, normalized},
 };
-
-/// The program's function that finds out whether the agent of an unresolved row exists.
-pub(crate) type Resolve =
-    Arc<dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
-
-/// The handling of rows that the ledger already contains. By default, the ledger's record of the row is reported.
-#[derive(Clone, Default)]
-pub(crate) struct LedgerOptions {
-    /// Sends unresolved rows again.
-    pub(crate) resend_unknown: bool,
-    /// Resolves unresolved rows.
-    pub(crate) resolve: Option<Resolve>,
-    /// Waits for rows that another job is sending.
-    pub(crate) wait_in_flight: bool,
-}
-
-impl LedgerOptions {
-    /// Returns whether any option is set, all of which need a ledger.
-    pub(crate) fn any(&self) -> bool {
-        self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
-    }
-}
-
-/// A key, and the look-up of its record in the ledger.
-pub(crate) struct LookedUpKey {
-    pub(crate) handle: Handle,
-    pub(crate) key: String,
-    pub(crate) label: Option<String>,
-    pub(crate) found: BoxFuture<'static, Result<Found, LedgerError>>,
-}
-
-impl LookedUpKey {
-    /// Starts the look-up.
-    pub(crate) fn new(handle: Handle, key: &str, label: Option<String>) -> Self {
-        Self {
-            found: handle.look_up(key.to_owned()).boxed(),
-            handle,
-            key: key.to_owned(),
-            label,
-        }
-    }
-}
 
 /// The ledger of a job, which also rejects duplicate keys within the job.
 pub(crate) struct JobLedger {

@@ -4,14 +4,14 @@
 
 pub(crate) mod create_many;
 #[cfg(feature = "ledger")]
+mod create_many_ledger;
+#[cfg(feature = "ledger")]
 pub(crate) mod create_once;
 #[cfg(feature = "ledger")]
 pub(crate) mod create_with_ledger;
 #[cfg(feature = "ledger")]
 pub(crate) mod job_ledger;
 pub(crate) mod many;
-#[cfg(feature = "ledger")]
-pub(crate) mod record;
 pub(crate) mod retrieve_many;
 pub(crate) mod row;
 pub(crate) mod window;

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::{Stream, StreamExt as _, future::BoxFuture};
+use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture};
 
 use crate::{
     bulk::{
@@ -173,10 +173,8 @@ impl<T: Send + 'static> BulkOperation for RetrieveOperation<T> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let sent = send((self.call)(&self.deals, &id).options(options.clone()));
-        Box::pin(async move {
-            let result = sent.await;
-            Retrieved { index, id, result }
-        })
+        // An async block would contain the future twice.
+        Box::pin(sent.map(move |result| Retrieved { index, id, result }))
     }
 
     /// Returns nothing: a cancelled retrieval changes nothing at the service.

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 #[cfg(feature = "ledger")]
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
 
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
@@ -80,7 +79,7 @@ impl<T> Created<T> {
 }
 
 impl<T> Creation<T> {
-    pub(crate) fn of(index: usize, result: Result<T, Error>) -> Self {
+    pub(crate) fn from_result(index: usize, result: Result<T, Error>) -> Self {
         Self {
             index,
             result: result.map(Created::Now),
@@ -99,7 +98,7 @@ impl<T> Creation<T> {
             method: http::Method::POST,
             template: wire::AGENTS_PATH.into(),
         };
-        Self::of(index, Err(error.with_operation(&operation)))
+        Self::from_result(index, Err(error.with_operation(&operation)))
     }
 
     /// Returns the outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
@@ -159,7 +158,7 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
 #[cfg(feature = "ledger")]
 impl<T> Creation<T> {
     /// The result of a row that is not sent, because the ledger has this record of it.
-    pub(crate) fn of_record(index: usize, recorded: LedgerRow) -> Self {
+    pub(crate) fn from_record(index: usize, recorded: LedgerRow) -> Self {
         if recorded.outcome != Outcome::Succeeded {
             return Self::not_sent(index, Error::recorded(&recorded, None));
         }
@@ -249,15 +248,6 @@ impl RowProgress {
     fn state(&self) -> MutexGuard<'_, RowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the identifier in the body of a response. Other fields may be invalid.
-pub(crate) fn find_id(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Created {
-        id: String,
-    }
-    serde_json::from_slice(body).ok().map(|Created { id }| id)
 }
 
 /// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or an error if the request could not be built.

@@ -1,22 +1,51 @@
-//! The claim of a row in a ledger, which a call checks before each attempt.
+//! The claim of a row in a ledger, which a call checks before each attempt, and the records of its outcome. The records contain no
+//! personal data.
 
 use std::{
+    borrow::Cow,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    calls::response::find_id,
     error::call::Error,
     ledger::{
-        Handle, KeyHash, LedgerError, LedgerRow, Record, RequestInfo, UnresolvedRow, WhenUnresolved,
+        Found, Handle, KeyHash, LONGEST_ID, LedgerError, LedgerRow, Record, RequestInfo, Salt,
+        State, UnresolvedRow, WhenUnresolved,
     },
+    transport::outcome::Outcome,
     value::{AgentId, Json},
 };
 
 /// The time between two look-ups of a row that another job is sending.
 const LOOK_UP_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A key whose record is being looked up in the ledger.
+pub(crate) struct LookedUpKey {
+    pub(crate) handle: Handle,
+    pub(crate) key: String,
+    pub(crate) label: Option<String>,
+    pub(crate) found: BoxFuture<'static, Result<Found, LedgerError>>,
+}
+
+impl LookedUpKey {
+    /// Starts the look-up.
+    pub(crate) fn new(handle: Handle, key: &str, label: Option<String>) -> Self {
+        Self {
+            found: handle.look_up(key.to_owned()).boxed(),
+            handle,
+            key: key.to_owned(),
+            label,
+        }
+    }
+}
 
 /// The claim of one row. While it is open, no other job sends the row.
 pub(crate) struct Claim {
@@ -25,9 +54,9 @@ pub(crate) struct Claim {
     pub(crate) key: String,
     pub(crate) hash: KeyHash,
     pub(crate) request: RequestInfo,
-    /// The handling of a row whose outcome is unknown when it is claimed to be sent.
+    /// The handling of an unknown outcome when the row is claimed in order to send it.
     pub(crate) when_sent: WhenUnresolved,
-    /// The time until which to wait for another job that is sending the row; `None` to not wait.
+    /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,
     pub(crate) state: Mutex<ClaimState>,
 }
@@ -168,4 +197,99 @@ impl Claim {
     fn state(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Describes the request with this body and label by its hashes.
+pub(crate) fn describe_request(
+    salt: &Salt,
+    body: Option<&Bytes>,
+    label: Option<String>,
+) -> RequestInfo {
+    #[derive(Deserialize)]
+    struct Agent<'a> {
+        #[serde(borrow)]
+        email: Cow<'a, str>,
+    }
+    let parse_agent = |body| serde_json::from_slice::<Agent<'_>>(body).ok();
+    RequestInfo {
+        body: body.map(|body| salt.hash_request(body)),
+        email: body
+            .and_then(|body| parse_agent(body))
+            .map(|agent| salt.hash_email(&agent.email)),
+        label,
+    }
+}
+
+/// Returns the record of a request with this outcome, or `None` if no part of the request was sent.
+fn record_outcome(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
+    let state = match outcome {
+        Outcome::NotSent => return None,
+        Outcome::Succeeded => State::Succeeded,
+        Outcome::Rejected => State::Rejected,
+        Outcome::Unknown => State::Unknown,
+    };
+    Some(Record {
+        request: request.clone(),
+        ..Record::new(state)
+    })
+}
+
+/// Returns the record of a cancelled call with this outcome. A rejection is not recorded, because the call would have been retried.
+pub(crate) fn record_cancelled(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
+    record_outcome(outcome, request).filter(|record| record.state != State::Rejected)
+}
+
+/// Returns the record of a call that ended with this result, or `None` if no part of its request was sent.
+pub(crate) fn record_result<T>(
+    result: &Result<T, Error>,
+    agent_id: fn(&T) -> Option<String>,
+    request: &RequestInfo,
+    body: Option<&Bytes>,
+) -> Option<Record> {
+    let with_agent = |id: Option<String>| {
+        Some(Record {
+            // An identifier longer than this is not useful to a person.
+            agent_id: id.filter(|id| id.len() <= LONGEST_ID),
+            request: request.clone(),
+            ..Record::new(State::Succeeded)
+        })
+    };
+    match result {
+        Ok(agent) => with_agent(agent_id(agent)),
+        Err(error) if error.outcome() == Outcome::Succeeded => {
+            with_agent(error.body().and_then(find_id))
+        }
+        Err(error) => record_outcome(error.outcome(), request).map(|record| {
+            let (title, code) = match record.state {
+                State::Rejected => (find_title(error, body), error.shown_codes()),
+                _ => (None, None),
+            };
+            Record {
+                status: error.status().map(|status| status.as_u16()),
+                request_id: error.shown_request_id(),
+                title,
+                code,
+                ..record
+            }
+        }),
+    }
+}
+
+/// Returns the title of a rejection, unless it repeats a string of the request, which may be personal data.
+fn find_title(error: &Error, body: Option<&Bytes>) -> Option<String> {
+    error.shown_title().filter(|title| {
+        !title.contains('\0') && !body.is_some_and(|body| repeats_request(title, body))
+    })
+}
+
+fn repeats_request(text: &str, request: &[u8]) -> bool {
+    fn contains(text: &str, value: &Value) -> bool {
+        match value {
+            Value::String(string) => string.len() > 2 && text.contains(string.as_str()),
+            Value::Array(items) => items.iter().any(|item| contains(text, item)),
+            Value::Object(members) => members.values().any(|member| contains(text, member)),
+            _ => false,
+        }
+    }
+    serde_json::from_slice(request).is_ok_and(|request| contains(text, &request))
 }

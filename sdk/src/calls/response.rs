@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     calls::trace,
@@ -165,6 +165,15 @@ pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
             .into();
     }
     Error::from(error).with_response(response)
+}
+
+/// Returns the identifier in the body of a response. Other fields may be invalid.
+pub(crate) fn find_id(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        id: String,
+    }
+    serde_json::from_slice(body).ok().map(|Created { id }| id)
 }
 
 impl<T> fmt::Debug for Response<T> {

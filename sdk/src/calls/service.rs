@@ -239,9 +239,9 @@ impl Exchange<'_> {
             Some(outcome) => outcome.as_ref().is_err_and(is_unsent),
         };
         match (outcome, claim.check_lease()) {
-            (_, Err(why)) if is_withheld => {
+            (_, Err(error)) if is_withheld => {
                 self.call.progress.attempt_withheld();
-                Err(why)
+                Err(error)
             }
             (Some(outcome), _) => Ok(outcome),
             // The lease was renewed at the last moment, so another attempt may be made.

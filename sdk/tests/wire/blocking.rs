@@ -11,12 +11,12 @@ use dealkit::{
 use crate::child::{CHILD, child};
 use crate::peer::{DEAL, FINE, Heard, Http1, KEY, Peer, Step, ada, answer, client, runtime, until};
 
-/// A peer on its own thread that leaves every response to the test.
-fn asking() -> Peer {
+/// Starts a peer on its own thread. The test sends every response.
+fn start_manual_peer() -> Peer {
     Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]])
 }
 
-/// The next requests.
+/// Receives the next requests.
 fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
     runtime().block_on(async {
         let mut heard = Vec::new();
@@ -27,9 +27,9 @@ fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
     })
 }
 
-/// The second client finds the first one's connection alive, although nothing has run between the calls.
+/// The second client uses the connection of the first client, although no runtime has run between the calls.
 #[test]
-fn it_shares_connections_with_another() {
+fn two_clients_share_connections() {
     let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
     let settings = || Client::builder().base_url(&peer.url).service_key(KEY);
     let client = settings().build().unwrap();
@@ -49,8 +49,8 @@ fn it_shares_connections_with_another() {
 
 /// The service responds only once all eight calls have arrived: if one call waited for another, none would return.
 #[test]
-fn eight_threads_wait_at_the_same_time() {
-    let mut peer = asking();
+fn eight_threads_make_calls_at_the_same_time() {
+    let mut peer = start_manual_peer();
     let client = Client::new(peer.client()).unwrap();
     std::thread::scope(|threads| {
         for thread in 0..8 {
@@ -70,10 +70,10 @@ fn eight_threads_wait_at_the_same_time() {
     });
 }
 
-/// Calls in flight make progress while the caller handles the deals that it has: a slow caller causes no timeouts.
+/// Calls in flight make progress while the caller handles earlier deals: a slow caller causes no timeouts.
 #[test]
 fn responses_are_read_while_the_caller_is_busy() {
-    let mut peer = asking();
+    let mut peer = start_manual_peer();
     let client = peer.builder().max_response_bytes(64 * 1024 * 1024).build();
     let client = Client::new(client.unwrap()).unwrap();
     let many = client.deals().retrieve_many(["d_1", "d_2"]).unordered();
@@ -81,7 +81,7 @@ fn responses_are_read_while_the_caller_is_busy() {
     std::thread::scope(|threads| {
         let answering = threads.spawn(|| {
             let mut heard = hear(&mut peer, 2);
-            // More than the buffers of the connection can hold, so the service can write it only if the client reads.
+            // Larger than the buffers of the connection, so the service can write the body only if the client reads it.
             let large = format!("{DEAL}{}", " ".repeat(32 * 1024 * 1024));
             heard.remove(0).answer(200, DEAL);
             heard.remove(0).answer(200, &large);
@@ -89,7 +89,7 @@ fn responses_are_read_while_the_caller_is_busy() {
         deals.next().unwrap().result.unwrap();
         answering.join().unwrap();
     });
-    // The caller is busy until the service has nothing more to send.
+    // The caller is busy until the service has sent everything.
     runtime().block_on(until(|| peer.so_far().answered == 2));
     deals.next().unwrap().result.unwrap();
     assert!(deals.next().is_none());
@@ -98,7 +98,7 @@ fn responses_are_read_while_the_caller_is_busy() {
 /// Another thread cancels the job while the caller waits for a service that never responds.
 #[test]
 fn a_job_is_cancelled_from_another_thread() {
-    let mut peer = asking();
+    let mut peer = start_manual_peer();
     let client = Client::new(peer.client()).unwrap();
     let many = client.agents().create_many(std::iter::repeat_with(ada));
     let mut creations = many.concurrency(2).into_iter();
@@ -122,7 +122,7 @@ fn a_job_is_cancelled_from_another_thread() {
 }
 
 #[test]
-fn a_row_that_is_taken_while_its_job_is_cancelled_comes_back() {
+fn a_row_that_is_taken_while_its_job_is_cancelled_is_returned() {
     let client = Client::new(client("http://127.0.0.1:9")).unwrap();
     let handle = OnceLock::<CancelHandle>::new();
     let rows = (0..).map(|index| {

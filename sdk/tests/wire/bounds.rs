@@ -1,18 +1,18 @@
-//! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
+//! The cost of a response is at most a small multiple of its size, whatever its size, number of values or nesting depth.
 
 use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document_limits};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
 
-/// Far deeper than any stack on which a parser could put its levels.
+/// A nesting depth that would overflow the stack of a recursive parser.
 const DEEP: usize = 1_000_000;
 
 fn nested() -> String {
     format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP))
 }
 
-/// The head of an error response with a body of this length, and the body's beginning.
-fn error_of(length: usize, beginning: Vec<u8>) -> Vec<Step> {
+/// Returns the steps that send the head of an error response with this body length, and the first part of the body.
+fn start_of_error(length: usize, beginning: Vec<u8>) -> Vec<Step> {
     let headers = vec![("content-length", length.to_string())];
     vec![
         Step::Hear,
@@ -21,18 +21,18 @@ fn error_of(length: usize, beginning: Vec<u8>) -> Vec<Step> {
     ]
 }
 
-/// What is read of it is no problem, and its connection is not used again.
+/// The incomplete body is not parsed as a problem, and the connection is not used again.
 #[tokio::test]
-async fn of_a_huge_error_body_the_beginning_is_read() {
+async fn only_the_start_of_a_huge_error_body_is_read() {
     let huge = format!("{{\"title\":\"no\",\"more\":\"{}\"}}", "x".repeat(46 << 20));
     for (protocol, limit, kept) in [
         (Protocol::Http1, None, 64 * 1024),
         (Protocol::Http2, None, 64 * 1024),
-        // A limit on responses holds for errors too.
+        // The maximum response size applies to errors too.
         (Protocol::Http1, Some(100), 100),
     ] {
         let fine = vec![Step::Hear, answer(200, FINE)];
-        let script = error_of(huge.len(), huge.clone().into_bytes());
+        let script = start_of_error(huge.len(), huge.clone().into_bytes());
         let peer = Peer::start(protocol, vec![script, fine]);
         let mut builder = peer.builder();
         if let Some(limit) = limit {
@@ -43,7 +43,7 @@ async fn of_a_huge_error_body_the_beginning_is_read() {
         assert!(error.is_unprocessable_entity() && error.problem().is_none());
         assert_eq!(error.body().unwrap(), &huge.as_bytes()[..kept]);
         if limit.is_none() && protocol == Protocol::Http1 {
-            // The rest of the body would be taken for the start of the next response.
+            // On the same connection, the rest of the body would be read as the start of the next response.
             client.deals().retrieve("x_1").await.unwrap();
             drop(client);
             assert_eq!(peer.finish().await.requests, 2);
@@ -52,7 +52,7 @@ async fn of_a_huge_error_body_the_beginning_is_read() {
 }
 
 #[test]
-fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
+fn the_first_hundred_violations_are_read_and_the_rest_are_counted() {
     for (count, omitted) in [(0, 0), (99, 0), (100, 0), (101, 1), (250, 150)] {
         let entries: Vec<String> = (0..count)
             .map(|at| format!(r#"{{"pointer":"/{at}"}}"#))
@@ -66,7 +66,7 @@ fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
         }
         assert!(!serde_json::to_string(&problem).unwrap().contains("omitted"));
     }
-    // The last list of that name counts, and so does its length.
+    // If the field occurs twice, the last list and its length count.
     let many = vec![r#"{"pointer":"/a"}"#; 200].join(",");
     let twice = format!(r#"{{"errors":[{many}],"errors":[{{"pointer":"/b"}}]}}"#);
     let problem = Problem::from_json(twice).unwrap();
@@ -74,7 +74,7 @@ fn of_many_errors_the_first_hundred_are_read_and_the_rest_counted() {
 }
 
 #[test]
-fn texts_and_extra_fields_are_bounded() {
+fn strings_and_extra_fields_of_a_problem_are_limited() {
     let long = "€".repeat(Problem::MAX_TEXT);
     let entry = serde_json::json!({"pointer": long, "code": long, "detail": long});
     let body = serde_json::json!({
@@ -110,10 +110,10 @@ fn texts_and_extra_fields_are_bounded() {
 }
 
 #[test]
-fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
+fn a_problem_is_read_at_any_nesting_depth() {
     let nested = nested();
     let objects = format!("{}1{}", r#"{"pointer":"#.repeat(DEEP), "}".repeat(DEEP));
-    // If the time grew with the square of the depth, this would not end.
+    // If the time grew with the square of the depth, this test would not end.
     for place in [
         format!(r#""more":{nested}"#),
         format!(r#""more":{objects}"#),
@@ -135,9 +135,9 @@ fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
     assert!(serde_json::to_string(&problem).unwrap().contains(&deep));
 }
 
-/// Each document holds one value more than allowed, counted as in `document_limits`.
+/// Each document has one value more than the maximum, counted as in `document_limits`.
 #[test]
-fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
+fn a_document_with_too_many_values_is_rejected_before_a_model_is_built() {
     let many = |item: &str, each: usize| vec![item; document_limits::MAX_VALUES / each].join(",");
     for body in [
         format!(r#"{{"id":"d","quotes":[{}]}}"#, many("{}", 2)),
@@ -161,7 +161,7 @@ fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
 }
 
 #[test]
-fn what_looks_like_many_values_and_is_text_is_read() {
+fn a_string_with_many_commas_is_read() {
     let text = format!("{}\\\"{}", ",[{".repeat(1_000_000), ",".repeat(1_000_000));
     let body = format!(r#"{{"id":"d","external_id":"{text}","more":["{text}"]}}"#);
     let deal = Deal::from_json(&body).unwrap();
@@ -173,7 +173,7 @@ fn what_looks_like_many_values_and_is_text_is_read() {
 }
 
 #[test]
-fn the_text_of_many_violations_is_bounded() {
+fn the_message_of_many_violations_is_limited() {
     let members: String = (0..50_000).map(|at| format!(r#","ada-{at}":1"#)).collect();
     let body = format!(
         r#"{{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{{}}{members}}}"#

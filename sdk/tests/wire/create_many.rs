@@ -1,4 +1,4 @@
-//! Many agents at a time: every row comes back once, whatever happens to it and wherever the job is interrupted.
+//! Jobs that create many agents: every row is returned once, however its call ends and wherever the job is interrupted.
 #![cfg(feature = "blocking")]
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
@@ -31,7 +31,7 @@ fn create(heard: Heard) {
     heard.answer(201, &agent);
 }
 
-/// The next `count` requests, in the order of the rows.
+/// Receives the next `count` requests, and returns them in the order of the rows.
 async fn hear(requests: &mut Requests, count: usize) -> Vec<Heard> {
     let mut heard = Vec::new();
     for _ in 0..count {
@@ -48,7 +48,7 @@ fn outcomes(creations: &[Creation]) -> Vec<(usize, Outcome)> {
         .collect()
 }
 
-/// The agents of the creations, all of which must have succeeded.
+/// Returns the identifiers of the created agents. Every creation must have succeeded.
 fn ids(creations: Vec<Creation>) -> Vec<String> {
     let agents = creations.into_iter().map(|creation| creation.result);
     agents
@@ -57,7 +57,7 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent() {
+async fn a_failed_row_is_one_item_and_an_invalid_row_is_not_sent() {
     let mut peer = Peer::by_hand();
     let client = peer.client();
     let built: Result<CreateAgent, ValidationError> = CreateAgent::builder()
@@ -120,7 +120,7 @@ async fn a_row_that_fails_is_one_item_and_one_that_breaks_the_rules_is_not_sent(
 }
 
 #[tokio::test]
-async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
+async fn a_401_or_403_stops_the_job_and_the_first_row_not_sent_reports_it() {
     use Outcome::{NotSent, Rejected, Succeeded};
     for (status, unordered) in [(401, false), (401, true), (403, false), (403, true)] {
         let mut peer = Peer::in_memory();
@@ -135,7 +135,7 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
             many = many.unordered();
         }
         let creations = many.stream();
-        // All three are in flight when the second is refused, and those beside it are finished.
+        // All three rows are in flight when the second one is rejected, and the other two complete.
         let serve = async {
             let mut held = hear(&mut peer, 3).await;
             held.remove(1).answer(status, "");
@@ -159,7 +159,7 @@ async fn a_401_or_403_stops_it_and_the_first_row_not_sent_says_so() {
 }
 
 #[tokio::test]
-async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
+async fn cancelling_returns_every_row_with_its_known_outcome() {
     let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut creations = client
@@ -167,15 +167,15 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
         .create_many(rows(0..9))
         .concurrency(5)
         .stream();
-    // The future of `next` is dropped, and nothing is lost with it.
+    // Dropping the future of `next` loses no result.
     let mut held = peer.next_few_of(5, creations.next()).await;
     held.sort_by_key(number);
     let mut held = held.into_iter();
     let slow = held.next().unwrap();
     create(held.next().unwrap());
-    // It arrives out of order.
+    // This response arrives before those of earlier rows.
     waits(creations.next()).await;
-    // These arrive while nobody reads.
+    // These responses arrive while the stream is not read.
     create(held.next().unwrap());
     held.next().unwrap().answer(422, "");
     held.next()
@@ -209,7 +209,7 @@ async fn cancelling_hands_over_every_row_with_what_is_known_of_it() {
 }
 
 #[tokio::test]
-async fn a_success_whose_agent_is_on_its_way_is_one() {
+async fn a_201_whose_body_is_incomplete_is_a_success() {
     let peer = Peer::start(
         Http1,
         vec![vec![
@@ -222,13 +222,13 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
     let mut creations = client.agents().create_many(rows(0..1)).stream();
     let mut requests = 0;
     let error = loop {
-        // The service has the request, and may have sent the head.
+        // The service has received the request, and may have sent the head of the response.
         tokio::select! {
             _ = creations.next() => panic!("nothing was answered"),
             () = until(|| peer.so_far().requests > requests) => requests += 1,
         }
         waits(creations.next()).await;
-        // The head may still be on its way: then the outcome is unknown, and never that there is no agent.
+        // If the head has not arrived yet, the outcome is unknown, but never that there is no agent.
         let left = creations.cancel().await;
         assert!(left[0].outcome().may_have_acted());
         if left[0].outcome() == Outcome::Succeeded {
@@ -244,8 +244,8 @@ async fn a_success_whose_agent_is_on_its_way_is_one() {
 }
 
 #[tokio::test]
-async fn rows_that_did_not_go_out_are_not_sent() {
-    // Waiting for a connection.
+async fn cancelled_rows_that_were_not_sent_have_that_outcome() {
+    // The row is waiting for a connection.
     let blackhole = Blackhole::start().await;
     let connecting = client(blackhole.url.as_str());
     let mut creations = connecting.agents().create_many(rows(0..2)).stream();
@@ -262,7 +262,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
     );
     assert_eq!(error.attempts(), 1);
 
-    // Waiting to be sent again. (Waiting for their turn: `ledger::given_up`.)
+    // The row is waiting to be sent again. For rows that wait for their admission, see `ledger::given_up`.
     let mut peer = Peer::in_memory();
     let waits = CallOptions::new().timeout(Duration::from_secs(100_000));
     let patient = peer.builder().build().unwrap();
@@ -287,7 +287,7 @@ async fn rows_that_did_not_go_out_are_not_sent() {
         "POST /v1/agents: cancelled before it was sent again"
     );
 
-    // Never polled.
+    // The rows were never polled.
     let (rows, mut in_flight) = patient.agents().create_many(rows(0..2)).into_parts();
     rows.for_each(|row| in_flight.push(row));
     assert_eq!(in_flight.len(), 2);
@@ -296,14 +296,14 @@ async fn rows_that_did_not_go_out_are_not_sent() {
         [(0, Outcome::NotSent), (1, Outcome::NotSent)]
     );
     assert!(in_flight.is_empty() && in_flight.cancel().await.is_empty());
-    // It continues with the next index.
+    // The stream continues with the next index.
     in_flight.push(broken(3));
     assert_eq!(in_flight.next().await.unwrap().index, 2);
     assert!(peer.waiting().is_none());
 }
 
 #[test]
-fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
+fn a_stream_is_cancelled_after_the_end_of_its_runtime() {
     let first = runtime();
     let (creations, held) = first.block_on(async {
         let mut peer = Peer::by_hand();
@@ -322,7 +322,7 @@ fn a_stream_that_has_outlived_its_runtime_is_cancelled_without() {
 }
 
 #[test]
-fn the_blocking_iterator_hands_over_what_is_left() {
+fn the_blocking_iterator_returns_every_row_when_it_is_cancelled() {
     let client = |peer: &Peer| blocking::Client::new(peer.client()).unwrap();
     let fine = || vec![Step::Hear, Step::Answer(201, Vec::new(), FINE.into())];
     let silent = vec![Step::Hear, Step::Silence];
@@ -341,7 +341,7 @@ fn the_blocking_iterator_hands_over_what_is_left() {
     let left = creations.cancel();
     let indexes = BTreeSet::from([first.index, left[0].index]);
     assert_eq!((left.len(), indexes), (1, BTreeSet::from([0, 1])));
-    // It may not have been sent yet.
+    // The row may not have been sent yet.
     assert_ne!(left[0].outcome(), Outcome::Succeeded);
     let error = left[0].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);

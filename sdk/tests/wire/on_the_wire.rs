@@ -1,4 +1,4 @@
-//! What each call sends, byte for byte where it matters, and what each successful response turns into.
+//! The requests that calls send, byte for byte where that matters, and the results of successful responses.
 
 use dealkit::{
     AgentProfile, ClientBuilder, CreateAgent, Deal, Error, ErrorKind, HeaderMap, Json, Method,
@@ -11,14 +11,14 @@ use crate::{
     vectors::{name, vectors},
 };
 
-/// The client's result for a response to `retrieve`.
-async fn deal_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
+/// Retrieves a deal from a service that responds with this status and body.
+async fn retrieve_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Error> {
     let service = Peer::answering(status, &[("content-type", "application/json")], body);
     service.client().deals().retrieve("d_1").await
 }
 
-/// The request that arrives, whose headers are these, the usual ones, and no others.
-fn only_with(service: &Peer, more: &[(&str, &str)]) -> Request {
+/// Returns the only request. Its headers must be the usual ones and `more`.
+fn take_request(service: &Peer, more: &[(&str, &str)]) -> Request {
     let request = service.only();
     let host = service.url.as_str().replace("http://", "");
     let mut expected = vec![
@@ -34,33 +34,33 @@ fn only_with(service: &Peer, more: &[(&str, &str)]) -> Request {
 }
 
 #[tokio::test]
-async fn create_sends_this_and_nothing_else() {
+async fn create_sends_exactly_this_request() {
     let service = Peer::answering(201, &[], AGENT);
     service.client().agents().create(ada()).await.unwrap();
     let body =
         r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
     let length = body.len().to_string();
     let json = ("content-type", "application/json");
-    let request = only_with(&service, &[("content-length", &length), json]);
+    let request = take_request(&service, &[("content-length", &length), json]);
     assert_eq!(request.method(), "POST");
     assert_eq!(request.target(), "/v1/agents");
     assert_eq!(request.body, body.as_bytes());
 }
 
 #[tokio::test]
-async fn retrieve_sends_this_and_nothing_else() {
+async fn retrieve_sends_exactly_this_request() {
     let service = Peer::answering(200, &[], DEAL);
     service.client().deals().retrieve("d_1").await.unwrap();
-    // No content-type and no content-length: there is no body.
-    let request = only_with(&service, &[]);
+    // Without a body, there is neither content-type nor content-length.
+    let request = take_request(&service, &[]);
     assert_eq!(request.method(), "GET");
     assert_eq!(request.target(), "/v1/deals/d_1");
     assert!(request.body.is_empty());
 }
 
-/// On a bare socket, where nothing in between could normalize it.
+/// Reads the request from a socket, because an HTTP library would normalize its path.
 #[tokio::test]
-async fn every_identifier_of_the_vectors_is_one_segment_or_is_refused() {
+async fn every_identifier_of_the_vectors_is_one_segment_or_is_rejected() {
     let mut peer = Peer::by_hand();
     let client = peer.client();
     for case in vectors::<Value>("identifiers.json", 50) {
@@ -98,13 +98,13 @@ async fn every_identifier_of_the_vectors_is_one_segment_or_is_refused() {
 }
 
 #[tokio::test]
-async fn identifiers_that_no_url_can_hold_are_refused() {
+async fn identifiers_that_are_too_long_for_a_url_are_rejected() {
     let service = Peer::answering(200, &[], DEAL);
     let client = service.client();
     let rest = format!("{}/v1/deals/", service.url.as_str()).len();
     let longest = 65_534 - rest;
     assert!(client.deals().retrieve("x".repeat(longest)).await.is_ok());
-    // Three characters for each, once escaped.
+    // Each character is escaped as three characters.
     for id in ["x".repeat(longest + 1), "/".repeat(longest / 3 + 1)] {
         for error in [
             client.deals().retrieve(&id).await.unwrap_err(),
@@ -221,7 +221,7 @@ async fn headers_of_the_client_and_of_the_call_are_sent() {
         Some("application/vnd.example+json")
     );
     assert_eq!(arrived[0].header("user-agent"), Some("mine/1.0"));
-    // What one call adds is not sent with the next.
+    // A header of one call is not sent with the next call.
     assert_eq!(arrived[1].header("x-both"), Some("client"));
     assert!(arrived[1].header("x-request-id").is_none());
     assert_eq!(arrived[1].header("accept"), Some("application/json"));
@@ -245,7 +245,7 @@ async fn base_urls_with_a_path_keep_it() {
 }
 
 #[tokio::test]
-async fn other_operations_go_the_same_way() {
+async fn undocumented_operations_are_sent_like_documented_ones() {
     let service = Peer::answering(202, &[("x-request-id", "r-9")], r#"{"id":"a/1","n":10.10}"#);
     let response = service
         .client()
@@ -277,7 +277,7 @@ async fn other_operations_go_the_same_way() {
 }
 
 #[tokio::test]
-async fn other_operations_need_no_body_and_get_any() {
+async fn undocumented_operations_need_no_body_and_return_any_body() {
     let service = Peer::answering(204, &[], "");
     let response = service
         .client()
@@ -307,9 +307,9 @@ async fn a_body_that_cannot_be_written_is_not_sent() {
     assert!(service.arrived().is_empty());
 }
 
-/// A path passed as a whole would be escaped, and name something that does not exist.
+/// A whole path in one segment would be escaped, and name a resource that does not exist.
 #[test]
-fn a_request_s_segments_are_passed_apart() {
+fn the_segments_of_a_path_are_passed_separately() {
     let client = client("http://127.0.0.1:9");
     let outcome = |segments: &[&str]| client.request(Method::GET, segments).into_request();
     for segments in [
@@ -327,7 +327,7 @@ fn a_request_s_segments_are_passed_apart() {
             "{text}"
         );
     }
-    // The segments after the first may be identifiers, which can be anything.
+    // The segments after the first may be identifiers, which can contain any character.
     let request = outcome(&["deals", "/v1/deals", "v1"]).unwrap();
     assert_eq!(request.uri().path(), "/v1/deals/%2Fv1%2Fdeals/v1");
     let request = client.request(Method::GET, []).into_request().unwrap();
@@ -335,13 +335,13 @@ fn a_request_s_segments_are_passed_apart() {
 }
 
 #[tokio::test]
-async fn a_body_of_the_wrong_shape_is_kept_and_located() {
-    // More than the 64 KiB that are kept of an error response's body.
+async fn the_error_of_a_wrong_body_has_the_body_and_the_location() {
+    // Longer than the 64 KiB of an error response's body that an error keeps.
     let body = format!(
         r#"{{"id":"CANARY","application":{{"offers":[{{"id":"o"}},{{"expiry_date_time":"soon CANARY"}}]}},"more":"{}"}}"#,
         "x".repeat(100_000)
     );
-    let error = deal_from(200, &body).await.unwrap_err();
+    let error = retrieve_from(200, &body).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
     assert_eq!(error.outcome(), Outcome::Succeeded);
     assert_eq!(error.status().unwrap(), 200);
@@ -360,7 +360,7 @@ async fn a_body_of_the_wrong_shape_is_kept_and_located() {
 }
 
 #[tokio::test]
-async fn with_response_keeps_the_whole_response() {
+async fn with_response_returns_the_whole_response() {
     let body = r#"{ "id" : "d_1", "sides": [{"side_percentage": 10.10}] }"#;
     let headers = [
         ("content-type", "application/json"),
@@ -393,7 +393,7 @@ async fn with_response_keeps_the_whole_response() {
 }
 
 #[tokio::test]
-async fn bodies_come_in_every_framing_of_http() {
+async fn bodies_are_read_in_every_framing_of_http() {
     let hints = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
     for bytes in [
         format!("{hints}{hints}HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole"),
@@ -410,7 +410,7 @@ async fn bodies_come_in_every_framing_of_http() {
     }
 }
 
-/// The context of a trace, as a propagator writes it.
+/// Returns the headers of a trace context, as a propagator writes them.
 fn trace_context() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", "00-1-2-01".parse().unwrap());
@@ -419,11 +419,11 @@ fn trace_context() -> HeaderMap {
 }
 
 #[test]
-fn a_trace_is_carried_on_whole_or_not_at_all() {
+fn all_headers_of_a_trace_are_sent_or_none() {
     let client = |builder: ClientBuilder| {
         let writes = |headers: &mut HeaderMap| {
             headers.extend(trace_context());
-            // What a client sets is not overridden.
+            // A header that the client sets is not replaced.
             headers.insert("host", "other".parse().unwrap());
         };
         builder.propagate(writes).build().unwrap()
@@ -437,7 +437,7 @@ fn a_trace_is_carried_on_whole_or_not_at_all() {
         (own("traceparent"), Some("own"), None),
         (own("tracestate"), None, Some("own")),
         (of_client.deals().retrieve("d_1"), Some("own"), None),
-        // The caller keeps the call's span.
+        // The caller manages the span of the call.
         (retrieve().propagate(HeaderMap::new()), None, None),
     ] {
         let request = call.into_request().unwrap();

@@ -1,4 +1,4 @@
-//! Creates with a key: made by the first who comes, and only reported to everybody else.
+//! Creates with an idempotency key: the first call sends the request, and later calls get its recorded outcome.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
 use std::fs;
@@ -23,8 +23,8 @@ fn once(client: &Client, ledger: &Ledger, key: &str) -> CreateOnce {
 
 type Made = Result<Created<Agent>, Error>;
 
-/// Makes the call, which the service answers with this status, unless it is not sent at all.
-async fn answered(peer: &mut Peer, call: CreateOnce, status: u16) -> (Made, bool) {
+/// Makes the call. The service responds with this status, if the request is sent. Returns whether it was sent.
+async fn send_and_respond(peer: &mut Peer, call: CreateOnce, status: u16) -> (Made, bool) {
     let mut call = call.into_future();
     tokio::select! {
         made = &mut call => (made, false),
@@ -35,32 +35,32 @@ async fn answered(peer: &mut Peer, call: CreateOnce, status: u16) -> (Made, bool
     }
 }
 
-fn refusal(made: Made) -> (ErrorKind, Outcome, bool) {
+fn error_facts(made: Made) -> (ErrorKind, Outcome, bool) {
     let error = made.unwrap_err();
     (error.kind(), error.outcome(), error.is_in_flight())
 }
 
-/// How many ledgers in this folder somebody has open.
-fn open_in(folder: &TempDir) -> usize {
+/// Returns the number of open ledgers in this folder.
+fn count_open(folder: &TempDir) -> usize {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.contains("-job-")).count()
 }
 
-/// Waits until no ledger in this folder is open. A ledger's own thread closes it, and dropping a client waits for that thread only
-/// for a limited time.
-async fn all_are_closed_in(folder: &TempDir) {
-    until(|| open_in(folder) == 0).await;
+/// Waits until no ledger in this folder is open. The thread of a ledger closes it, and dropping a client waits for that thread for
+/// a limited time only.
+async fn wait_until_closed(folder: &TempDir) {
+    until(|| count_open(folder) == 0).await;
 }
 
 #[tokio::test]
-async fn a_key_is_sent_until_something_is_known_of_it() {
+async fn a_key_is_sent_until_the_ledger_has_its_outcome() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = peer.client();
-    let (now, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
+    let (now, sent) = send_and_respond(&mut peer, once(&client, &ledger, "new"), 201).await;
     assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
-    let (before, sent) = answered(&mut peer, once(&client, &ledger, "new"), 201).await;
+    let (before, sent) = send_and_respond(&mut peer, once(&client, &ledger, "new"), 201).await;
     let Created::Already {
         agent_id, sent_at, ..
     } = before.unwrap()
@@ -76,9 +76,10 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
         (401, Rejected, true),
     ] {
         let key = status.to_string();
-        let (first, sent) = answered(&mut peer, once(&client, &ledger, &key), status).await;
+        let (first, sent) = send_and_respond(&mut peer, once(&client, &ledger, &key), status).await;
         assert!(sent && first.unwrap_err().outcome() == outcome);
-        let (second, sent) = answered(&mut peer, once(&client, &ledger, &key), status).await;
+        let (second, sent) =
+            send_and_respond(&mut peer, once(&client, &ledger, &key), status).await;
         assert_eq!(sent, is_sent_again);
         if !sent {
             let error = second.unwrap_err();
@@ -88,22 +89,22 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
             );
             assert_eq!(error.status().unwrap(), status);
         }
-        // Somebody has looked: there is no agent.
+        // An operator has found that there is no agent.
         ledger.resolve([(&key, None)]).unwrap();
-        let (third, sent) = answered(&mut peer, once(&client, &ledger, &key), 201).await;
+        let (third, sent) = send_and_respond(&mut peer, once(&client, &ledger, &key), 201).await;
         assert!(sent && third.unwrap().now().is_some());
     }
 
-    let (made, _) = answered(&mut peer, once(&client, &ledger, "doubtful"), 500).await;
+    let (made, _) = send_and_respond(&mut peer, once(&client, &ledger, "doubtful"), 500).await;
     assert_eq!(made.unwrap_err().outcome(), Unknown);
     let again = once(&client, &ledger, "doubtful").resend_unknown();
-    let (made, sent) = answered(&mut peer, again, 201).await;
+    let (made, sent) = send_and_respond(&mut peer, again, 201).await;
     assert!(sent && made.unwrap().now().is_some());
 
     let empty = once(&client, &ledger, "").await;
-    assert_eq!(refusal(empty), (ErrorKind::Config, NotSent, false));
+    assert_eq!(error_facts(empty), (ErrorKind::Config, NotSent, false));
     let named = once(&client, &ledger, "ada@example.com").key_name("address");
-    let (made, sent) = answered(&mut peer, named, 201).await;
+    let (made, sent) = send_and_respond(&mut peer, named, 201).await;
     assert!(sent && made.is_ok());
     let others = once(&client, &ledger, "crm-4711")
         .key_name("crm")
@@ -118,7 +119,7 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is() {
+async fn the_known_outcome_is_recorded_when_the_call_or_the_client_is_dropped() {
     let (folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     for (key, is_answered) in [("dropped", false), ("answered", true)] {
@@ -133,7 +134,7 @@ async fn what_is_known_is_recorded_when_a_call_is_dropped_and_when_the_client_is
             drop(call);
             held.gone().await;
         }
-        all_are_closed_in(&folder).await;
+        wait_until_closed(&folder).await;
     }
     let summary = ledger.summary().unwrap();
     assert_eq!((summary.succeeded, summary.unresolved.len()), (1, 1));
@@ -144,7 +145,7 @@ async fn a_detached_call_completes_without_its_caller() {
     let (_folder, ledger) = new_ledger();
     let mut peer = Peer::by_hand();
     let client = peer.client();
-    // Nothing has polled it when its caller hangs up.
+    // The call was not polled before its caller is dropped.
     drop(once(&client, &ledger, "dropped").detached());
     drop(once(&client, &ledger, "raw").raw_response().detached());
     for _ in 0..2 {
@@ -205,7 +206,7 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
             "{error}"
         );
     }
-    // Nothing has to be started anew for a ledger that never was open.
+    // A ledger that was never open can be used without a restart.
     let path = ledger.path().unwrap();
     fs::create_dir(path.parent().unwrap()).unwrap();
     let mut call = once(&client, &ledger, "one").into_future();
@@ -225,10 +226,10 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
         );
     }
     assert!(!path.exists());
-    // Put back, it is told what became of the first call; and nobody sends anything in this process any more.
+    // Once the ledger is back, the outcome of the first call is recorded, and this process sends nothing more.
     fs::rename(&moved, path).unwrap();
     assert_eq!(
-        refusal(once(&client, &ledger, "two").await).0,
+        error_facts(once(&client, &ledger, "two").await).0,
         ErrorKind::Ledger
     );
     assert!(once(&client, &ledger, "one").await.unwrap().now().is_none());
@@ -258,7 +259,7 @@ async fn an_outcome_is_recorded_although_the_ledger_has_another_service_by_now()
 }
 
 #[tokio::test]
-async fn a_client_keeps_a_few_ledgers_open() {
+async fn a_client_keeps_16_ledgers_open() {
     let folder = TempDir::new().unwrap();
     let service = Peer::answering(201, &[], AGENT);
     let client = service.client();
@@ -270,7 +271,7 @@ async fn a_client_keeps_a_few_ledgers_open() {
             let made = once(&client, ledger, "one").await.unwrap();
             assert_eq!(made.now().is_none(), is_there);
         }
-        until(|| open_in(&folder) <= 16).await;
+        until(|| count_open(&folder) <= 16).await;
     }
     let other = Client::builder()
         .base_url(service.url.as_str())
@@ -279,13 +280,13 @@ async fn a_client_keeps_a_few_ledgers_open() {
     let other = other.build().unwrap();
     once(&other, &ledgers[19], "two").await.unwrap();
     drop(client);
-    assert_eq!(open_in(&folder), 16);
+    assert_eq!(count_open(&folder), 16);
     drop(other);
-    all_are_closed_in(&folder).await;
+    wait_until_closed(&folder).await;
 }
 
 #[test]
-fn a_blocking_call_and_a_raw_one_have_keys_too() {
+fn blocking_and_raw_calls_have_keys_too() {
     let (_folder, ledger) = new_ledger();
     let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();

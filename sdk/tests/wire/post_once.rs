@@ -1,5 +1,5 @@
-//! A create is acted on at most once per call, whatever breaks and whenever, against a service that acts first and then
-//! breaks. What becomes of each fault of the catalogue is for `faults` to show.
+//! A create reaches a service at most once per call, at whatever point the connection breaks, even if the service creates the agent
+//! before it breaks the connection. `faults` tests the outcome of each fault.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime};
 
-/// Over HTTP/2 they share a connection, and its fate.
+/// Over HTTP/2, the calls share a connection, and all fail with it.
 #[tokio::test]
-async fn many_at_once_are_tried_once_each() {
+async fn many_creates_in_flight_are_each_sent_once() {
     for protocol in BOTH {
         let hear = vec![Step::Hear, Step::Act];
         let broken = match protocol {
@@ -59,7 +59,7 @@ fn any_script() -> impl Strategy<Value = Script> {
 }
 
 #[test]
-fn over_scripts_that_chance_writes() {
+fn creates_are_sent_once_for_random_scripts() {
     let runtime = runtime();
     for protocol in [Http1, Http2] {
         let scripts = proptest::collection::vec(any_script(), 1..4);
@@ -72,11 +72,11 @@ fn over_scripts_that_chance_writes() {
     }
 }
 
-/// Such a service may claim that it has created an agent when it has not.
+/// Runs creates against a service with these scripts. The service may respond 201 although it has not created an agent.
 async fn run(protocol: Protocol, scripts: Vec<Script>) {
     let case = format!("{scripts:?} ({protocol:?})");
     let peer = Peer::start(protocol, scripts);
-    // Many of these wait for a second request, which never arrives.
+    // Many of these scripts wait for a second request, which never arrives.
     let client = peer
         .builder()
         .attempt_timeout(Duration::from_millis(30))

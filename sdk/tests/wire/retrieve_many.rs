@@ -1,4 +1,4 @@
-//! Many deals at a time: their order, how many are in flight, and what happens to those that fail.
+//! Jobs that retrieve many deals: the order of results, the number of calls in flight, and failed calls.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ fn ids(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn deals_come_in_the_order_of_the_identifiers() {
+async fn deals_are_returned_in_the_order_of_the_identifiers() {
     let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut deals = client
@@ -25,7 +25,7 @@ async fn deals_come_in_the_order_of_the_identifiers() {
         for _ in 0..6 {
             heard.push(peer.next().await);
         }
-        // The last one requested is answered first.
+        // The service responds to the last request first.
         heard.sort_by(|one, other| other.segment().cmp(one.segment()));
         for heard in heard {
             heard.answer_deal();
@@ -46,14 +46,14 @@ async fn deals_come_in_the_order_of_the_identifiers() {
     assert!(deals.next().await.is_none());
 }
 
-/// The largest number of the `total` retrievals that the service saw at the same time; it answers none before as many
-/// have arrived as there can be, which are 16 unless another number is said.
-async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> usize {
+/// Returns the largest number of the `total` retrievals that were in flight together. The service responds to none before the
+/// expected number has arrived: `concurrency`, or 16.
+async fn most_in_flight(total: usize, concurrency: Option<usize>, unordered: bool) -> usize {
     let mut peer = Peer::in_memory();
     let client = peer.client();
-    let concurrency = said.unwrap_or(16);
+    let expected = concurrency.unwrap_or(16);
     let mut many = client.deals().retrieve_many(ids(0..total));
-    if said.is_some() {
+    if let Some(concurrency) = concurrency {
         many = many.concurrency(concurrency);
     }
     if unordered {
@@ -64,11 +64,11 @@ async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> u
     let serve = async {
         let (mut held, mut answered, mut most) = (VecDeque::<Heard>::new(), 0, 0);
         while answered < total {
-            let possible = concurrency.max(1).min(total - answered);
+            let possible = expected.max(1).min(total - answered);
             while held.len() < possible {
                 held.push_back(peer.next().await);
             }
-            // One too many would have arrived by now.
+            // If one call too many were in flight, it would have arrived by now.
             wait_until_idle().await;
             while let Some(heard) = peer.waiting() {
                 held.push_back(heard);
@@ -85,24 +85,24 @@ async fn most_in_flight(total: usize, said: Option<usize>, unordered: bool) -> u
 }
 
 #[tokio::test]
-async fn as_many_are_on_their_way_as_was_said_and_no_more() {
-    for (total, said, most) in [
+async fn the_number_of_calls_in_flight_is_the_concurrency() {
+    for (total, concurrency, most) in [
         (12, Some(4), 4),
         (4, Some(1), 1),
-        // Nothing at a time means one at a time.
+        // Zero at a time means one at a time.
         (3, Some(0), 1),
-        // More than there are.
+        // More than the number of deals.
         (3, Some(1000), 3),
         (20, None, 16),
     ] {
         for unordered in [false, true] {
-            assert_eq!(most_in_flight(total, said, unordered).await, most);
+            assert_eq!(most_in_flight(total, concurrency, unordered).await, most);
         }
     }
 }
 
 #[tokio::test]
-async fn one_that_fails_is_one_item() {
+async fn a_failed_call_is_one_item() {
     let mut peer = Peer::by_hand();
     let client = peer.client();
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
@@ -157,7 +157,7 @@ async fn one_that_fails_is_one_item() {
 }
 
 #[tokio::test]
-async fn dropping_the_stream_cancels_what_is_on_its_way() {
+async fn dropping_the_stream_cancels_the_calls_in_flight() {
     let mut peer = Peer::in_memory();
     let client = peer.client();
     let mut deals = client

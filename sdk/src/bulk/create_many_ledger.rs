@@ -1,0 +1,165 @@
+//! The options of a [`CreateMany`] with a ledger.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+
+use crate::{
+    bulk::{
+        create_many::CreateMany, create_with_ledger::Resolve, job_ledger::JobLedger, row::KeyedRow,
+    },
+    ledger::{Ledger, Resolution, UnresolvedRow},
+    transport::base_url,
+};
+
+impl<I, T, M> CreateMany<I, T, M> {
+    /// Keeps a ledger of the job, a local log of idempotency keys, so that the job survives a crash of the process or the
+    /// machine: run it again with the same rows, and it creates only the agents of rows that are new or were not sent. Each row
+    /// needs its own key, the same in every run, and so is a [`KeyedRow`]: a pair `(key, row)`, for example. The key is never
+    /// sent to the service. `key_name` names the keys, such as `"email"`. A job whose keys have another name is rejected,
+    /// because the ledger would recognise none of its rows, and every agent would be created again. With `None`, names are
+    /// not compared.
+    ///
+    /// | the ledger's record of a row | the next run |
+    /// |---|---|
+    /// | none, or that there is no agent | sends the row |
+    /// | created | returns [`Created::Already`](crate::Created::Already), with the agent's identifier |
+    /// | rejected | returns the rejection, with its status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [resolved](crate::ledger::Ledger::resolve) that it has no agent |
+    /// | unknown: the row was about to be sent, and nothing else was recorded, or an outcome that is unknown | returns an error, and sends nothing: find out whether there is an agent and [resolve](crate::ledger::Ledger::resolve) the row, or set [`resolve`](CreateMany::resolve) to find out; [`resend_unknown`](Self::resend_unknown) sends the row all the same |
+    /// | another job is sending the row now | returns an error ([`Error::is_in_flight`](crate::Error::is_in_flight)), and sends nothing; or [waits](Self::wait_in_flight) for that job |
+    ///
+    /// These errors are of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted), and their outcomes tell the cases apart. Rows that
+    /// break the rules are not recorded, so they are sent once corrected. If two rows have the same key, the second is an
+    /// error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
+    ///
+    /// ```no_run
+    /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
+    /// # async fn example(client: dealkit::Client, records: Vec<Record>) {
+    /// use dealkit::{Created, ledger::Ledger};
+    ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let rows = records.into_iter().map(|record| (record.id, record.request));
+    /// let mut creations = client.agents().create_many(rows).ledger(&ledger, "id").stream();
+    /// while let Some(creation) = creations.next().await {
+    ///     match &creation.result {
+    ///         Ok(Created::Now(agent)) => println!("row {}: created {}", creation.index, agent.id),
+    ///         Ok(Created::Already { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
+    ///         Err(error) => eprintln!("row {}: {error}", creation.index),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Durability
+    ///
+    /// The row's claim is on disk before the first byte of its request is sent, and its outcome is on disk before its result
+    /// is returned. Rows that wait for the disk share one transaction, and while an outcome is being written, another row is
+    /// already sent. So a crash loses nothing: the outcome is unknown only for the rows that were in flight.
+    ///
+    /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken
+    /// from the iterator: rows that were taken and not sent are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in
+    /// flight still complete, with the reason if their outcome [could not be recorded](crate::Creation::ledger_error).
+    ///
+    /// # Contents of the file
+    ///
+    /// For each row, its state, the agent's identifier, the status, the request's id, and times. Keys are stored only as
+    /// hashes (BLAKE2b with a salt unique to the file), so a reader does not come across an e-mail address in it by
+    /// chance. But anyone who has the file can check whether it contains a guessed key, because it contains the
+    /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
+    /// `sdk/contract/ledger.md` in the repository.
+    ///
+    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 30 bytes of memory,
+    /// used to find rows with the same key.
+    ///
+    /// # Errors
+    /// The ledger is opened, and created if it does not exist, when the first row needs it. If it cannot be opened or
+    /// written, is that of another service, has keys with another name, or is not a ledger at all, that is the row's
+    /// error, and no further rows are taken.
+    ///
+    /// # Rows without keys
+    /// do not compile:
+    ///
+    /// ```compile_fail
+    /// # fn example(client: dealkit::Client, rows: Vec<dealkit::CreateAgent>, ledger: dealkit::ledger::Ledger) {
+    /// client.agents().create_many(rows).ledger(&ledger, "email");
+    /// # }
+    /// ```
+    pub fn ledger<'a>(mut self, ledger: &Ledger, key_name: impl Into<Option<&'a str>>) -> Self
+    where
+        I: Iterator,
+        I::Item: Into<KeyedRow>,
+    {
+        let base_url = base_url::normalize(&self.operation.agents.service.base_url);
+        self.operation.ledger = Some(JobLedger::new(ledger, base_url, key_name.into()));
+        self
+    }
+
+    /// Sends rows whose outcome is unknown according to the [ledger](Self::ledger) again, without looking them up. If an
+    /// earlier run did create the agent, there are then two; [`resolve`](Self::resolve) looks first.
+    pub fn resend_unknown(mut self) -> Self {
+        self.operation.ledger_options.resend_unknown = true;
+        self
+    }
+
+    /// Waits until another job that is sending a row has recorded its outcome: for as long as a call may take
+    /// ([`timeout`](crate::CallOptions::timeout)), unless this job is cancelled. The result is then the one that the other job
+    /// recorded, or the row is sent if that job did not send it. Without this option, or when the time is up, the row gets
+    /// an error that [is in flight](crate::Error::is_in_flight).
+    pub fn wait_in_flight(mut self) -> Self {
+        self.operation.ledger_options.wait_in_flight = true;
+        self
+    }
+
+    pub(crate) fn set_resolve(mut self, resolve: Resolve) -> Self {
+        self.operation.ledger_options.resolve = Some(resolve);
+        self
+    }
+}
+
+impl<I, T> CreateMany<I, T> {
+    /// Calls `resolve` for each unresolved row before the row is sent again, to find out whether its agent exists. The API
+    /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
+    ///
+    /// | `resolve` returns | the row |
+    /// |---|---|
+    /// | [`Resolution::Agent`](crate::ledger::Resolution::Agent) | is resolved in the [ledger](Self::ledger), and reported as [`Created::Already`](crate::Created::Already) |
+    /// | [`Resolution::NoAgent`](crate::ledger::Resolution::NoAgent) | is resolved as having none, and sent |
+    /// | [`Resolution::Unknown`](crate::ledger::Resolution::Unknown) | stays unknown, and is not sent |
+    /// | an error, or it panics, or the identifier [cannot be resolved](crate::ledger::Ledger::resolve) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
+    ///
+    /// An agent that your search does not find may still be created: a request that was cut off may still be in progress, and
+    /// your search may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::UnresolvedRow::sent_at) is longer ago
+    /// than either can take, and `Unknown` until then.
+    ///
+    /// `resolve` is called for as many rows at a time as may be in flight. Meanwhile, no other job sends that row or resolves
+    /// it. dealkit sets no timeout for `resolve`. If the job is cancelled, its future is dropped, and the outcome of the row
+    /// stays unknown. Without a [ledger](Self::ledger), no row is sent.
+    ///
+    /// ```no_run
+    /// # use dealkit::{AgentId, KeyedRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
+    /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
+    /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>) {
+    /// let look = async |row: UnresolvedRow| {
+    ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
+    ///         Some(id) => Resolution::Agent(id),
+    ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
+    ///         None => Resolution::Unknown,
+    ///     })
+    /// };
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(look).stream();
+    /// # }
+    /// ```
+    pub fn resolve<F, R, E>(self, resolve: F) -> Self
+    where
+        F: Fn(UnresolvedRow) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Resolution, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let resolve = Arc::new(resolve);
+        self.set_resolve(Arc::new(move |row| {
+            let resolve = Arc::clone(&resolve);
+            async move { resolve(row).await.map_err(Into::into) }.boxed()
+        }))
+    }
+}
