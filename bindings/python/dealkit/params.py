@@ -31,7 +31,7 @@ class AgentProfileParams(TypedDict, total=False):
     client_metadata: Mapping[str, object]
     external_id: str
     extra: Mapping[str, object]
-    """Undocumented fields of the profile, which are sent as they are, next to the others."""
+    """Undocumented fields of the profile, which are sent unchanged, next to the others."""
 
 
 class CreateAgentParams(TypedDict):
@@ -62,6 +62,8 @@ class CreateAgentParams(TypedDict):
     """The office that the agent belongs to."""
     collective_id: NotRequired[str | None]
     """The collective that the agent belongs to."""
+    extra: NotRequired[Mapping[str, object]]
+    """Undocumented fields of the request, which are sent unchanged, next to the others."""
 
 
 def _schema(cls: Any, source: Any, handler: Any, /) -> Any:

@@ -41,6 +41,8 @@ pub(crate) fn written(
         // A profile that is not a dict is written, and refused, like any other value.
         match value.cast_exact::<PyDict>() {
             Ok(dict) if name == PROFILE => body.profile(dict)?,
+            Ok(dict) if name == EXTRA => body.extra_fields(dict, given, omitted)?,
+            _ if name == EXTRA => body.reject_extra(Place::Field(&Place::Whole, EXTRA), &value),
             _ => body.argument(name, &value),
         }
     }
@@ -54,7 +56,7 @@ pub(crate) fn written(
 /// The only argument whose fields have rules, too.
 const PROFILE: &str = "profile";
 
-/// Where a profile has its undocumented fields, as in Rust's `AgentProfile::extra`.
+/// The argument, or the key of a profile, with undocumented fields.
 const EXTRA: &str = "extra";
 
 #[derive(Default)]
@@ -110,12 +112,7 @@ impl Written {
                     if *is_extra {
                         pointers.insert(place.pointer());
                     } else if name == EXTRA {
-                        let found = builtin::type_name(value);
-                        refused.push(Violation::new(
-                            place.pointer(),
-                            ViolationCode::WrongType,
-                            format!("must be an object of undocumented fields, got {found}"),
-                        ));
+                        refused.push(extra_violation(place, value));
                     }
                     writer.field(name, |writer| writer.value(value, place));
                 }
@@ -131,6 +128,37 @@ impl Written {
         }
     }
 
+    /// Writes the undocumented fields of the request. None of them may be an argument, too.
+    fn extra_fields(
+        &mut self,
+        extra: &Bound<'_, PyDict>,
+        given: &Bound<'_, PyDict>,
+        omitted: &Bound<'_, PyAny>,
+    ) -> Outcome<()> {
+        // A copy, because another thread may change the caller's dict.
+        for (name, value) in extra.copy()? {
+            let Some(name) = self.writer.name(&name, Place::Whole) else {
+                continue;
+            };
+            let is_same = |(other, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+                builtin::str_text(&other) == Some(name) && !value.is(omitted)
+            };
+            if name != EXTRA && given.iter().any(is_same) {
+                let message = "extra must not hold a field that is also given as an argument";
+                return Err(Failure::Type(message.to_owned()));
+            }
+            let place = Place::Field(&Place::Whole, name);
+            self.extra.insert(place.pointer());
+            self.writer
+                .field(name, |writer| writer.value(&value, place));
+        }
+        Ok(())
+    }
+
+    fn reject_extra(&mut self, place: Place<'_>, value: &Bound<'_, PyAny>) {
+        self.refused.push(extra_violation(place, value));
+    }
+
     /// The text, if all of it could be written and, if `validate` is set, it follows every rule.
     fn checked(self, validate: bool) -> Outcome<String> {
         let (text, wrong) = self.writer.finish()?;
@@ -138,10 +166,9 @@ impl Written {
         if let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
             // A name that is none of an argument's is refused in any case, as it is by `create`.
             let is_broken = |violation: &&Violation| match &violation.code {
-                ViolationCode::UnknownField if in_profile(violation) => {
-                    validate && !self.extra.contains(&violation.pointer)
-                }
-                code => validate || *code == ViolationCode::UnknownField,
+                ViolationCode::UnknownField if self.extra.contains(&violation.pointer) => false,
+                ViolationCode::UnknownField => validate || !in_profile(violation),
+                _ => validate,
             };
             let broken = error.violations().iter().filter(is_broken);
             violations.extend(broken.cloned().map(with_advice));
@@ -150,6 +177,16 @@ impl Written {
         ValidationError::check(merged(violations, wrong))?;
         Ok(text)
     }
+}
+
+/// Returns the violation of an `extra` that is not a dict.
+fn extra_violation(place: Place<'_>, value: &Bound<'_, PyAny>) -> Violation {
+    let found = builtin::type_name(value);
+    Violation::new(
+        place.pointer(),
+        ViolationCode::WrongType,
+        format!("must be an object of undocumented fields, got {found}"),
+    )
 }
 
 fn in_profile(violation: &Violation) -> bool {

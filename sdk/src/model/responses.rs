@@ -317,8 +317,8 @@ fn unreadable_field_names(
     unreadable.map(|field| field.name).collect()
 }
 
-/// Appends a field to the JSON of a model. If the model has the field already, the reader uses the appended one, the last.
-fn json_with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
+/// Appends a field to the JSON of a model or a request. If the JSON has the field already, the reader uses the last one.
+pub(super) fn json_with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Serializing models and names cannot fail; a model without fields is `{}`.
     let mut json = Json::from_infallible(model).into_text();
     json.pop();

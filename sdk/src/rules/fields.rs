@@ -13,7 +13,7 @@ use crate::{
         Null, UnknownFields, Violation, ViolationCode, check_text, of_kind, pointer,
     },
     specification::field_names,
-    value::{JsonKind, Nullable},
+    value::{Json, JsonKind, Nullable},
 };
 
 /// How alike two names must be for one to have been meant by the other, from 0 to 1.
@@ -139,6 +139,17 @@ impl<'a> Fields<'a> {
         }
         check_text(name, text.as_deref(), &mut self.violations);
         text
+    }
+
+    /// Returns the undocumented fields.
+    pub(crate) fn undocumented(&self) -> BTreeMap<String, Json> {
+        let fields = self.object.iter();
+        let undocumented =
+            fields.filter(|(name, _)| !field_names::CREATE_AGENT_FIELD_NAMES.contains(&&**name));
+        // Parsing cannot fail, because `object` has checked the JSON.
+        undocumented
+            .filter_map(|(name, value)| Some((name.to_string(), Json::parse(*value).ok()?)))
+            .collect()
     }
 
     /// What is wrong, once every documented field has been taken out; if undocumented ones are to be rejected, they are, too.

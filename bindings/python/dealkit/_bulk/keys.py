@@ -11,7 +11,7 @@ from dealkit.params import CreateAgentParams
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIELDS = frozenset(CreateAgentParams.__annotations__)
+FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
 """The fields of a row."""
 
 

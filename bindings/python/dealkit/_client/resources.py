@@ -6,7 +6,7 @@ response, and both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, Unpack, overload
@@ -86,6 +86,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
+        extra: Mapping[str, object] | Omitted = OMITTED,
         validate: bool = True,
         **options: Unpack[CallOptions],
     ) -> Created:
@@ -110,6 +111,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             brokerage_id: The brokerage that the agent belongs to.
             office_id: The office that the agent belongs to.
             collective_id: The collective that the agent belongs to.
+            extra: Undocumented fields of the request, which are sent unchanged, next to the others.
             validate: Whether to check the rules before sending anything. A real service may accept more than they
                 allow.
 
