@@ -88,12 +88,12 @@ pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
 
 /// Runs the schedule of a seed.
 pub fn run_seed(seed: u64, keeps_history: bool) -> Schedule {
-    run(tape::of_seed(seed).current(), keeps_history)
+    run(tape::tape_from_seed(seed).current(), keeps_history)
 }
 
 /// Finds the simplest schedule that is violated, starting from a seed whose schedule is.
 pub fn simplify(seed: u64) -> Schedule {
-    let mut tree = tape::of_seed(seed);
+    let mut tree = tape::tape_from_seed(seed);
     let mut simplest = tree.current();
     while tree.simplify() {
         loop {

@@ -182,7 +182,7 @@ impl Simulation {
         self.check_agents();
     }
 
-    /// Checks, once every request has ended, that no row has an agent of which a result says that there is none.
+    /// Checks, once every request has ended, that no row has an agent although its result says that there is none.
     pub(crate) fn check_end(&self) {
         self.check_agents();
         let state = self.state();
@@ -208,8 +208,8 @@ impl Simulation {
         }
     }
 
-    /// Checks, after a while, that no process has left a row in flight that could have said what became of it, and that no row is in
-    /// doubt that was never sent.
+    /// Checks, after a while, that no process has left a row in flight whose outcome it could have recorded, and that no row that was
+    /// never sent has an unknown outcome.
     pub(crate) fn check_left(&self, processes: &[Arc<Process>], keys: &[String]) {
         if self.state().ended_leases.is_some() || self.state().was_moved {
             return;
