@@ -24,14 +24,14 @@ export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
 # need its development files (Debian: python3-dev).
 export PYO3_BUILD_EXTENSION_MODULE := 1
 
-# Where cargo puts what it builds.
+# The output folder of cargo.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 
-# What cargo builds for `demo` and for the Python tests: the whole workspace with all features, and one example. That way cargo
-# selects the same features of the dependencies as for the Rust tests, and compiles each dependency once.
+# Arguments of cargo for `demo` and the Python tests: the whole workspace with all features, and one example. cargo then selects the
+# same features of the dependencies as for the Rust tests, and compiles each dependency once.
 BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --example quickstart
 
-# How many examples schemathesis tries for each operation and phase.
+# The number of examples of schemathesis for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 100
 
 # Runs the targets that follow at the same time, because many of their steps wait or use one processor. The first gets most of the
@@ -42,7 +42,7 @@ SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# The tools that every build needs. Without this check, cargo's own errors come late or say little.
+# The tools that every build needs. Without this check, cargo's own errors appear late or explain little.
 needs-build:
 	@cargo --version >/dev/null 2>&1 \
 		|| { echo "make: Rust is needed, $(MSRV) or newer: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
@@ -71,7 +71,7 @@ test-rust: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --workspace --all-features
 
 ## Tests the SDK with fewer features. Not part of `test`, because many dependencies are compiled again.
-# As in a program that has a cryptography of its own, and where another crate makes serde_json keep numbers as text.
+# As in a program with another cryptography provider, in which another crate makes serde_json store numbers as text.
 test-features: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --package dealkit --no-default-features --features client,serde_json/arbitrary_precision \
 		--test offline --test provider
@@ -160,7 +160,7 @@ image: needs-buildah
 	buildah build --isolation chroot --format docker --manifest dealkit-server --file server/Containerfile \
 		--platform "$$(cd $(STATIC) && ls -d a*64 | sed s,^,linux/, | paste -s -d , -)" $(STATIC)
 
-## Builds the image for the platform of TARGET and tries it: who runs it, what it refuses, its health, a call, its end; then, where
+## Builds the image for the platform of TARGET and tests it: its user, rejected requests, its health check, a call, its end; then, where
 ## there is a Docker daemon, the examples with testcontainers. Not part of `test`, because not every machine has buildah.
 test-container: server-static image $(VENV)/package $(VENV)/tools
 	sh server/tests/container.sh
@@ -204,7 +204,7 @@ lint-openapi:
 docs: $(VENV)/bin/python
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
 
-# Where rustdoc writes.
+# The output folder of rustdoc.
 RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 
 ## Builds the documentation as one site in target/site: the guide, the reference for both languages, the contract. Warnings are
@@ -232,7 +232,7 @@ fmt: $(VENV)/tools
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network
 
-# For tests that take longer than any should that does not hang.
+# A time limit that only hanging tests exceed.
 NO_LIMIT := -o faulthandler_timeout=0
 
 # The schedules that `soak-simulation` runs: at random, unless these are set.
@@ -248,7 +248,7 @@ simulate: needs-build
 soak-simulation: needs-build
 	$(SIMULATION) $(FIRST) $(COUNT)
 
-# Puts faults into a copy of the SDK, each of which the simulator must find.
+# Puts faults into a copy of the SDK; the simulator must find each fault.
 soak-mutants: needs-build
 	$(PYTHON) sdk/simulation/mutants.py
 
@@ -264,7 +264,7 @@ soak-python: $(VENV)/package $(VENV)/tools
 		$(NO_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_arrow.py
 
-# How many processes are killed.
+# The number of processes to kill.
 KILLS ?= 500
 
 ## Kills (SIGKILL) jobs that share a ledger, half of them in SQLite and half in PostgreSQL, whose server is stopped and fails
@@ -375,7 +375,7 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
-# What the next release is compared with: the newest one, or any revision.
+# The revision with which the next release is compared: the newest release, or any revision.
 SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
 ## Checks that the version number allows what has changed in the public API since the newest release, or since SINCE.
@@ -398,7 +398,7 @@ check-workflows: $(RELEASE_TOOLS)/installed
 		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
-# A wheel for this machine, built quickly: its contents are those of the published wheels.
+# A wheel for this machine, built quickly, with the same contents as the published wheels.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := s
@@ -430,7 +430,7 @@ INSTALL_PUBLISHED := $(INSTALL) $(BENCH)/bin/python --reinstall --no-deps --conf
 # Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
 BENCH_OPTIONS ?=
 
-## Measures everything beside its peers; tables and the figures that the site shows go to target/bench.
+## Compares everything with its peers; tables and the figures that the site shows go to target/bench.
 bench:
 	@echo "bench: three quarters of an hour after building, if the machine has nothing else to do; what is measured is kept at once"
 	$(MAKE) bench-rust bench-python bench-server bench-rate
@@ -458,7 +458,7 @@ bench-python: $(BENCH)/peers
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
+## Measures how much of a service's allowed rate clients use without knowing it: a quarter of an hour.
 bench-rate: $(BENCH)/peers
 	$(INSTALL_PUBLISHED)
 	$(BENCH)/bin/python $(BENCHES)/rate.py

@@ -93,7 +93,7 @@ def check_first_lines() -> Iterator[str]:
 
 
 def check_figures() -> Iterator[str]:
-    """Finds figures in README that are not those of the site. `make bench-docs` writes both."""
+    """Finds figures in README that differ from the site's. `make bench-docs` writes both."""
     publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
     measured = json.loads((ROOT / "docs/speed/measured.json").read_text("utf-8"))
     readme = (ROOT / "README.md").read_text("utf-8")

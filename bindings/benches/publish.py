@@ -1,6 +1,6 @@
 """Puts the results of `make bench` into the site and README.md: figures with their date and machine.
 
-Usage: python publish.py FOLDER, where report.py has written
+Usage: python publish.py FOLDER, the output folder of report.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "speed" / "measured.json"
 README = ROOT / "README.md"
-# What README.md shows, each compared with its first peer: also where dealkit needs more.
+# Figures in README.md, each compared with its first peer, including figures in which dealkit is slower.
 HEADLINES = [
     ("Rust", "decode a deal of 4 KB"),
     ("Rust", "`retrieve`, 64 in flight"),
@@ -29,7 +29,7 @@ HEADLINES = [
 
 
 def section(measured: dict[str, Any]) -> str:
-    """The text between the marks in README.md."""
+    """Returns the text for the marked section of README.md."""
     lines = [
         "CPU time of dealkit, divided by that of another library for the same work: lower is better, and above 1, dealkit uses more. "
         f"Measured: {measured['measured']}. Machine: {measured['machine']}.",
@@ -46,10 +46,10 @@ def section(measured: dict[str, Any]) -> str:
 
 
 def marked(text: str, measured: dict[str, Any]) -> str:
-    """README.md with these figures."""
+    """Returns README.md with these figures."""
     mark = re.compile(r"(<!-- figures -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    written, places = mark.subn(lambda found: found[1] + section(measured) + found[2], text)
-    assert places == 1, "README.md has no place for figures"
+    written, sections = mark.subn(lambda found: found[1] + section(measured) + found[2], text)
+    assert sections == 1, "README.md has no place for figures"
     return written
 
 

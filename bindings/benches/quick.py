@@ -1,8 +1,8 @@
 """Runs a few minutes of the benchmarks and compares them with ratios.json: a loss of more than 5 % fails.
 
-The comparison covers decoding, validating, and whole calls on loopback, except for what the system does in them. What is
-compared is the ratio of dealkit's instructions to those of a peer, counted by valgrind, which is nearly the same on every
-machine and in every run; the ratio of their CPU time, which is not, is shown beside it.
+The comparison covers decoding, validating, and whole calls on loopback without system calls. It compares the ratio of dealkit's
+instructions to a peer's, as counted by valgrind, which is nearly the same on every machine and in every run. The ratio of CPU times,
+which varies, is shown next to it.
 
 Usage: python quick.py FOLDER_OF_THE_PROGRAMS [--update]
 """
@@ -30,7 +30,7 @@ LOSS = 1.05
 
 @dataclass(frozen=True)
 class Compared:
-    """A table from a program, and the peer in it that dealkit is compared with."""
+    """A table of a program, and the peer with which dealkit is compared."""
 
     program: str
     table: str
@@ -65,7 +65,7 @@ def command(programs: Path, compared: Compared) -> list[str]:
 
 
 def by_time(programs: Path, compared: Compared) -> float:
-    """The ratio of dealkit's CPU time to that of the peer."""
+    """Returns the ratio of dealkit's CPU time to the peer's."""
     with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as results:
         arguments = [*command(programs, compared), "--rounds", "15", "--results", results.name]
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
@@ -76,13 +76,13 @@ def by_time(programs: Path, compared: Compared) -> float:
 
 
 def by_instructions(programs: Path, compared: Compared) -> float:
-    """The ratio of dealkit's instructions to those of the peer."""
+    """Returns the ratio of dealkit's instructions to the peer's."""
     ours, its = (instructions(programs, compared, contender) for contender in ("dealkit", compared.peer))
     return ours / its
 
 
 def instructions(programs: Path, compared: Compared, contender: str) -> int:
-    """Instructions of one turn."""
+    """Returns the instructions of one run."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no"]
     run = [*valgrind, *command(programs, compared), "--run", contender]
     done = subprocess.run(run, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Turns measurements into reports: tables in Markdown, everything in JSON, and what the site shows.
+"""Turns measurements into reports: tables in Markdown, all figures in JSON, and the figures for the site.
 
 Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from rounds import markdown, quartiles, ratios
 
-# What the site shows, by language: the kind of work, the name of a table, and the peers in it.
+# The tables on the site, by language: the kind of work, the name of the table, and its peers.
 PLAIN, REQWEST = "serde_json into String, f64, no dates", "reqwest + serde_json"
 FRAME, TABLE = "10,000 deals into a data frame, 64 in flight", "python table of 10000 deals"
 SHOWN: dict[str, list[tuple[str, str, list[str]]]] = {
@@ -53,7 +53,7 @@ SHOWN: dict[str, list[tuple[str, str, list[str]]]] = {
         ("GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
     ],
 }
-# Figures of the sandbox alone.
+# Figures of the sandbox without a peer.
 FIGURES = {
     "start to first response": "server start",
     "program": "server size",
@@ -63,19 +63,19 @@ FIGURES = {
 
 
 def machine() -> str:
-    def told(*command: str) -> str:
+    def describe(*command: str) -> str:
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             return f"{command[0]} unknown"
 
-    rust = " ".join(told("rustc", "--version").split()[:2])
+    rust = " ".join(describe("rustc", "--version").split()[:2])
     system = f"{platform.system()} {platform.machine()}"
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
 def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
-    """The content of docs/speed/measured.json."""
+    """Returns the content of docs/speed/measured.json."""
     rows = []
     for language, what, name, peers in ((language, *shown) for language, of in SHOWN.items() for shown in of):
         for row in tables.get(name, {"rows": []})["rows"]:
@@ -92,7 +92,7 @@ def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
 
 
 def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tables that are points of a curve, put together: for each contender the place, quartile, median and quartile of
+    """Combines the tables that are points of a curve: for each contender, the position, lower quartile, median and upper quartile of
     each point."""
     found = defaultdict(list)
     for table in tables:
@@ -104,18 +104,18 @@ def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     series = []
     for contender in [row["name"] for row in points[0]["rows"]]:
-        places = [
+        points = [
             [table["point"]["value"], *(float(f"{value:.3g}") for value in quartiles(row["values"]))]
             for table in points
             for row in table["rows"]
             if row["name"] == contender
         ]
-        series.append({"name": contender, "points": places})
+        series.append({"name": contender, "points": points})
     return {"title": title, "along": points[0]["point"]["along"], "unit": points[0]["unit"], "series": series}
 
 
 def lines(document: dict[str, Any]) -> str:
-    """JSON with each member on a line, and each element of a list."""
+    """Formats JSON with one line for each member and each element of a list."""
     members = []
     for name, value in document.items():
         if isinstance(value, list):

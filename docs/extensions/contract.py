@@ -11,7 +11,7 @@ PAGE = "reference/contract"
 
 
 def resolved(document: Any, node: Any) -> Any:
-    """The target of a reference, merged with what is stated beside it."""
+    """Returns the target of a reference, merged with the members next to the reference."""
     if "$ref" not in node:
         return node
     target: Any = document
@@ -21,24 +21,24 @@ def resolved(document: Any, node: Any) -> Any:
 
 
 def kind(schema: Any) -> str:
-    """The type of a value in words, linked if it is a named schema."""
+    """Describes the type of a value, with a link if it is a named schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "oneOf" in schema:
         return " or ".join(map(kind, schema["oneOf"]))
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    words = []
+    types = []
     for each in kinds:
         if each == "array":
-            words.append(f"list of {kind(schema['items'])}")
+            types.append(f"list of {kind(schema['items'])}")
         elif each == "object" and isinstance(schema.get("additionalProperties"), dict):
-            words.append(f"object of {kind(schema['additionalProperties'])}s")
+            types.append(f"object of {kind(schema['additionalProperties'])}s")
         elif each != "null" and "format" in schema:
-            words.append(f"{each} ({schema['format']})")
+            types.append(f"{each} ({schema['format']})")
         else:
-            words.append(each)
-    return " or ".join(words)
+            types.append(each)
+    return " or ".join(types)
 
 
 def bounds(schema: Any) -> str:
@@ -100,8 +100,12 @@ def schema(name: str, stated: Any) -> list[str]:
     rows = []
     for field, of in stated["properties"].items():
         example = of.get("examples", [])[:1]
-        said = [bounds(of), of.get("description", ""), *(f"`{json.dumps(one, ensure_ascii=False)}`" for one in example)]
-        rows.append([f"`{field}`", kind(of), "yes" if field in required else "", " ".join(filter(None, said))])
+        notes = [
+            bounds(of),
+            of.get("description", ""),
+            *(f"`{json.dumps(one, ensure_ascii=False)}`" for one in example),
+        ]
+        rows.append([f"`{field}`", kind(of), "yes" if field in required else "", " ".join(filter(None, notes))])
     return [*lines, *table(["field", "type", "required", "what it says"], rows)]
 
 

@@ -1,5 +1,5 @@
-"""The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there,
-with a bar for each ratio, and its curves drawn."""
+"""The directives `measured` and `curves`: tables with a bar for each ratio, and plots, of the figures in
+`docs/speed/measured.json`, which `make bench-docs` writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = Path(__file__).parents[1] / "speed" / "measured.json"
-# Twice the peer's figure fills the column of bars.
+# A bar of full width is twice the peer's figure.
 WIDEST = 2.0
 
 
-def text(words: str) -> str:
-    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(words))
+def text(markdown: str) -> str:
+    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(markdown))
 
 
 def bar(ratio: float) -> str:
@@ -61,12 +61,12 @@ class Measured(SphinxDirective):
 
 
 COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
-# What is neither line nor marker is drawn in this colour, and has the page's text colour in the end.
+# Axes and labels are drawn in this colour, which is then replaced by the page's text colour.
 INK = "#808080"
 
 
 def conclusion(curve: dict[str, Any]) -> str:
-    """What a plot shows: how dealkit compares, from point to point, with the peer that comes closest."""
+    """Describes a plot in a sentence: the ratio of dealkit to the closest peer at each point."""
     ours, *others = ([point[2] for point in series["points"]] for series in curve["series"])
     peers = ([our / its for our, its in zip(ours, other, strict=False)] for other in others)
     closest, ratios = min(enumerate(peers, 1), key=lambda peer: abs(1 - sum(peer[1]) / len(peer[1])))
@@ -77,7 +77,7 @@ def conclusion(curve: dict[str, Any]) -> str:
 
 
 def drawn(curve: dict[str, Any]) -> str:
-    """A curve as SVG, with the median and the quartiles of each point, without a background of its own."""
+    """Draws a curve as SVG with a transparent background: the median and the quartiles of each point."""
     inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
     style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": curve["title"]}
     better = "higher" if "/s" in curve["unit"] else "lower"
@@ -106,7 +106,7 @@ def drawn(curve: dict[str, Any]) -> str:
 
 
 def plot(curve: dict[str, Any]) -> str:
-    """A plot as part of the page: in its text colour, and without anything meant for the rest of the page."""
+    """Returns a plot to embed in a page: in the page's text colour, and without declarations that would affect the page."""
     svg = drawn(curve)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
@@ -121,7 +121,7 @@ class Curves(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FIGURES))
         curves = json.loads(FIGURES.read_text("utf-8")).get("curves", [])
-        # A curve without a peer compares nothing.
+        # Skip a curve without a peer.
         plots = [plot(curve) for curve in curves if len(curve["series"]) > 1]
         return [nodes.raw("", f'<div class="plots">{"".join(plots)}</div>', format="html")] if plots else []
 

@@ -1,8 +1,8 @@
-"""What only the site can show, in Markdown that a code host shows well, too:
+"""Extends Markdown for the site with constructs that code hosts also show well:
 
 * The comment `<!-- {toctree} … -->` is that directive.
 * Between `<!-- tabs -->` and `<!-- /tabs -->`, lines such as `**Python**` begin a tab.
-* A line that is a link to a program, and nothing else, shows the program; `part.md#name` shows what a page has between
+* A line that is only a link to a program shows the program; `part.md#name` shows the part of a page between
   `<!-- name -->` and `<!-- end -->`.
 * A link to a file that is a page of the site leads to that page.
 """
@@ -13,7 +13,7 @@ import posixpath
 import re
 from typing import Any
 
-# The pages that are files outside this folder.
+# Pages whose files are outside this folder.
 PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "guide/security.md",

@@ -1,5 +1,5 @@
-"""Rust in the pages: on the page of the Rust reference, links from names such as `dealkit::Client` to rustdoc's output, and a list of
-what it documents, so that the search finds it. Code hosts, which do not have that output, show the names."""
+"""Links names such as `dealkit::Client` on the page of the Rust reference to rustdoc's output, and adds a list of the documented items,
+for the search. Code hosts, which lack that output, show the names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from docutils import nodes
 
-# Where `make site` puts the Rust reference, and where rustdoc has written it.
+# The folder of the Rust reference in the site, and the folder that rustdoc has written.
 REFERENCE = "reference/rust"
 RUSTDOC = Path(__file__).parents[2] / "target" / "doc"
 ITEM = re.compile(r'<dt><a class="(?!mod)\w+" href="([^"]+)"[^>]*>(.*?)</a>.*?</dt>(?:<dd>(.*?)</dd>)?', re.DOTALL)
@@ -22,7 +22,7 @@ def plain(markup: str) -> str:
 
 
 def items() -> Iterator[tuple[str, str, str]]:
-    """Each item: its name, its page, and a line with what it is, and the methods that a program calls on it."""
+    """Yields each item: its name, its page, and a line with its kind and its public methods."""
     for module in sorted(RUSTDOC.glob("dealkit*/**/index.html")):
         folders = module.parent.relative_to(RUSTDOC)
         yield "::".join(folders.parts), f"{folders}/index.html", ""
