@@ -34,7 +34,7 @@ LAYERS = {
         state
         contract
         sandbox
-        config attached
+        config
         service
         net
         server health

@@ -200,5 +200,4 @@ pub use {
         outcome::Outcome,
         retry::attempts::RetryPolicy,
     },
-    value::words::{Piece, Setting, Words},
 };

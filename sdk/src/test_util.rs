@@ -147,7 +147,7 @@ impl ErrorBuilder {
 
     /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::sent(TransportCause::Timeout(after, Sent::Perhaps))
+        Self::sent(TransportCause::Timeout(after, Sent::Possibly))
     }
 
     /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
@@ -159,7 +159,7 @@ impl ErrorBuilder {
     /// The connection broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::sent(TransportCause::Interrupted(reason.into().into()))
+        Self::sent(TransportCause::Interrupted(reason.into().into(), None))
     }
 
     /// A setting of the client or call is wrong, as this text says, so nothing was sent.
@@ -222,7 +222,7 @@ impl ErrorBuilder {
     }
 
     fn response(&mut self) -> &mut HttpResponse {
-        self.response.get_or_insert_with(HttpResponse::by_hand)
+        self.response.get_or_insert_with(HttpResponse::for_test)
     }
 
     /// Builds the error.
@@ -280,7 +280,7 @@ impl<T> Response<T> {
                 version: head.version,
                 headers: head.headers,
                 body: body.into(),
-                ..HttpResponse::by_hand()
+                ..HttpResponse::for_test()
             },
             unreadable: crate::Unreadable::default(),
             context: None,

@@ -17,7 +17,7 @@ from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 EFFECTS: Final[dict[tuple[str, str, str], str]]
-READINGS: Final[tuple[str, ...]]
+VARIANTS: Final[tuple[str, ...]]
 
 # What only dealkit's own code sees.
 def __getattr__(name: str) -> Any: ...

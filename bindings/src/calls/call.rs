@@ -115,7 +115,7 @@ pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>>
         return Ok(None);
     };
     let non_idempotent = settings.number("retry_non_idempotent", Expected::Bool)?;
-    let policy = RetryPolicy::new().backoff(initial, max);
+    let policy = RetryPolicy::new().initial_backoff(initial).max_backoff(max);
     Ok(Some(
         policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
     ))

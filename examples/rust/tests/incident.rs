@@ -87,7 +87,7 @@ async fn each_tells_all_of_it() {
     for fault in [
         Fault::status(429).retry_after(5).times(2),
         Fault::status(503).path("/v1/deals/d_2").times(3),
-        Fault::act_then_reset().method("POST"),
+        Fault::process_then_reset().method("POST"),
     ] {
         service.fail_next(fault).unwrap();
     }

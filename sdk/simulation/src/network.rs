@@ -79,7 +79,7 @@ enum Exchange {
 impl Exchange {
     fn read(simulation: &Simulation) -> Self {
         match simulation.byte() {
-            24..44 => Self::Refused,
+            24..44 => Self::NotConnected,
             44..56 => Self::BrokenBefore,
             56..80 => Self::BrokenAfter,
             80..88 => Self::CutOff,

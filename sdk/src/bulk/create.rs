@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How many agents are created at the same time by default. At 100 ms a create, each makes ten rows a second, so this many make a
-/// million in under an hour. A service that takes fewer at once refuses the others without acting, and the pace follows it: with a
+/// million in under an hour. A service that takes fewer at once rejects the others without acting, and the rate limiter adapts: with a
 /// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. More would leave people more to look up: after a crash, every row
 /// that was in flight is unknown.
 const CONCURRENCY: usize = 32;
@@ -248,7 +248,7 @@ impl<I, T, M> CreateMany<I, T, M> {
         ledger: &crate::ledger::Ledger,
         keys: impl Into<Option<&'a str>>,
     ) -> Self {
-        let service = base_url::normal(&self.work.agents.service.base_url);
+        let service = base_url::normalize(&self.work.agents.service.base_url);
         self.work.recorder = Some(Recorder::new(ledger, service, keys.into()));
         self
     }

@@ -218,7 +218,7 @@ impl<T: Send + 'static> Once<T> {
             if normalized(keys.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
-            let base_url = base_url::normal(&service.base_url);
+            let base_url = base_url::normalize(&service.base_url);
             let handle = service.ledgers.handle(&ledger, base_url, keys)?;
             Ok(Recording::of(handle, &key, None, rules))
         };

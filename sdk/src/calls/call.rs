@@ -24,7 +24,7 @@ use crate::{
     },
     transport::{
         call_progress::CallProgress,
-        headers::{add_trace, extra_header},
+        headers::{add_trace, parse_extra_header},
         operation::Operation,
         response::HttpResponse,
         retry::attempts::RetryPolicy,
@@ -33,7 +33,7 @@ use crate::{
     },
     value::{
         Json,
-        words::{Setting, words},
+        message::{Message, Setting},
     },
 };
 
@@ -319,11 +319,11 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let key = service.keys.last().ok_or_else(|| {
-            Error::config(words!(
-                "the provider of {} is asked only when a call is made",
-                Setting::ServiceKey
-            ))
+        let key = service.keys.cached().ok_or_else(|| {
+            Error::config(
+                Message::from("the provider of the service key is called only when a call is made")
+                    .see(Setting::ServiceKey),
+            )
         })?;
         let request = prepare(&service, &operation, parts, &options)?.to_http(&key);
         request.map_err(|error| Error::from(error).with_operation(&operation))
@@ -346,8 +346,8 @@ fn prepare(
     // Most calls send the same headers, and share them.
     let mut headers = Arc::clone(&service.headers);
     for (name, value) in &options.headers {
-        let (name, value) =
-            extra_header(name, value).map_err(|why| in_operation(Error::config(why)))?;
+        let (name, value) = parse_extra_header(name, value)
+            .map_err(|message| in_operation(Error::config(message)))?;
         Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {
@@ -379,7 +379,7 @@ impl<T> Call<T> {
             operation: &operation,
             base: &service.base_url,
             progress: &progress,
-            traffic: &service.traffic,
+            limits: &service.limits,
         };
         let mut trace = CallTrace::begin(record);
         let span = trace.span.clone();

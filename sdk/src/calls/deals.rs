@@ -12,7 +12,7 @@ use crate::{
     error::call::Error,
     model::Deal,
     specification::wire,
-    transport::{operation::Operation, path::segment},
+    transport::{operation::Operation, path::escape_segment},
     value::opaque_debug,
 };
 
@@ -49,7 +49,7 @@ impl<M: Clone> Deals<M> {
             method: Method::GET,
             template: wire::DEAL_PATH.into(),
         };
-        let id = segment(id.as_ref()).map_err(Error::from);
+        let id = escape_segment(id.as_ref()).map_err(Error::from);
         let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
         let read = read_model(Deal::from_json_cancellable, Deal::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read).in_mode(self.mode.clone())

@@ -152,7 +152,7 @@ impl<T> Response<T> {
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_cancelled() {
         let attempts = response.attempts;
-        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Perhaps))
+        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Possibly))
             .with_response(response)
             .after(attempts, false, None)
             .into();

@@ -17,24 +17,24 @@ use crate::{
     transport::{
         connect::{
             pools::{ATTEMPT_TIMEOUT, Pools},
-            progress::{MayLeave, Progress},
+            progress::{MaySend, Progress},
         },
         error::{Sent, TransportCause, TransportError},
         key::Keys,
         outcome::Outcome,
+        rate::admission::{NotAdmitted, SharedLimits},
         response::HttpResponse,
-        retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
+        retry::attempts::{AttemptError, RetryPolicy, is_read, run_attempts},
         send::{self, Deadline, HttpRequest},
         trace::Record,
-        traffic::turns::{NotAdmitted, Traffic},
     },
-    value::words::{Setting, words},
+    value::message::Setting,
 };
 
 /// A service, and how to talk to it: a client's checked configuration.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) limits: Arc<SharedLimits>,
     pub(crate) base_url: Url,
     /// The headers that every request carries, with an empty key.
     pub(crate) headers: Arc<HeaderMap>,
@@ -105,7 +105,7 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
         let policy = options.policy(self.retry);
-        if !is_safe(&request.method) {
+        if !is_read(&request.method) {
             // Letting the runtime poll its sockets detects idle connections that the service has closed,
             // before a request that could not be retried goes out on one.
             tokio::task::yield_now().await;
@@ -115,18 +115,18 @@ impl Service {
         let attempt_timeout = self.pools.settings.attempt_timeout;
         let attempt_timeout = attempt_timeout.or(is_repeated.then_some(ATTEMPT_TIMEOUT));
         let Record {
-            progress, traffic, ..
+            progress, limits, ..
         } = record;
         let (connections, keys) = ((&*self.pools, &runtime), &self.keys);
         let guard = guard.as_ref();
         let attempt = |left: Duration| async move {
-            let end = traffic.now().saturating_add(left);
-            let left = || end.saturating_sub(traffic.now());
-            let key_error = |why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why)));
+            let end = limits.now().saturating_add(left);
+            let left = || end.saturating_sub(limits.now());
+            let key_error = |why| AttemptError::NotMade(Error::new(Cause::ServiceKey(why)));
             // A provider may take long. Calls that wait for it hold no permits, and are not sent together afterwards.
             keys.current(left(), total).await.map_err(key_error)?;
             let not_admitted = |why| {
-                Unsuccessful::Refused(match why {
+                AttemptError::NotMade(match why {
                     NotAdmitted::TooLate(late) => Error::throttled(late),
                     NotAdmitted::TimedOut => {
                         let late = TransportCause::Timeout(total, Sent::Nothing);
@@ -134,19 +134,19 @@ impl Service {
                     }
                 })
             };
-            let queued = traffic.enter();
+            let queued = limits.enqueue();
             if let Some(guard) = guard {
                 // A locked ledger may take long, and then answers many calls together.
                 let prepared = queued.prepare(left(), guard.prepare()).await;
                 let prepared = prepared.map_err(not_admitted)?;
-                prepared.map_err(Unsuccessful::Refused)?;
+                prepared.map_err(AttemptError::NotMade)?;
             }
             let admitted = queued.admit(left(), self.pools.permits()).await;
             let (departed, _permit) = admitted.map_err(not_admitted)?;
             // The key may have expired, or been rejected, during the wait, and so may the lease.
             let key = keys.current(left(), total).await.map_err(key_error)?;
             if let Some(guard) = guard {
-                guard.check().map_err(Unsuccessful::Refused)?;
+                guard.check().map_err(AttemptError::NotMade)?;
             }
             // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
             let (time, limit) = match attempt_timeout {
@@ -157,13 +157,13 @@ impl Service {
             };
             let deadline = Deadline::after(time, limit);
             let attempt = progress.begin_attempt();
-            let may_leave = guard.map(|guard| {
+            let may_send = guard.map(|guard| {
                 let guard = Arc::clone(guard);
-                Arc::new(move || guard.check().is_ok()) as MayLeave
+                Arc::new(move || guard.check().is_ok()) as MaySend
             });
             let sent = send::attempt(
                 connections,
-                (request, may_leave),
+                (request, may_send),
                 &key,
                 deadline,
                 self.max_response_bytes,
@@ -181,7 +181,7 @@ impl Service {
                     match (outcome, guard.check()) {
                         (_, Err(why)) if is_withheld => {
                             progress.attempt_withheld();
-                            return Err(Unsuccessful::Refused(why));
+                            return Err(AttemptError::NotMade(why));
                         }
                         (Some(outcome), _) => outcome,
                         // The lease was renewed at the last moment: another attempt may be made.
@@ -189,7 +189,7 @@ impl Service {
                     }
                 }
             };
-            let pause = traffic.learn(departed, outcome.as_ref());
+            let pause = limits.record_outcome(departed, outcome.as_ref());
             let mut error = match outcome {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
@@ -198,25 +198,29 @@ impl Service {
                 record.pausing(pause, &error);
             }
             if error.status() == Some(StatusCode::UNAUTHORIZED) {
-                error.0.has_new_key = match keys.refused(&key) {
+                error.0.has_new_key = match keys.record_rejection(&key) {
                     Some(is_new) => is_new,
                     // It is asked before the next call, which this one need not wait for.
-                    None if policy.retries() == 0 => false,
+                    None if policy.retry_limit() == 0 => false,
                     None => match keys.current(left(), total).await {
                         Ok(new) => new.header != key.header,
-                        Err(why) => return Err(Unsuccessful::Failed(error.not_retried(why))),
+                        Err(message) => {
+                            return Err(AttemptError::Failed(
+                                error.not_retried(message.text(|name| name)),
+                            ));
+                        }
                     },
                 };
             }
-            Err(Unsuccessful::Failed(error))
+            Err(AttemptError::Failed(error))
         };
         progress.begin();
-        with_retries(policy, record, total, attempt).await.map_err(
-            |unsuccessful| match unsuccessful {
-                Unsuccessful::Failed(error) => error.into(),
-                Unsuccessful::Refused(error) => error,
-            },
-        )
+        run_attempts(policy, record, total, attempt)
+            .await
+            .map_err(|error| match error {
+                AttemptError::Failed(error) => error.into(),
+                AttemptError::NotMade(error) => error,
+            })
     }
 }
 
@@ -236,7 +240,7 @@ async fn until_expired<T>(
 /// A time limit of zero would refuse every call.
 pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
-        return Err(Error::config(words!("{} must be more than zero", setting)));
+        return Err(Error::invalid_setting(setting, "must be more than zero"));
     }
     Ok(())
 }

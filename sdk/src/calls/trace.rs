@@ -76,7 +76,7 @@ impl<'a> CallTrace<'a> {
         let Record {
             operation,
             progress,
-            traffic,
+            limits,
             ..
         } = self.record;
         let (status, request_id) = match result {
@@ -105,7 +105,7 @@ impl<'a> CallTrace<'a> {
         // Asked only if somebody listens.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
-        let retries_left = || traffic.quota().left(traffic.now());
+        let retries_left = || limits.quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {
             span.record("dealkit.outcome", outcome.as_str());

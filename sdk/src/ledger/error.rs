@@ -1,16 +1,14 @@
 //! What can be wrong with a ledger, and what to do about it.
 
 use std::{
+    borrow::Cow,
     error::Error as StdError,
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use crate::value::{
-    named_enum,
-    words::{Piece, Setting, Words, words},
-};
+use crate::value::named_enum;
 
 /// Why a ledger cannot be used or changed.
 ///
@@ -80,8 +78,8 @@ pub(super) enum Cause {
     /// The file has another name, or how it has one.
     OtherName(&'static str),
     Moved(&'static str),
-    /// What is wrong with the base URL to be recorded.
-    BaseUrl(Words),
+    /// The problem of the base URL to be recorded.
+    BaseUrl(Cow<'static, str>),
     DatabaseUrl(&'static str),
     /// Why there is no connection, or no answer.
     Unreachable(String),
@@ -175,23 +173,15 @@ impl LedgerError {
             _ => None,
         }
     }
-
-    /// What `Display` says, with the entries in it as data: for programs whose users know them by other names, such as the
-    /// rows of a file.
-    pub fn words(&self) -> Words {
-        let place = self.0.place.to_string();
-        let is_database = matches!(self.0.place, Place::Database(_));
-        words!("ledger {}: {}", place, self.0.cause.words(is_database))
-    }
 }
 
 impl Cause {
     /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
     /// rows is never to be replaced by a new one.
-    fn words(&self, is_database: bool) -> Words {
+    fn message(&self, is_database: bool) -> String {
         const AGAIN: &str = "try again with the same ledger, which knows what was sent";
         let what = if is_database { "it" } else { "the file" };
-        let text = match self {
+        match self {
             Cause::InUse => format!(
                 "another program has kept it locked for half a minute; end that program, then {AGAIN}"
             ),
@@ -204,16 +194,11 @@ impl Cause {
                 } else {
                     "another ledger"
                 };
-                return words!(
-                    "it is the ledger of another service, {}, and this is a client of {}. If that is the same service, with \
-                     the same agents, at another address, record the new address with {}. If they are separate services, \
-                     with agents of their own, name {} for {}",
-                    theirs.clone(),
-                    ours.clone(),
-                    Setting::SetLedgerBaseUrl,
-                    another,
-                    ours.clone()
-                );
+                format!(
+                    "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
+                     service, with the same agents, at another base URL, record the new base URL in the ledger. If they are \
+                     separate services, with agents of their own, name {another} for {ours}"
+                )
             }
             Cause::OtherKeys { theirs, ours } => {
                 let name = |keys: &Option<String>| match keys {
@@ -262,19 +247,13 @@ impl Cause {
                 "the database was out of reach, or this program was stopped, for so long that other jobs take this one for \
                  dead. Nothing more was sent; {AGAIN}"
             ),
-            Cause::Denied(why) => {
-                return words!(
-                    "the database denies access ({}). Its owner can create the tables with {} and grant the rights that \
-                     are needed; then {}",
-                    why.clone(),
-                    Setting::InitLedger,
-                    AGAIN
-                );
-            }
-            Cause::BaseUrl(what) => return words!("{}. Nothing was recorded", what.clone()),
+            Cause::Denied(reason) => format!(
+                "the database denies access ({reason}). Its owner can create the tables (ledger init) and grant the rights \
+                 that are needed; then {AGAIN}"
+            ),
+            Cause::BaseUrl(problem) => format!("the base URL {problem}. Nothing was recorded"),
             Cause::Refused(index, refusal) => {
-                let entry = Piece::Entry(*index);
-                return words!("{} is refused: {}. Nothing was recorded", entry, refusal.to_string());
+                format!("the entry at index {index} is rejected: {refusal}. Nothing was recorded")
             }
             Cause::Io(error) => {
                 use io::ErrorKind::*;
@@ -294,8 +273,7 @@ impl Cause {
                     _ => format!("{error}; once that is fixed, {AGAIN}"),
                 }
             }
-        };
-        text.into()
+        }
     }
 }
 
@@ -316,7 +294,9 @@ impl fmt::Display for Place {
 
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.words().fmt(f)
+        let Facts { place, cause } = &*self.0;
+        let is_database = matches!(place, Place::Database(_));
+        write!(f, "ledger {place}: {}", cause.message(is_database))
     }
 }
 

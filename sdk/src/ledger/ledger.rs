@@ -259,7 +259,7 @@ impl Ledger {
             let store = self.open(false)?;
             store.map_or(Ok(()), |store| {
                 let header = store.header();
-                header.refuse_other_service(&base_url::normal(&service))
+                header.refuse_other_service(&base_url::normalize(&service))
             })
         })
     }
@@ -321,7 +321,7 @@ impl Ledger {
     pub fn set_base_url(&self, base_url: &str) -> Result<(), LedgerError> {
         self.with(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
-            let service = base_url::normal(&url);
+            let service = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
                 let is_news = !base_url::is_same(&header.service, &service);
                 Ok(is_news.then(|| Header {

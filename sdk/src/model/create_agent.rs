@@ -8,8 +8,10 @@ use crate::{
     json::document_limits::without_bom,
     model::responses::json_with_field,
     rules::{
-        fields::{Fields, check_names, object},
-        validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
+        fields::{Fields, check_names, parse_object},
+        validate::{
+            Null, UnknownFields, ValidationError, Violation, check_kind, check_text, field_pointer,
+        },
     },
     specification::field_names,
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
@@ -156,14 +158,14 @@ impl CreateAgent {
         body: impl AsRef<[u8]>,
         unknown: UnknownFields,
     ) -> Result<Self, ValidationError> {
-        let object = object("", without_bom(body.as_ref()));
+        let object = parse_object("", without_bom(body.as_ref()));
         let mut fields = Fields::new(object.map_err(ValidationError::one)?);
         let request = Self {
-            email: fields.required_text("email"),
-            first_name: fields.required_text("first_name"),
-            last_name: fields.required_text("last_name"),
+            email: fields.take_required_text("email"),
+            first_name: fields.take_required_text("first_name"),
+            last_name: fields.take_required_text("last_name"),
             profile: fields
-                .value("profile", JsonKind::Object, Null::Required)
+                .take("profile", JsonKind::Object, Null::Required)
                 .and_then(|profile| {
                     AgentProfile::read(
                         profile.as_bytes(),
@@ -173,13 +175,13 @@ impl CreateAgent {
                     )
                 })
                 .unwrap_or_default(),
-            role: fields.optional_text("role"),
-            phone: fields.optional_text("phone"),
-            image_url: fields.nullable_text("image_url"),
-            date_of_birth: fields.nullable_text("date_of_birth"),
-            brokerage_id: fields.nullable_text("brokerage_id"),
-            office_id: fields.nullable_text("office_id"),
-            collective_id: fields.nullable_text("collective_id"),
+            role: fields.take_optional_text("role"),
+            phone: fields.take_optional_text("phone"),
+            image_url: fields.take_nullable_text("image_url"),
+            date_of_birth: fields.take_nullable_text("date_of_birth"),
+            brokerage_id: fields.take_nullable_text("brokerage_id"),
+            office_id: fields.take_nullable_text("office_id"),
+            collective_id: fields.take_nullable_text("collective_id"),
             extra: fields.undocumented(),
         };
         ValidationError::check(fields.finish(unknown))?;
@@ -461,10 +463,12 @@ impl AgentProfile {
         unknown: UnknownFields,
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
-        let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
+        let object = parse_object(at, json)
+            .map_err(|wrong| out.push(wrong))
+            .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {
-            // Parsing cannot fail, because `object` has checked the JSON.
+            // Parsing cannot fail, because `parse_object` has checked the JSON.
             if let Ok(value) = Json::parse(value) {
                 profile = profile.with(&name, value);
             }
@@ -477,9 +481,9 @@ impl AgentProfile {
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         for &(name, kind) in field_names::PROFILE_FIELDS {
             if let Some(value) = self.documented.get(name)
-                && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
+                && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
             {
-                out.push(Violation::new(pointer(at, name), code, detail));
+                out.push(Violation::new(field_pointer(at, name), code, detail));
             }
         }
         let undocumented = self.extra.keys().map(String::as_str);

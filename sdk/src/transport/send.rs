@@ -23,12 +23,12 @@ use crate::{
     specification::wire,
     transport::{
         connect::{
-            cause::{ConnectFailure, ForeignError},
-            find::find,
-            h2_errors::{is_reset_stream, was_not_taken},
-            hyper_errors::{self, was_not_begun},
-            pools::{Lane, Pools, Route},
-            progress::{MayLeave, Progress},
+            failure::{ConnectFailure, LibraryError},
+            find::find_source,
+            h2_errors::{is_reset_stream, was_not_processed},
+            hyper_errors::{self, ended_before_request},
+            pools::{PoolShard, Pools, Route},
+            progress::{MaySend, Progress},
             rustls_errors,
             transport::{Transport, TransportNotSent},
         },
@@ -90,17 +90,17 @@ impl HttpRequest {
     fn to_reqwest(
         &self,
         key: &Key,
-        may_leave: Option<&MayLeave>,
+        may_send: Option<&MaySend>,
         progress: &Progress,
     ) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         *request.headers_mut() = self.headers(key);
         if let Some(body) = &self.body {
-            let body = match may_leave {
+            let body = match may_send {
                 None => body.clone().into(),
-                Some(may_leave) => reqwest::Body::wrap(GuardedBody {
+                Some(may_send) => reqwest::Body::wrap(GuardedBody {
                     body: Full::new(body.clone()),
-                    may_leave: Arc::clone(may_leave),
+                    may_send: Arc::clone(may_send),
                     progress: progress.clone(),
                 }),
             };
@@ -113,7 +113,7 @@ impl HttpRequest {
 /// Sends the request once. A response that is not a success, or larger than `max_response_bytes`, is an error here.
 pub(crate) async fn attempt(
     (pools, runtime): (&Pools, &Handle),
-    (request, may_leave): (&HttpRequest, Option<MayLeave>),
+    (request, may_send): (&HttpRequest, Option<MaySend>),
     key: &Key,
     deadline: Deadline,
     max_response_bytes: u64,
@@ -124,26 +124,26 @@ pub(crate) async fn attempt(
         None => {
             let sent = send_over(
                 (pools, runtime),
-                (request, may_leave.as_ref()),
+                (request, may_send.as_ref()),
                 key,
                 progress,
             );
             deadline.bound(sent).await
         }
         Some(transport) => {
-            let sent = send_through(transport, (request, may_leave.as_ref()), key, progress);
+            let sent = send_through(transport, (request, may_send.as_ref()), key, progress);
             let sent = deadline.bound(sent).await;
             sent.map(|sent| sent.map(|incoming| (incoming, None)))
         }
     };
-    // The lane is held until the whole response has arrived.
-    let (mut incoming, _lane) = match sent {
+    // The shard counts the request until the whole response has arrived.
+    let (mut incoming, _shard) = match sent {
         Some(Ok(sent)) => sent,
         Some(Err(error)) => return Err(error),
         None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
-        None => return Err(deadline.missed(Sent::Perhaps)),
+        None => return Err(deadline.missed(Sent::Possibly)),
     };
-    progress.responded(incoming.status());
+    progress.record_status(incoming.status());
     let mut response = HttpResponse {
         status: incoming.status(),
         version: incoming.version(),
@@ -183,7 +183,7 @@ pub(crate) async fn attempt(
 /// A request's body that is withheld if the request may no longer leave. Without its body, a request has no effect.
 struct GuardedBody {
     body: Full<Bytes>,
-    may_leave: MayLeave,
+    may_send: MaySend,
     progress: Progress,
 }
 
@@ -200,9 +200,9 @@ impl Body for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Withheld>>> {
-        if !(self.may_leave)() {
+        if !(self.may_send)() {
             // hyper reports this error to the connection, and to the request only that the connection is closed.
-            self.progress.withhold();
+            self.progress.record_withheld();
             return Poll::Ready(Some(Err(Withheld)));
         }
         let body = Pin::new(&mut self.body).poll_frame(context);
@@ -289,34 +289,38 @@ async fn read_body(
             }
             Some(Ok(None)) => break None,
             Some(Err(error)) => {
-                let cause = ForeignError::of(&error.without_url(), &mask);
-                break Some(TransportError::new(TransportCause::Interrupted(cause)));
+                let cause = LibraryError::from_error(&error.without_url(), &mask);
+                break Some(TransportError::new(TransportCause::Interrupted(
+                    cause, None,
+                )));
             }
-            None => break Some(deadline.missed(Sent::Perhaps)),
+            None => break Some(deadline.missed(Sent::Possibly)),
         }
     };
     (body.freeze(), failure)
 }
 
-/// Sends the request over a connection of dealkit's own, and returns the head of its response, and the lane in which the
-/// rest is still on its way.
+/// Sends the request over a connection of dealkit's own, and returns the head of its response, and the pool
+/// shard that receives the rest.
 async fn send_over(
     (pools, runtime): (&Pools, &Handle),
-    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
+    (request, may_send): (&HttpRequest, Option<&MaySend>),
     key: &Key,
     progress: &Progress,
-) -> Result<(reqwest::Response, Option<Arc<Lane>>), TransportError> {
+) -> Result<(reqwest::Response, Option<Arc<PoolShard>>), TransportError> {
     let mut waits = 0;
     loop {
-        let lane = pools.lane(runtime, &request.method).map_err(|why| {
-            let why = ConnectFailure::lasting(why);
-            TransportError::new(TransportCause::Connect(Some(why), None))
-        })?;
-        let sent = lane
+        let shard = pools
+            .find_shard(runtime, &request.method)
+            .map_err(|message| {
+                let failure = ConnectFailure::permanent(message);
+                TransportError::new(TransportCause::Connect(Some(failure), None))
+            })?;
+        let sent = shard
             .http
-            .execute(request.to_reqwest(key, may_leave, progress));
-        let error = match progress.watch(sent).await {
-            Ok(response) => return Ok((response, Some(lane))),
+            .execute(request.to_reqwest(key, may_send, progress));
+        let error = match progress.observe(sent).await {
+            Ok(response) => return Ok((response, Some(shard))),
             Err(error) => error,
         };
         if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
@@ -324,24 +328,24 @@ async fn send_over(
         }
         waits += 1;
         pools.close_idle();
-        progress.not_sent_during(sleep(DESCRIPTOR_WAIT)).await;
+        progress.observe_preparation(sleep(DESCRIPTOR_WAIT)).await;
     }
 }
 
 async fn send_through(
     transport: &Transport,
-    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
+    (request, may_send): (&HttpRequest, Option<&MaySend>),
     key: &Key,
     progress: &Progress,
 ) -> Result<reqwest::Response, TransportError> {
     let sent = transport
-        .send(request.to_http(key)?, may_leave, progress)
+        .send(request.to_http(key)?, may_send, progress)
         .await;
     sent.map_err(|error| {
-        let cause = ForeignError::of(&*error, &|text| request.mask(text, &key.redactor));
-        TransportError::new(match find::<TransportNotSent>(&*error) {
+        let cause = LibraryError::from_error(&*error, &|text| request.mask(text, &key.redactor));
+        TransportError::new(match find_source::<TransportNotSent>(&*error) {
             Some(_) => TransportCause::Connect(None, Some(cause)),
-            None => TransportCause::Interrupted(cause),
+            None => TransportCause::Interrupted(cause, None),
         })
     })
 }
@@ -358,18 +362,24 @@ fn transport_error(
     // The URL contains the identifier, which error texts never show.
     let error = error.without_url();
     // reqwest's own text says only that it was sending a request.
-    let cause = ForeignError::of(error.source().unwrap_or(&error), &|text| {
+    let cause = LibraryError::from_error(error.source().unwrap_or(&error), &|text| {
         redactor.mask(text)
     });
     let has_proxy = matches!(pools.settings.route, Route::Proxy(_));
-    let failure = hyper_errors::connect_failure(&error, &request.url, has_proxy);
+    let message = hyper_errors::find_connect_failure(&error, &request.url, has_proxy);
     let was_asked = progress.was_asked_for_certificate();
     let has_identity = pools.settings.tls.identity.is_some();
-    let of_tls = || rustls_errors::failure(&error, was_asked, has_identity, redactor);
-    let failure = failure.or_else(|| of_tls().map(ConnectFailure::lasting));
+    let of_tls = rustls_errors::find_permanent_failure(&error, was_asked, has_identity, redactor);
+    let failure = match (message, of_tls) {
+        (Some(message), None) => Some(ConnectFailure::temporary(message)),
+        (Some(message), Some(_)) | (None, Some(message)) => {
+            Some(ConnectFailure::permanent(message))
+        }
+        (None, None) => None,
+    };
     TransportError::new(if let Some(failure) = failure {
-        // What dealkit says of a lasting failure is all that there is to say.
-        let cause = (!failure.is_lasting).then_some(cause);
+        // The message about a permanent failure is complete without the libraries' texts.
+        let cause = (!failure.is_permanent).then_some(cause);
         TransportCause::Connect(Some(failure), cause)
     } else if error.is_connect() && error.is_timeout() {
         TransportCause::Timeout(pools.settings.connect_timeout, Sent::Nothing)
@@ -377,14 +387,17 @@ fn transport_error(
         TransportCause::Connect(None, Some(cause))
     } else if error.is_builder() {
         TransportCause::Unsendable(cause.to_string())
-    } else if was_not_begun(&error) || was_not_taken(&error) || progress.is_withheld() {
-        TransportCause::NotTaken(cause)
+    } else if ended_before_request(&error) || was_not_processed(&error) || progress.is_withheld() {
+        TransportCause::NotProcessed(cause)
     } else {
         let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
             Some(place) => TransportCause::Malformed(place, cause),
-            None => TransportCause::Interrupted(cause),
+            None => {
+                let advice = rustls_errors::advise_by_text(&error, was_asked, has_identity);
+                TransportCause::Interrupted(cause, advice)
+            }
         });
-        broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);
+        broken.0.was_stale = progress.reused_connection() && !is_reset_stream(&error);
         return broken;
     })
 }

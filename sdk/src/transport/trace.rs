@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::transport::{
     call_progress::CallProgress, error::TransportError, operation::Operation,
-    response::HttpResponse, traffic::turns::Traffic,
+    rate::admission::SharedLimits, response::HttpResponse,
 };
 
 /// A call as it is reported: what it does, where, and how far it has come.
@@ -19,7 +19,7 @@ pub(crate) struct Record<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) base: &'a Url,
     pub(crate) progress: &'a CallProgress,
-    pub(crate) traffic: &'a Traffic,
+    pub(crate) limits: &'a SharedLimits,
 }
 
 impl Record<'_> {

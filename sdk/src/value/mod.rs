@@ -12,6 +12,8 @@ mod json;
 mod json_kind;
 #[doc(hidden)]
 pub mod marked_text;
+#[cfg(feature = "client")]
+pub(crate) mod message;
 mod named_enum;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]
@@ -21,8 +23,6 @@ mod role;
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod text;
-#[cfg(feature = "client")]
-pub(crate) mod words;
 mod wtf8;
 
 pub use decimal::{Decimal, ParseDecimalError};

@@ -56,7 +56,7 @@ fn check_error(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     assert_eq!(error.is_connection(), is_connection || is_timeout, "{text}");
     assert_eq!(error.attempts(), attempts, "{text}");
     if error.kind() == ErrorKind::TooLarge {
-        let message = format!("limit of {LIMIT} bytes; raise max_response_bytes to read it");
+        let message = format!("limit of {LIMIT} bytes; raise the limit to read it");
         assert!(error.to_string().contains(&message), "{error}");
     }
     match (&expected.body, error.body()) {
@@ -164,14 +164,10 @@ async fn a_rejected_connection_is_retried_for_every_method() {
             .build()
             .unwrap();
         let error = call(&client, verb).await.unwrap_err();
-        check_error(
-            "refused",
-            &error,
-            &without_connection(ErrorKind::Connect),
-            3,
-        );
-        let message = "no connection could be made: nothing is listening at the host and port in base_url; are they right, and \
-            is the service up? (after 3 attempts)";
+        let expected = &without_connection(ErrorKind::Connect);
+        check_error("rejected", &error, expected, 3);
+        let message = "no connection could be made: nothing is listening at the host and port in the base URL; are they right, \
+            and is the service up? (after 3 attempts) [see base_url]";
         assert!(error.to_string().ends_with(message), "{error}");
         assert!(error.source().is_some());
         every_text(&error);

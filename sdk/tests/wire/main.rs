@@ -22,12 +22,12 @@ mod many_in_flight;
 mod on_the_wire;
 mod once;
 mod outcomes;
-mod pace;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;
 #[cfg(feature = "rustls")]
 mod proxy;
+mod rate_limiter;
 mod retries;
 mod retrieve_many;
 mod rows;

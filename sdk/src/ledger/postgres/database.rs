@@ -155,7 +155,7 @@ impl Database {
         if let Some(path) = &self.roots {
             settings.add_roots(&fs::read(path)?);
         }
-        let tls = settings.config();
+        let tls = settings.build_config();
         let mut tls = tls.map_err(|what| Cause::Unreachable(what.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
         let connected = config.connect(MakeRustlsConnect::new(tls)).await;

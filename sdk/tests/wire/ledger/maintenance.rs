@@ -148,7 +148,7 @@ async fn an_unresolved_row_is_sent_again_only_if_somebody_has_looked_and_there_i
     ] {
         let error = came[row].result.as_ref().unwrap_err();
         assert_eq!(
-            error.to_string().contains("was asked to resolve it"),
+            error.to_string().contains("was called to resolve it"),
             why.is_some()
         );
         // Only the error of the program's own function is not in the text.

@@ -1,4 +1,4 @@
-"""What a sandbox recorded: the requests, the agents that were created, and the faults that are still to happen."""
+"""Records of a sandbox: requests, created agents and pending faults."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from dealkit._core.headers import Headers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRequest:
-    """A request that a sandbox received. Its ``repr`` leaves out what may be personal."""
+    """A request that a sandbox received. Its ``repr`` omits personal data."""
 
     number: int
     """The number of the request, from 1, counting all requests."""
     at: datetime = field(repr=False)
-    """When it arrived, in UTC."""
+    """The time of arrival, in UTC."""
     method: str
     """The method, such as ``POST``."""
     path_template: str
     """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` if there is no such path."""
     path: str = field(repr=False)
-    """The path as sent, such as ``/v1/deals/d_1``."""
+    """The path, such as ``/v1/deals/d_1``, still encoded."""
     query: str | None = field(repr=False)
     """The part after the question mark."""
     headers: Headers = field(repr=False, hash=False)
     """The headers, with case-insensitive names. Those that hold secrets (``x-service-key``, ``authorization``,
     ``cookie`` and the like) are ``<redacted>``."""
     body: bytes = field(repr=False)
-    """The body, or the first MiB of a very long one. Empty if the server responded without reading it. What is not UTF-8
-    is replaced by U+FFFD."""
+    """The body, or its first MiB if it is longer. Empty if the server responded without reading the body. Bytes that are
+    not UTF-8 are replaced with U+FFFD."""
     body_bytes: int = field(repr=False)
-    """How long the body was, in bytes."""
+    """The length of the whole body, in bytes."""
     status: int | None
     """The status of the response, or None if none was sent: not yet, or because the connection was cut first."""
     duration: float
-    """The seconds from receiving the request's head until the response was ready to be sent."""
+    """The seconds from the arrival of the request's head until the response was ready to be sent."""
     request_id: str
     """The id of the request, which the response carried in ``x-request-id``."""
     fault: str | None
-    """The fault that was applied to it, as JSON, without a body: ``{"status":503,"retry_after":1}``."""
+    """The applied fault, as JSON without a body: ``{"status":503,"retry_after":1}``."""
     held: bool
     """True while the request waits for ``Sandbox.release``."""
 
 
-def recorded(entry: dict[str, Any]) -> RecordedRequest:
-    """A request, as the control interface shows it."""
+def request_from_entry(entry: dict[str, Any]) -> RecordedRequest:
+    """Creates a request from an entry of the control interface."""
     fields = {name: entry[name] for name in RecordedRequest.__slots__}
     fields["at"] = datetime.fromisoformat(entry["at"])
     headers = ((name, [value] if isinstance(value, str) else value) for name, value in entry["headers"].items())
@@ -60,27 +60,28 @@ def recorded(entry: dict[str, Any]) -> RecordedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFault:
-    """A pending fault."""
+    """A fault that can still apply to requests."""
 
     id: int
-    """Its number, from 1, in the order in which they were added."""
+    """The fault's number, from 1, in the order of addition."""
     arguments: Mapping[str, Any] = field(hash=False)
-    """What ``Sandbox.fail_next`` was given, so that ``sandbox.fail_next(**fault.arguments)`` adds it once more."""
+    """The arguments of ``Sandbox.fail_next``: ``sandbox.fail_next(**fault.arguments)`` adds the fault again."""
     matched: int
-    """How many requests it would have affected but for its ``after`` and ``probability``."""
-    played: int
-    """How often it has happened."""
+    """The number of requests that matched its ``method`` and ``path``, including those that its ``after`` or
+    ``probability`` excluded."""
+    applied: int
+    """The number of requests to which the fault was applied."""
 
 
-def pending(fields: dict[str, Any]) -> PendingFault:
-    """A fault, as the control interface shows it."""
-    own = {name: fields.pop(name) for name in ("id", "matched", "played")}
-    return PendingFault(**own, arguments=fields)
+def fault_from_entry(entry: dict[str, Any]) -> PendingFault:
+    """Creates a pending fault from an entry of the control interface."""
+    counts = {name: entry.pop(name) for name in ("id", "matched", "applied")}
+    return PendingFault(**counts, arguments=entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CreatedAgent:
-    """An agent that was created. It has the attributes of the ``Agent`` in the response, and compares equal to it.
+    """A created agent. It has the attributes of the ``Agent`` in the response, and compares equal to it.
 
     >>> from dealkit import Client
     >>> from dealkit.testing import Sandbox
@@ -91,17 +92,17 @@ class CreatedAgent:
     ...     created = sandbox.agents[0]
     >>> created.first_name
     'Ada'
-    >>> created.sent["phone"]  # no response shows it
+    >>> created.sent["phone"]  # responses omit the phone number
     '+15555550100'
     """
 
     agent: Agent
-    """The agent, as the response showed it."""
+    """The agent in the response."""
     sent: Mapping[str, Any]
-    """The request, with the service's names; including what no response shows, such as ``phone`` and ``image_url``."""
+    """The request, with the service's field names. It includes fields that responses omit, such as ``phone``."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "agent":  # Not there yet while it is unpickled.
+        if name.startswith("_") or name == "agent":  # While an agent is unpickled, `self.agent` is missing.
             raise AttributeError(name)
         return getattr(self.agent, name)
 
@@ -117,6 +118,6 @@ class CreatedAgent:
         return f"CreatedAgent({self.agent!r}, sent=<{len(self.sent)} hidden>)"
 
 
-def created(entry: dict[str, Any]) -> CreatedAgent:
-    """An agent, as the control interface shows it."""
+def agent_from_entry(entry: dict[str, Any]) -> CreatedAgent:
+    """Creates an agent from an entry of the control interface."""
     return CreatedAgent(Agent.from_json(unwrap(_native.json_text("agent", entry["agent"]))), entry["sent"])

@@ -1,30 +1,31 @@
-//! Requests that a fault holds until they are released.
+//! Requests that faults hold until they are released.
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot::{self, error::RecvError};
 
 use crate::sandbox::journal::Journal;
 
-/// The held requests of a world, in the order of their arrival. A request is among them from its head on, so that a release
-/// applies to it even if its body is still on its way.
+/// The held requests of a namespace, in the order of their arrival.
+///
+/// A request is added when its head arrives, so that a release applies to it even while its body is still arriving.
 #[derive(Debug, Default)]
 pub(crate) struct HeldRequests(Mutex<List>);
 
 #[derive(Debug, Default)]
 struct List {
-    added: u64,
+    added_count: u64,
     requests: Vec<HeldRequest>,
 }
 
 #[derive(Debug)]
 struct HeldRequest {
     id: u64,
-    /// The request's number in the journal, once it has arrived as a whole.
+    /// The request's number in the journal. `None` until the whole request has arrived.
     number: Option<u64>,
     release: oneshot::Sender<()>,
 }
 
-/// The hold on one request.
+/// A held request's side of the hold: resolves at the release.
 #[derive(Debug)]
 pub(crate) struct Hold {
     id: u64,
@@ -35,9 +36,9 @@ impl HeldRequests {
     pub(crate) fn add(&self) -> Hold {
         let (release, released) = oneshot::channel();
         let mut list = self.0.lock();
-        list.added += 1;
-        let id = list.added;
-        // Callers that disconnected leave their senders behind.
+        list.added_count += 1;
+        let id = list.added_count;
+        // Remove the requests of clients that have disconnected.
         list.requests.retain(|request| !request.release.is_closed());
         list.requests.push(HeldRequest {
             id,
@@ -47,11 +48,11 @@ impl HeldRequests {
         Hold { id, released }
     }
 
-    /// Waits until the request, which has this number in the journal, is released.
+    /// Marks the request as held in the journal, and waits until it is released.
     ///
     /// # Errors
-    /// If it is dropped instead.
-    pub(crate) async fn wait(
+    /// If a reset drops the request.
+    pub(crate) async fn wait_for_release(
         &self,
         hold: Hold,
         number: u64,
@@ -59,30 +60,30 @@ impl HeldRequests {
     ) -> Result<(), RecvError> {
         {
             let mut list = self.0.lock();
-            // It may have been released already.
+            // Absent if the request was released before its body arrived.
             let held = list.requests.iter_mut().find(|held| held.id == hold.id);
             if let Some(held) = held {
                 held.number = Some(number);
-                journal.amend(number, |request| request.is_held = true);
+                journal.update(number, |request| request.is_held = true);
             }
         }
         hold.released.await
     }
 
-    /// Releases all held requests, and returns their number.
+    /// Releases all held requests and returns their number.
     pub(crate) fn release(&self, journal: &Journal) -> usize {
         let mut released = 0;
         for held in self.0.lock().requests.drain(..) {
-            // The journal is amended first: once a request is released, no caller may still count it as held.
+            // Update the journal first: a test that sees the released request's response must not find it listed as held.
             if let Some(number) = held.number {
-                journal.amend(number, |request| request.is_held = false);
+                journal.update(number, |request| request.is_held = false);
             }
             released += usize::from(held.release.send(()).is_ok());
         }
         released
     }
 
-    /// Drops all held requests: each gets no response, and is not acted on.
+    /// Drops all held requests: they get no response and are not processed.
     pub(crate) fn clear(&self) {
         self.0.lock().requests.clear();
     }

@@ -1,4 +1,4 @@
-"""Many tests on one server, with a world for each; at the same time, and in several processes, in test_pytest_plugin.py."""
+"""Namespaces on a shared server. test_pytest_plugin.py uses them concurrently from several processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
 from dealkit.testing import Sandbox
 
 
-def test_a_world_ends_with_its_sandbox() -> None:
-    with Sandbox(worlds="test-*", max_worlds=1, generate=1) as server:
+def test_closing_deletes_the_namespace() -> None:
+    with Sandbox(namespaces="test-*", max_namespaces=1, generate=1) as server:
         with Sandbox.attach(server.url) as sandbox, of(sandbox) as client:
             assert client.deals.retrieve("g_0").id == "g_0"
             client.agents.create(**ADA)
-            with pytest.raises(ConfigError, match="--max-worlds"):
+            with pytest.raises(ConfigError, match="--max-namespaces"):
                 Sandbox.attach(server.url)
             with pytest.raises(ConfigError, match="only the server's own keys can change"):
                 sandbox.accept_keys("other")
@@ -25,9 +25,9 @@ def test_a_world_ends_with_its_sandbox() -> None:
             assert again.agents == [] and repr(again) == f"Sandbox(url={server.url!r})"
 
 
-def test_a_world_has_settings_of_its_own() -> None:
-    with Sandbox(worlds="test-*") as server:
-        with Sandbox.attach(server.url, reading="ok,sparse", strict=True) as sandbox, of(sandbox) as client:
+def test_a_namespace_has_its_own_settings() -> None:
+    with Sandbox(namespaces="test-*") as server:
+        with Sandbox.attach(server.url, variant="ok,sparse", strict=True) as sandbox, of(sandbox) as client:
             assert client.with_raw_response.agents.create(**ADA).status_code == 200
             with pytest.raises(UnprocessableEntityError):
                 client.request("POST", "agents", json={**ADA, "phnoe": "1"})
@@ -35,33 +35,33 @@ def test_a_world_has_settings_of_its_own() -> None:
             assert client.deals.retrieve("d_1").status is None
         with of(server) as client:
             assert client.deals.retrieve("d_1").status is not None
-            with pytest.raises(ConfigError, match="reading: expected one of"):
-                Sandbox.attach(server.url, reading="odd")
+            with pytest.raises(ConfigError, match="variant: expected one of"):
+                Sandbox.attach(server.url, variant="odd")
 
 
 @pytest.mark.parametrize(
-    ("url", "token", "text"),
+    ("url", "token", "message"),
     [
         ("{url}", None, "x-sandbox-token"),
         ("{url}", "two words", "visible ASCII"),
-        ("{plain}", None, "--worlds"),
+        ("{plain}", None, "--namespaces"),
         ("http://{nowhere}", None, "cannot be reached"),
         ("http://u:hunter2@localhost", None, "http://"),
         ("{url}/elsewhere", None, "http://"),
         ("http://127.0.0.1:x", None, "http://"),
     ],
 )
-def test_what_cannot_be_attached_to(url: str, token: str | None, text: str, nowhere: str) -> None:
-    with Sandbox(worlds="test-*", admin_token="hunter2") as server, Sandbox() as plain:
-        with pytest.raises(ConfigError, match=text) as raised:
+def test_attach_errors(url: str, token: str | None, message: str, nowhere: str) -> None:
+    with Sandbox(namespaces="test-*", admin_token="hunter2") as server, Sandbox() as plain:
+        with pytest.raises(ConfigError, match=message) as error:
             Sandbox.attach(url.format(url=server.url, plain=plain.url, nowhere=nowhere), admin_token=token)
-        assert "hunter2" not in str(raised.value)
+        assert "hunter2" not in str(error.value)
         with Sandbox.attach(server.url, admin_token="hunter2") as sandbox:
             assert sandbox.agents == []
 
 
-def test_a_server_that_speaks_tls() -> None:
-    with Sandbox(worlds="test-*", tls=True) as server:
+def test_attach_over_tls() -> None:
+    with Sandbox(namespaces="test-*", tls=True) as server:
         with Sandbox.attach(server.url, ca_file=server.ca_file) as sandbox, sandbox.client() as client:
             sandbox.fail_next(status=404)
             with pytest.raises(NotFoundError):
@@ -76,12 +76,12 @@ def test_a_server_that_speaks_tls() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_uses_it_and_does_not_end_it() -> None:
+def test_a_forked_process_can_use_but_not_delete_a_namespace() -> None:
     code = """
 import os, sys, warnings
 from dealkit.testing import Sandbox
 warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
-with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:
+with Sandbox(namespaces="test-*") as server, Sandbox.attach(server.url) as sandbox:
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-//! A response, rewritten for another reading.
+//! Rewrites responses for variants.
 
 use std::borrow::Cow;
 
@@ -16,20 +16,20 @@ use dealkit::{
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 
-use crate::sandbox::reading::{InChunks, Reading};
+use crate::sandbox::variant::{OddChunks, Variant};
 
-/// The replacement for a string of an extensible enum.
+/// The undocumented value for extensible enums.
 const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
 
-/// The undocumented fields, one for each kind of value.
-const EXTRA: &str = concat!(
+/// Undocumented fields, one for each type of JSON value.
+const EXTRA_FIELDS: &str = concat!(
     r#""x_text":"new","x_number":10.10,"x_integer":9007199254740993,"x_flag":true,"x_null":null,"#,
     r#""x_list":[1,"two",null],"x_object":{"nested":{"deeply":[]}}"#
 );
 
-/// Rewrites a response for this reading; `model` is that of its body if it is a success.
-pub(crate) fn response(
-    reading: Reading,
+/// Rewrites a response for this variant. `model` describes the body of a successful response.
+pub(crate) fn rewrite(
+    variant: Variant,
     mut response: Response<Bytes>,
     model: Option<&Model>,
 ) -> Response<Bytes> {
@@ -37,21 +37,21 @@ pub(crate) fn response(
     let is_error = status.is_client_error() || status.is_server_error();
     let model = model.filter(|_| status.is_success());
     let reason = status.canonical_reason().unwrap_or("Error");
-    let (media_type, body) = match (reading, model) {
-        (Reading::Chunked, _) => {
-            response.extensions_mut().insert(InChunks);
+    let (media_type, body) = match (variant, model) {
+        (Variant::Chunked, _) => {
+            response.extensions_mut().insert(OddChunks);
             return response;
         }
-        (Reading::Forbidden, _) if status == StatusCode::UNAUTHORIZED => {
-            return refused_with(StatusCode::FORBIDDEN, response);
+        (Variant::Forbidden, _) if status == StatusCode::UNAUTHORIZED => {
+            return with_error_status(StatusCode::FORBIDDEN, response);
         }
-        (Reading::BadRequest, _) if status == StatusCode::UNPROCESSABLE_ENTITY => {
-            return refused_with(StatusCode::BAD_REQUEST, response);
+        (Variant::BadRequest, _) if status == StatusCode::UNPROCESSABLE_ENTITY => {
+            return with_error_status(StatusCode::BAD_REQUEST, response);
         }
-        (Reading::ErrorsText, _) if is_error => {
+        (Variant::ErrorsText, _) if is_error => {
             ("text/plain; charset=utf-8", format!("{reason}\n"))
         }
-        (Reading::ErrorsHtml, _) if is_error => (
+        (Variant::ErrorsHtml, _) if is_error => (
             "text/html; charset=utf-8",
             format!(
                 "<!DOCTYPE html>\n<html><head><title>{code} {reason}</title></head>\n\
@@ -59,31 +59,31 @@ pub(crate) fn response(
                 code = status.as_u16()
             ),
         ),
-        (Reading::ErrorsEmpty, _) if is_error => {
+        (Variant::ErrorsEmpty, _) if is_error => {
             response.headers_mut().remove(header::CONTENT_TYPE);
             return response.map(|_| Bytes::new());
         }
-        (Reading::ErrorsForeign, _) if is_error => {
+        (Variant::ErrorsForeign, _) if is_error => {
             let code = reason.to_ascii_lowercase().replace([' ', '-'], "_");
             let body = serde_json::json!({"error": {"code": code, "message": reason}});
             (wire::JSON, body.to_string())
         }
-        (Reading::Ok, Some(_)) => {
+        (Variant::Ok, Some(_)) => {
             *response.status_mut() = StatusCode::OK;
             return response;
         }
-        (Reading::Extra, _) if is_error => {
-            return response.map(|body| rewritten(body, PROBLEM, reading));
+        (Variant::Extra, _) if is_error => {
+            return response.map(|body| rewrite_body(body, PROBLEM, variant));
         }
         (
-            Reading::Sparse
-            | Reading::Nulls
-            | Reading::Extra
-            | Reading::Numbers
-            | Reading::Times
-            | Reading::IsoTimes,
+            Variant::Sparse
+            | Variant::Nulls
+            | Variant::Extra
+            | Variant::Numbers
+            | Variant::Times
+            | Variant::IsoTimes,
             Some(model),
-        ) => return response.map(|body| rewritten(body, model, reading)),
+        ) => return response.map(|body| rewrite_body(body, model, variant)),
         _ => return response,
     };
     let media_type = HeaderValue::from_static(media_type);
@@ -93,7 +93,7 @@ pub(crate) fn response(
     response.map(|_| body.into())
 }
 
-fn refused_with(status: StatusCode, mut response: Response<Bytes>) -> Response<Bytes> {
+fn with_error_status(status: StatusCode, mut response: Response<Bytes>) -> Response<Bytes> {
     if let Some(mut problem) = Problem::from_json(response.body()) {
         problem.status = Some(status.as_u16());
         *response.body_mut() = serde_json::to_vec(&problem).unwrap_or_default().into();
@@ -103,20 +103,21 @@ fn refused_with(status: StatusCode, mut response: Response<Bytes>) -> Response<B
     response
 }
 
-/// The body of a response. One that cannot be read as JSON stays as it is, but the server sends no such body.
-fn rewritten(body: Bytes, model: &Model, reading: Reading) -> Bytes {
-    let mut writer = Rewriter {
-        reading,
-        changed: 0,
+/// Rewrites a JSON body. Other bodies, which the server does not send, stay unchanged.
+fn rewrite_body(body: Bytes, model: &Model, variant: Variant) -> Bytes {
+    let mut rewriter = Rewriter {
+        variant,
+        changed_count: 0,
     };
     let text = std::str::from_utf8(&body).ok();
-    match text.and_then(|text| writer.object(text, model)) {
-        Some(written) => written.into(),
+    match text.and_then(|text| rewriter.rewrite_object(text, model)) {
+        Some(rewritten) => rewritten.into(),
         None => body,
     }
 }
 
-fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
+/// Splits a JSON object into names and raw values.
+fn parse_fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut lexer = Lexer::new(text);
     let mut fields = Vec::new();
     let mut has_more = lexer.begin_object().ok()?;
@@ -127,7 +128,7 @@ fn fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(fields)
 }
 
-/// What has objects in it, of an error's body.
+/// The model of an error body, as far as it contains objects.
 const PROBLEM: &Model = &Model {
     name: "Problem",
     index: 0,
@@ -146,9 +147,9 @@ const PROBLEM: &Model = &Model {
 };
 
 struct Rewriter {
-    reading: Reading,
-    /// How many values have been changed so far: the forms are used in turn.
-    changed: usize,
+    variant: Variant,
+    /// The number of values changed so far. It selects among alternating formats.
+    changed_count: usize,
 }
 
 fn is_optional(field: &Field) -> bool {
@@ -156,79 +157,83 @@ fn is_optional(field: &Field) -> bool {
 }
 
 impl Rewriter {
-    fn object(&mut self, text: &str, model: &Model) -> Option<String> {
-        let fields = fields(text)?;
+    fn rewrite_object(&mut self, text: &str, model: &Model) -> Option<String> {
+        let fields = parse_fields(text)?;
         let mut written = Vec::new();
         for (name, value) in &fields {
             let field = model.fields.iter().find(|field| field.wire == name);
-            if self.reading == Reading::Sparse && field.is_some_and(is_optional) {
+            if self.variant == Variant::Sparse && field.is_some_and(is_optional) {
                 continue;
             }
             let value = match field {
-                Some(field) => Cow::Owned(self.value(value, field)?),
+                Some(field) => Cow::Owned(self.rewrite_value(value, field)?),
                 None => Cow::Borrowed(*value),
             };
             written.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
         }
-        if self.reading == Reading::Nulls {
+        if self.variant == Variant::Nulls {
             let is_missing = |field: &&Field| fields.iter().all(|(name, _)| name != field.wire);
             let missing = model.fields.iter().filter(is_missing);
             written.extend(missing.map(|field| format!("\"{}\":null", field.wire)));
         }
-        if self.reading == Reading::Extra {
-            written.push(EXTRA.to_owned());
+        if self.variant == Variant::Extra {
+            written.push(EXTRA_FIELDS.to_owned());
         }
         Some(format!("{{{}}}", written.join(",")))
     }
 
-    fn value(&mut self, text: &str, field: &Field) -> Option<String> {
-        let turn = self.changed;
-        let changed = match (&field.kind, self.reading) {
+    fn rewrite_value(&mut self, text: &str, field: &Field) -> Option<String> {
+        let turn = self.changed_count;
+        let changed = match (&field.kind, self.variant) {
             _ if text == "null" => None,
-            (FieldKind::Model(model), _) => return self.object(text, model),
+            (FieldKind::Model(model), _) => return self.rewrite_object(text, model),
             (FieldKind::ModelList(model), _) => {
                 let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-                let items = items.iter().map(|item| self.object(item.get(), model));
+                let items = items
+                    .iter()
+                    .map(|item| self.rewrite_object(item.get(), model));
                 return Some(format!(
                     "[{}]",
                     items.collect::<Option<Vec<_>>>()?.join(",")
                 ));
             }
-            (_, Reading::Nulls) if is_optional(field) => Some("null".to_owned()),
-            (FieldKind::ExtensibleEnum(_), Reading::Extra) => Some(UNDOCUMENTED.to_owned()),
-            (FieldKind::Decimal, Reading::Numbers) => decimal(text, turn),
-            (FieldKind::Integer, Reading::Numbers) => integer(text, turn),
-            (FieldKind::Timestamp, Reading::Times) => rewrite_timestamp(text, turn, timestamp),
-            (FieldKind::Timestamp, Reading::IsoTimes) => {
-                rewrite_timestamp(text, turn, iso_timestamp)
+            (_, Variant::Nulls) if is_optional(field) => Some("null".to_owned()),
+            (FieldKind::ExtensibleEnum(_), Variant::Extra) => Some(UNDOCUMENTED.to_owned()),
+            (FieldKind::Decimal, Variant::Numbers) => rewrite_decimal(text, turn),
+            (FieldKind::Integer, Variant::Numbers) => rewrite_integer(text, turn),
+            (FieldKind::Timestamp, Variant::Times) => {
+                rewrite_timestamp(text, turn, format_rfc_3339)
+            }
+            (FieldKind::Timestamp, Variant::IsoTimes) => {
+                rewrite_timestamp(text, turn, format_iso_8601)
             }
             _ => None,
         };
-        self.changed += usize::from(changed.is_some());
+        self.changed_count += usize::from(changed.is_some());
         Some(changed.unwrap_or_else(|| text.to_owned()))
     }
 }
 
-/// Rewrites a timestamp, a JSON string.
+/// Rewrites a timestamp in a JSON string with the given format.
 fn rewrite_timestamp(
     text: &str,
     turn: usize,
-    write: impl Fn(DateTime<Utc>, usize) -> String,
+    format: impl Fn(DateTime<Utc>, usize) -> String,
 ) -> Option<String> {
     let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
     let moment = scalar::parse_timestamp(&moment)?;
-    Some(format!("\"{}\"", write(moment, turn)))
+    Some(format!("\"{}\"", format(moment, turn)))
 }
 
-/// The number in another form, in turn: with an exponent, with 28 digits, and in scientific notation.
-fn decimal(text: &str, turn: usize) -> Option<String> {
+/// Alternates between an exponent, 28 digits, and scientific notation.
+fn rewrite_decimal(text: &str, turn: usize) -> Option<String> {
     const DIGITS: usize = 28;
     let mut number = scalar::parse_decimal(text)?.into_inner();
     let (mantissa, scale) = (number.mantissa(), number.scale());
     Some(match turn % 3 {
         0 => format!("{mantissa}e{}", -i64::from(scale)),
         1 => {
-            // No more digits than a decimal of 96 bits holds, and no more of them after the point.
+            // A 96-bit decimal has at most 28 digits, including those after the point.
             let digits = mantissa.unsigned_abs().to_string().len();
             let zeros = DIGITS.saturating_sub(digits.max(scale as usize));
             number.rescale(scale + u32::try_from(zeros).ok()?);
@@ -238,8 +243,8 @@ fn decimal(text: &str, turn: usize) -> Option<String> {
     })
 }
 
-/// The integer with a zero fraction, with an exponent, and past 2^53, in turn. The last is a different integer.
-fn integer(text: &str, turn: usize) -> Option<String> {
+/// Alternates between a zero fraction, an exponent, and an integer above 2^53, which is a different number.
+fn rewrite_integer(text: &str, turn: usize) -> Option<String> {
     let integer = scalar::parse_integer(text)?;
     Some(match turn % 3 {
         0 => format!("{integer}.0"),
@@ -248,14 +253,14 @@ fn integer(text: &str, turn: usize) -> Option<String> {
             let zeros = zeros.unwrap_or_default();
             format!("{}e{zeros}", integer / 10_i64.pow(zeros))
         }
-        // 2^53 + 1, which no binary float of 64 bits holds.
+        // 2^53 + 1, which an f64 cannot represent.
         _ => "9007199254740993".to_owned(),
     })
 }
 
-/// The moment with `turn % 10` digits in the fraction of its second (but never fewer than it needs), and with an
-/// offset, with `Z`, or with neither, which means UTC.
-fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
+/// Formats a time with `turn % 10` fractional digits, or more if it needs them. Alternates between offsets, `Z` and no offset,
+/// which means UTC.
+fn format_rfc_3339(moment: DateTime<Utc>, turn: usize) -> String {
     let digits = turn % 10;
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
     let needed = nanoseconds.trim_end_matches('0').len();
@@ -269,16 +274,16 @@ fn timestamp(moment: DateTime<Utc>, turn: usize) -> String {
     };
     let utc = moment.naive_utc();
     let local = utc.checked_add_signed(TimeDelta::minutes(minutes));
-    // Not into a year that a timestamp cannot express.
+    // Skip the offset if it would shift the time into a year that RFC 3339 cannot represent.
     let local = local.filter(|local| (0..=9_999).contains(&local.year()));
     let (local, offset) = local.map_or((utc, "Z"), |local| (local, offset));
     let seconds = local.format("%Y-%m-%dT%H:%M:%S");
     format!("{seconds}{point}{fraction}{offset}")
 }
 
-/// Formats the moment in a form of ISO 8601 that RFC 3339 leaves out, in turn: with an offset of four digits or of two, in the
-/// basic format with a comma, without seconds if they are zero, and as 24:00 if it is midnight.
-fn iso_timestamp(moment: DateTime<Utc>, turn: usize) -> String {
+/// Formats a time in a format of ISO 8601 that RFC 3339 excludes. Alternates between offsets of four and two digits, the basic
+/// format with a comma, no seconds (if they are zero), and 24:00 (at midnight).
+fn format_iso_8601(moment: DateTime<Utc>, turn: usize) -> String {
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
     let fraction = match nanoseconds.trim_end_matches('0') {
         "" => String::new(),
@@ -292,7 +297,7 @@ fn iso_timestamp(moment: DateTime<Utc>, turn: usize) -> String {
         2 if is_whole_minute => moment.format("%Y-%m-%dT%H:%MZ").to_string(),
         3 if is_whole_minute && moment.hour() == 0 && moment.minute() == 0 => day_before
             .map_or_else(
-                || iso_timestamp(moment, 0),
+                || format_iso_8601(moment, 0),
                 |day| day.format("%Y-%m-%dT24:00:00Z").to_string(),
             ),
         _ => format!("{}{fraction}+00", moment.format("%Y-%m-%d %H:%M:%S")),

@@ -1,4 +1,4 @@
-//! Worlds: what has one key is not seen with another.
+//! Namespaces: isolation between service keys, creation, deletion and limits.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use http::Request;
 use serde_json::{Value, json};
 
 fn service(change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Service {
-    let builder = Sandbox::builder().worlds("nightly, test-*");
+    let builder = Sandbox::builder().namespaces("nightly, test-*");
     change(builder).service().unwrap()
 }
 
-/// What comes of a request with this key, or without one if it is empty.
+/// Sends a request with this key, or without a key if it is empty.
 fn ask(service: &Service, key: &str, method: &str, path: &str, body: &str) -> Received {
     let mut request = Request::builder()
         .method(method)
@@ -39,8 +39,8 @@ fn count(service: &Service, key: &str, list: &str) -> usize {
     page[list].as_array().unwrap().len()
 }
 
-/// The response is a refusal for this reason.
-fn assert_refused(response: &Received, status: u16, detail: &str) {
+/// Asserts that the response is a rejection with this status and detail.
+fn assert_rejected(response: &Received, status: u16, detail: &str) {
     let said = response.json()["detail"].as_str().unwrap().to_owned();
     assert!(
         response.status == status && said.contains(detail),
@@ -50,7 +50,7 @@ fn assert_refused(response: &Received, status: u16, detail: &str) {
 }
 
 #[test]
-fn each_key_has_its_own() {
+fn each_key_has_its_own_namespace() {
     let service = service(|builder| builder);
     let (one, other) = ("test-1", "nightly");
     for key in [one, other, "sandbox-key"] {
@@ -88,7 +88,7 @@ fn each_key_has_its_own() {
         &service,
         "",
         "POST",
-        "/__sandbox/faults?world=test-1",
+        "/__sandbox/faults?namespace=test-1",
         fault,
     );
     assert_eq!((added.status, &*added.body), (201, &b"{\"id\":1}"[..]));
@@ -97,8 +97,8 @@ fn each_key_has_its_own() {
         [1, 0, 0]
     );
 
-    let settings = r#"{"reading": "ok", "strict": true}"#;
-    let set = ask(&service, one, "PUT", "/__sandbox/world", settings);
+    let settings = r#"{"variant": "ok", "strict": true}"#;
+    let set = ask(&service, one, "PUT", "/__sandbox/namespace", settings);
     assert_eq!(set.status, 204);
     let mistake = AGENT.replace("profile", r#"phnoe":"1","profile"#);
     let created = |key, agent| ask(&service, key, "POST", "/v1/agents", agent).status;
@@ -112,23 +112,23 @@ fn each_key_has_its_own() {
         ask(&service, one, "POST", "/__sandbox/reset", "").status,
         204
     );
-    // What the world was set to stays.
+    // The settings of the namespace stay after the reset.
     let again = ask(&service, one, "POST", "/v1/agents", AGENT);
     assert_eq!((again.status, &again.json()["id"]), (200, &json!("a_1")));
     assert_eq!(found(one, "mine").status, 404);
     assert_eq!(count(&service, other, "agents"), 3);
 
     assert_eq!(
-        ask(&service, one, "DELETE", "/__sandbox/world", "").status,
+        ask(&service, one, "DELETE", "/__sandbox/namespace", "").status,
         204
     );
     assert_eq!(create(&service, one), "a_1");
     assert_eq!(create(&service, other), "a_4");
 }
 
-/// A world that the server makes up a key for.
-fn begin(service: &Service) -> Result<String, Box<Received>> {
-    let begun = ask(service, "", "POST", "/__sandbox/world", "");
+/// Creates a namespace with a generated key.
+fn create_namespace(service: &Service) -> Result<String, Box<Received>> {
+    let begun = ask(service, "", "POST", "/__sandbox/namespace", "");
     match begun.status {
         201 => Ok(begun.json()["service_key"].as_str().unwrap().to_owned()),
         _ => Err(Box::new(begun)),
@@ -136,31 +136,33 @@ fn begin(service: &Service) -> Result<String, Box<Received>> {
 }
 
 #[test]
-fn worlds_are_bounded_and_none_is_lost() {
-    let service = service(|builder| builder.max_worlds(3));
-    let mut keys: Vec<_> = (0..3).map(|_| begin(&service).unwrap()).collect();
+fn the_number_of_namespaces_is_limited() {
+    let service = service(|builder| builder.max_namespaces(3));
+    let mut keys: Vec<_> = (0..3)
+        .map(|_| create_namespace(&service).unwrap())
+        .collect();
     assert!(keys.iter().all(|key| key.starts_with("test-")));
     keys.dedup();
     assert_eq!(keys.len(), 3);
-    for refused in [
-        *begin(&service).unwrap_err(),
+    for rejected in [
+        *create_namespace(&service).unwrap_err(),
         ask(&service, "test-4", "GET", "/v1/deals/d_1", ""),
         ask(&service, "test-4", "GET", "/__sandbox/deals", ""),
     ] {
-        refused.check_invariants("507", false);
-        assert_refused(&refused, 507, "--max-worlds");
+        rejected.check_invariants("507", false);
+        assert_rejected(&rejected, 507, "--max-namespaces");
     }
     for key in &keys {
         assert_eq!(create(&service, key), "a_1");
     }
-    ask(&service, &keys[1], "DELETE", "/__sandbox/world", "");
+    ask(&service, &keys[1], "DELETE", "/__sandbox/namespace", "");
     assert_eq!(create(&service, "test-4"), "a_1");
     assert_eq!(create(&service, &keys[0]), "a_2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_world_that_nobody_uses_makes_room() {
-    let service = service(|builder| builder.max_worlds(2));
+async fn unused_namespaces_are_deleted() {
+    let service = service(|builder| builder.max_namespaces(2));
     create(&service, "test-1");
     create(&service, "test-2");
     tokio::time::advance(Duration::from_secs(3_000)).await;
@@ -168,19 +170,19 @@ async fn a_world_that_nobody_uses_makes_room() {
     tokio::time::advance(Duration::from_secs(700)).await;
     assert_eq!(create(&service, "test-3"), "a_1");
     assert_eq!(create(&service, "test-1"), "a_3");
-    let refused = ask(&service, "test-2", "GET", "/v1/deals/d_1", "");
-    assert_refused(&refused, 507, "--max-worlds");
+    let rejected = ask(&service, "test-2", "GET", "/v1/deals/d_1", "");
+    assert_rejected(&rejected, 507, "--max-namespaces");
 }
 
-/// A search looks at every world. If each new world began one, thousands of them would take minutes.
+/// A cleanup examines every namespace. If each new namespace started one, creating thousands would take minutes.
 #[tokio::test(start_paused = true)]
-async fn unused_worlds_are_searched_for_once_a_second() {
-    let service = service(|builder| builder.max_worlds(2));
+async fn a_cleanup_runs_at_most_once_a_second() {
+    let service = service(|builder| builder.max_namespaces(2));
     let begins = |key| ask(&service, key, "GET", "/v1/deals/d_1", "").status == 200;
     let pass = |milliseconds| tokio::time::advance(Duration::from_millis(milliseconds));
     assert!(begins("test-unused"));
     pass(3_599_500).await;
-    // This one searches, a moment before the first world counts as unused.
+    // This namespace starts a cleanup, just before the first one counts as unused.
     assert!(begins("test-1"));
     pass(900).await;
     for _ in 0..2 {
@@ -190,57 +192,60 @@ async fn unused_worlds_are_searched_for_once_a_second() {
     assert!(begins("test-2"));
 }
 
-/// However many there may be, worlds share a memory budget.
+/// All namespaces share a memory budget, independent of their maximum number.
 #[test]
-fn each_world_reserves_memory() {
-    const MOST: usize = 512 * 1024 / 4;
-    let service = service(|builder| builder.max_worlds(usize::MAX));
+fn each_namespace_reserves_memory() {
+    const MAX_NAMESPACES: usize = 512 * 1024 / 4;
+    let service = service(|builder| builder.max_namespaces(usize::MAX));
     let begins = |number| {
         let key = format!("test-{number}");
         ask(&service, &key, "GET", "/v1/deals/d_1", "").status == 200
     };
-    assert_eq!((0..).take_while(|number| begins(*number)).count(), MOST);
-    ask(&service, "test-0", "DELETE", "/__sandbox/world", "");
-    assert!(begins(MOST) && !begins(MOST + 1));
+    assert_eq!(
+        (0..).take_while(|number| begins(*number)).count(),
+        MAX_NAMESPACES
+    );
+    ask(&service, "test-0", "DELETE", "/__sandbox/namespace", "");
+    assert!(begins(MAX_NAMESPACES) && !begins(MAX_NAMESPACES + 1));
 }
 
 #[test]
-fn all_worlds_share_the_bytes() {
+fn all_namespaces_share_the_store_limit() {
     let service = service(|builder| builder.max_store_bytes(3 * AGENT.len() as u64));
     for key in ["test-1", "test-2", "sandbox-key"] {
         create(&service, key);
     }
     let full = |key| ask(&service, key, "POST", "/v1/agents", AGENT).status == 507;
     assert!(full("test-1") && full("test-3") && full("sandbox-key"));
-    ask(&service, "test-2", "DELETE", "/__sandbox/world", "");
+    ask(&service, "test-2", "DELETE", "/__sandbox/namespace", "");
     assert!(!full("test-1") && full("test-1"));
     ask(&service, "test-1", "POST", "/__sandbox/reset", "");
     assert!(!full("sandbox-key") && !full("test-2"));
 }
 
 #[test]
-fn wrong_keys_and_names_are_refused() {
-    let worlds = service(|builder| builder);
+fn invalid_keys_and_settings_are_rejected() {
+    let namespaces = service(|builder| builder);
     for key in ["", "wrong", "night", "nightly2", "test-", "test"] {
         let is_prefix = key == "test-";
-        let asked = ask(&worlds, key, "GET", "/v1/deals/d_1", "");
+        let asked = ask(&namespaces, key, "GET", "/v1/deals/d_1", "");
         assert_eq!(asked.status, if is_prefix { 200 } else { 401 }, "{key}");
     }
-    let named = ask(&worlds, "wrong", "GET", "/__sandbox/agents", "");
-    assert_refused(&named, 404, "no world for that key");
-    let first = ask(&worlds, "", "DELETE", "/__sandbox/world", "");
-    assert_refused(&first, 404, "x-service-key");
-    let keys = ask(&worlds, "test-1", "PUT", "/__sandbox/keys", r#"["a"]"#);
-    assert_refused(&keys, 400, "only the server's own keys");
-    for body in ["{", "[]", r#"{"colour": 1}"#, r#"{"reading": "odd"}"#] {
+    let named = ask(&namespaces, "wrong", "GET", "/__sandbox/agents", "");
+    assert_rejected(&named, 404, "no namespace for that key");
+    let first = ask(&namespaces, "", "DELETE", "/__sandbox/namespace", "");
+    assert_rejected(&first, 404, "x-service-key");
+    let keys = ask(&namespaces, "test-1", "PUT", "/__sandbox/keys", r#"["a"]"#);
+    assert_rejected(&keys, 400, "only the server's own keys");
+    for body in ["{", "[]", r#"{"colour": 1}"#, r#"{"variant": "odd"}"#] {
         assert_eq!(
-            ask(&worlds, "test-1", "PUT", "/__sandbox/world", body).status,
+            ask(&namespaces, "test-1", "PUT", "/__sandbox/namespace", body).status,
             400,
             "{body}"
         );
     }
 
-    // A server without worlds has one for everybody, whatever key a call of the interface has.
+    // Without --namespaces, calls of the control interface with any key use the default namespace.
     let plain = Sandbox::builder().service().unwrap();
     assert_eq!(count(&plain, "wrong", "agents"), 0);
     let deals = |query| {
@@ -248,11 +253,11 @@ fn wrong_keys_and_names_are_refused() {
             &plain,
             "",
             "GET",
-            &format!("/__sandbox/deals?world={query}"),
+            &format!("/__sandbox/deals?namespace={query}"),
             "",
         )
     };
     assert_eq!(deals("sandbox-key").status, 200);
-    assert_refused(&deals("test-1"), 404, "--worlds");
-    assert_refused(&begin(&plain).unwrap_err(), 404, "--worlds");
+    assert_rejected(&deals("test-1"), 404, "--namespaces");
+    assert_rejected(&create_namespace(&plain).unwrap_err(), 404, "--namespaces");
 }
