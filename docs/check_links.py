@@ -35,7 +35,7 @@ class Page(HTMLParser):
 
 
 @cache
-def page(path: Path) -> Page:
+def parse_page(path: Path) -> Page:
     return Page(path.read_text("utf-8"))
 
 
@@ -53,7 +53,7 @@ def find_error(at: Path, link: str, is_loaded: bool) -> str | None:
         return "leads nowhere"
     # rustdoc creates the anchors of source code lines with a script.
     is_source = "src" in target.parts and target.name.endswith(".rs.html")
-    if target.suffix != ".html" or is_source or unquote(parts.fragment) in page(target).anchors:
+    if target.suffix != ".html" or is_source or unquote(parts.fragment) in parse_page(target).anchors:
         return None
     return "has no such anchor"
 
@@ -69,7 +69,7 @@ def main() -> None:
     # The folder of static files contains templates of the theme, which are not pages.
     left_out = {but, folder / "_static"}
     pages = [path for path in sorted(folder.rglob("*.html")) if left_out.isdisjoint(path.parents)]
-    links = [(path, *link) for path in pages for link in page(path).links]
+    links = [(path, *link) for path in pages for link in parse_page(path).links]
     found = [
         f"{path.relative_to(folder)}: {link} {error}"
         for path, link, is_loaded in links

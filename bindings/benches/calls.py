@@ -20,7 +20,7 @@ import models
 import msgspec
 from processes import KEY, fixed_service, memory
 from pyreqwest.client import ClientBuilder, SyncClientBuilder
-from rounds import Bench, MeasuredTask, Table, parser, point
+from rounds import Bench, MeasuredTask, Table, make_parser, point
 
 import dealkit
 
@@ -174,7 +174,7 @@ def measure_bulk(bench: Bench, client: dealkit.Client) -> None:
     for count in [1_000, 10_000, 100_000]:
         table = point("python retrieve_many by ids", "ids", count, UNIT)
         resident = point("python retrieve_many by ids, memory", "ids", count, "MiB at most")
-        if not (bench.wants(table.name) and reset.exists()):
+        if not (bench.is_selected(table.name) and reset.exists()):
             continue
         # Writing 5 resets the high-water mark to the current resident size.
         reset.write_text("5")
@@ -184,7 +184,7 @@ def measure_bulk(bench: Bench, client: dealkit.Client) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=15)
+    arguments = make_parser(__doc__, rounds=15)
     arguments.add_argument("service", type=Path, help="the program sdk/benches/service.rs")
     given = arguments.parse_args()
     bench = Bench(given)

@@ -21,7 +21,7 @@ import msgspec
 import pydantic
 from msgspec import Meta, field
 from pydantic import Field
-from rounds import Bench, MeasuredTask, Table, parser
+from rounds import Bench, MeasuredTask, Table, make_parser
 
 import dealkit
 
@@ -92,7 +92,7 @@ def make_task(write: Callable[[], object]) -> MeasuredTask:
 
 
 def main() -> None:
-    bench = Bench(parser(__doc__, rounds=31).parse_args())
+    bench = Bench(make_parser(__doc__, rounds=31).parse_args())
     for write in (with_msgspec, with_pydantic):
         assert {"role": "AGENT", **json.loads(write())} == documents.AGENT, f"{write.__name__} writes something else"
     with dealkit.Client(base_url="http://127.0.0.1:9", service_key="k") as client:

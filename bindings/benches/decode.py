@@ -13,7 +13,7 @@ from typing import Any
 import documents
 import models
 import msgspec
-from rounds import Bench, MeasuredTask, Table, parser, point
+from rounds import Bench, MeasuredTask, Table, make_parser, point
 
 import dealkit
 
@@ -81,7 +81,7 @@ def make_task(decode: Decode, bodies: Sequence[bytes], use: Callable[[Any], obje
 
 
 def main() -> None:
-    bench = Bench(parser(__doc__, rounds=31).parse_args())
+    bench = Bench(make_parser(__doc__, rounds=31).parse_args())
     typical, large = [documents.deal()], [documents.deal(documents.LARGE)]
     new = documents.deals_with_new_decimals(2_000)
     for body in [*typical, *large, new[0], new[-1]]:

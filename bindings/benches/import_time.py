@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from rounds import Bench, MeasuredTask, Table, parser
+from rounds import Bench, MeasuredTask, Table, make_parser
 
 MEASURED = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
 
@@ -21,7 +21,7 @@ def make_task(module: str) -> MeasuredTask:
 
 
 def main() -> None:
-    bench = Bench(parser(__doc__, rounds=25).parse_args())
+    bench = Bench(make_parser(__doc__, rounds=25).parse_args())
     tasks = {module: make_task(module) for module in IMPORTS}
     bench.compare(Table("python import", "Python: import, over bare Python", "ms CPU"), tasks)
     bench.finish()

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from postgres import Postgres, programs
 from processes import KEY, sandbox
-from rounds import Bench, Table, parser
+from rounds import Bench, Table, make_parser
 
 IN_FLIGHT = 64
 COMMAND = [sys.executable, "-m", "dealkit"]
@@ -70,7 +70,7 @@ def spent(command: list[str], url: str, folder: Path) -> tuple[float, float]:
 
 def compare(bench: Bench, name: str, jobs: dict[str, list[str]], url: str, folder: Path) -> None:
     """Prints the tables of time and memory of these jobs. The first job is compared with the others."""
-    if not bench.wants(name):
+    if not bench.is_selected(name):
         return
     seconds: dict[str, list[float]] = {job: [] for job in jobs}
     memory: dict[str, list[float]] = {job: [] for job in jobs}
@@ -129,7 +129,7 @@ def measure_imports(bench: Bench, url: str, rows: int, folder: Path) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=3)
+    arguments = make_parser(__doc__, rounds=3)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("--rows", type=int, default=1_000_000, help="how many rows each job has")
     given = arguments.parse_args()

@@ -28,7 +28,7 @@ HEADLINES = [
 ]
 
 
-def section(measured: dict[str, Any]) -> str:
+def render_section(measured: dict[str, Any]) -> str:
     """Returns the text for the marked section of README.md."""
     lines = [
         "CPU time of dealkit, divided by that of another library for the same work: lower is better, and above 1, dealkit uses more. "
@@ -45,10 +45,10 @@ def section(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def marked(text: str, measured: dict[str, Any]) -> str:
+def replace_sections(text: str, measured: dict[str, Any]) -> str:
     """Returns README.md with these figures."""
     mark = re.compile(r"(<!-- figures -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    written, sections = mark.subn(lambda found: found[1] + section(measured) + found[2], text)
+    written, sections = mark.subn(lambda found: found[1] + render_section(measured) + found[2], text)
     assert sections == 1, "README.md has no place for figures"
     return written
 
@@ -59,7 +59,7 @@ def main() -> None:
     folder = arguments.parse_args().folder
     measured = json.loads((folder / "measured.json").read_text("utf-8"))
     shutil.copyfile(folder / "measured.json", SITE)
-    README.write_text(marked(README.read_text("utf-8"), measured), encoding="utf-8")
+    README.write_text(replace_sections(README.read_text("utf-8"), measured), encoding="utf-8")
     print(f"publish: {SITE.relative_to(ROOT)} and {README.name} show what was measured on {measured['measured']}")
 
 

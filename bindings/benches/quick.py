@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from rounds import ratios
+from rounds import compute_ratios
 
 HERE = Path(__file__).parent
 COMMITTED = HERE / "ratios.json"
@@ -64,7 +64,7 @@ def command(programs: Path, compared: Compared) -> list[str]:
     return [str(programs / compared.program), *only]
 
 
-def by_time(programs: Path, compared: Compared) -> float:
+def time_ratio(programs: Path, compared: Compared) -> float:
     """Returns the ratio of dealkit's CPU time to the peer's."""
     with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as results:
         arguments = [*command(programs, compared), "--rounds", "15", "--results", results.name]
@@ -72,16 +72,16 @@ def by_time(programs: Path, compared: Compared) -> float:
         tables = {table["name"]: table for table in json.load(results)}
     table = tables[compared.table]
     [peer] = [row for row in table["rows"] if row["name"] == compared.peer]
-    return statistics.median(ratios(table, peer))
+    return statistics.median(compute_ratios(table, peer))
 
 
-def by_instructions(programs: Path, compared: Compared) -> float:
+def instruction_ratio(programs: Path, compared: Compared) -> float:
     """Returns the ratio of dealkit's instructions to the peer's."""
-    ours, its = (instructions(programs, compared, contender) for contender in ("dealkit", compared.peer))
+    ours, its = (count_turn_instructions(programs, compared, contender) for contender in ("dealkit", compared.peer))
     return ours / its
 
 
-def instructions(programs: Path, compared: Compared, contender: str) -> int:
+def count_turn_instructions(programs: Path, compared: Compared, contender: str) -> int:
     """Returns the instructions of one run."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no"]
     run = [*valgrind, *command(programs, compared), "--run", contender]
@@ -105,8 +105,8 @@ def main() -> None:
     print("| dealkit to the peer | instructions then | now | | CPU time |\n|---|--:|--:|---|--:|")
     for compared in COMPARED:
         name = compared.table
-        now, then = by_instructions(given.programs, compared), committed.get(name, math.inf)
-        time = by_time(given.programs, compared)
+        now, then = instruction_ratio(given.programs, compared), committed.get(name, math.inf)
+        time = time_ratio(given.programs, compared)
         found[name] = round(now, 3)
         is_new = then == math.inf
         verdict = "lost" if now > then * LOSS else "new" if is_new else "gained" if now < then / LOSS else ""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rounds import markdown, quartiles, ratios
+from rounds import compute_ratios, format_markdown, quartiles
 
 # The tables on the site, by language: the kind of work, the name of the table, and its peers.
 PLAIN, REQWEST = "serde_json into String, f64, no dates", "reqwest + serde_json"
@@ -62,7 +62,7 @@ FIGURES = {
 }
 
 
-def machine() -> str:
+def describe_machine() -> str:
     def describe(*command: str) -> str:
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -74,13 +74,13 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
-def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
+def site_figures(tables: dict[str, Any], day: str) -> dict[str, Any]:
     """Returns the content of docs/speed/measured.json."""
     rows = []
     for language, what, name, peers in ((language, *shown) for language, of in SHOWN.items() for shown in of):
         for row in tables.get(name, {"rows": []})["rows"]:
             if row["name"] in peers:
-                low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(ratios(tables[name], row)))
+                low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(compute_ratios(tables[name], row)))
                 figures = {"beside": row["name"], "ratio": middle, "quartiles": [low, high]}
                 rows.append({"language": language, "what": what, **figures})
     sandbox = {
@@ -88,20 +88,29 @@ def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
         for what, name in FIGURES.items()
         if name in tables
     }
-    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": sandbox, "curves": curves(tables.values())}
+    return {
+        "measured": day,
+        "machine": describe_machine(),
+        "rows": rows,
+        "sandbox": sandbox,
+        "curves": combine_curves(tables.values()),
+    }
 
 
-def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def combine_curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Combines the tables that are points of a curve: for each contender, the position, lower quartile, median and upper quartile of
     each point."""
     found = defaultdict(list)
     for table in tables:
         if table["point"]:
             found[table["point"]["curve"]].append(table)
-    return [curve(title, sorted(points, key=lambda table: table["point"]["value"])) for title, points in found.items()]
+    return [
+        combine_curve(title, sorted(points, key=lambda table: table["point"]["value"]))
+        for title, points in found.items()
+    ]
 
 
-def curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+def combine_curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     series = []
     for contender in [row["name"] for row in points[0]["rows"]]:
         points = [
@@ -114,7 +123,7 @@ def curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     return {"title": title, "along": points[0]["point"]["along"], "unit": points[0]["unit"], "series": series}
 
 
-def lines(document: dict[str, Any]) -> str:
+def format_lines(document: dict[str, Any]) -> str:
     """Formats JSON with one line for each member and each element of a list."""
     members = []
     for name, value in document.items():
@@ -135,11 +144,11 @@ def main() -> None:
     ]
     tables = {table["name"]: table for table in results}
     day = datetime.date.today().isoformat()
-    head = f"# Measured on {day}\n\n{machine()}. The ratio is dealkit's value to that of the row, round by round.\n"
-    (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, results)]) + "\n", encoding="utf-8")
-    document = {"measured": day, "machine": machine(), "tables": results}
+    head = f"# Measured on {day}\n\n{describe_machine()}. The ratio is dealkit's value divided by the row's, round by round.\n"
+    (folder / "tables.md").write_text("\n\n".join([head, *map(format_markdown, results)]) + "\n", encoding="utf-8")
+    document = {"measured": day, "machine": describe_machine(), "tables": results}
     (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "measured.json").write_text(lines(site(tables, day)), encoding="utf-8")
+    (folder / "measured.json").write_text(format_lines(site_figures(tables, day)), encoding="utf-8")
     print(f"{folder}: tables.md, tables.json and measured.json")
 
 

@@ -46,7 +46,7 @@ def point(curve: str, along: str, value: int, unit: str) -> Table:
     )
 
 
-def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
+def make_parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
     """Returns a parser of the arguments of every benchmark."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=rounds, help="rounds of each table")
@@ -73,13 +73,13 @@ class Bench:
         self._arguments = arguments
         self._tables: list[dict[str, Any]] = []
 
-    def wants(self, name: str) -> bool:
+    def is_selected(self, name: str) -> bool:
         """Returns whether the table is selected."""
         return name.startswith(self._arguments.only)
 
     def compare(self, table: Table, contenders: Mapping[str, MeasuredTask], rounds: int | None = None) -> None:
         """Measures and prints a table. The first contender is dealkit; the ratios are its time divided by each other contender's."""
-        if not self.wants(table.name):
+        if not self.is_selected(table.name):
             return
         if self._arguments.run is not None:
             run = contenders.get(self._arguments.run)
@@ -115,7 +115,7 @@ class Bench:
         self._tables.append(made)
         if self._arguments.results is not None:
             self._arguments.results.write_text(json.dumps(self._tables), encoding="utf-8")
-        print(f"\n{markdown(made)}", flush=True)
+        print(f"\n{format_markdown(made)}", flush=True)
 
     def finish(self) -> None:
         """Fails if no table was measured."""
@@ -131,7 +131,7 @@ def count_instructions() -> None:
         subprocess.run(control, check=True, stdout=subprocess.DEVNULL)
 
 
-def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
+def compute_ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
     """Returns the ratios of dealkit's values to the row's, one for each round."""
     return [ours / its for ours, its in zip(table["rows"][0]["values"], row["values"], strict=True)]
 
@@ -143,12 +143,12 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Formats a value with at least three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def markdown(table: Mapping[str, Any]) -> str:
+def format_markdown(table: Mapping[str, Any]) -> str:
     """Formats a table as Markdown."""
     rounds = len(table["rows"][0]["values"])
     width = max(len(row["name"]) for row in table["rows"])
@@ -159,7 +159,7 @@ def markdown(table: Mapping[str, Any]) -> str:
         f"|{'-' * (width + 2)}|{'-' * 14}:|------:|---------------|",
     ]
     for row in table["rows"]:
-        low, middle, high = quartiles(ratios(table, row))
-        median = number(statistics.median(row["values"]))
+        low, middle, high = quartiles(compute_ratios(table, row))
+        median = format_number(statistics.median(row["values"]))
         lines.append(f"| {row['name']:{width}} | {median:>13} | {middle:5.2f} | {low:5.2f} - {high:5.2f} |")
     return "\n".join(lines)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import documents
 from processes import KEY, cpu_seconds, ended, fixed_service, memory
-from rounds import Bench, Table, parser, point
+from rounds import Bench, Table, make_parser, point
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2
@@ -161,7 +161,7 @@ def wrk(server: Server, *, deals: int = 0, body: bytes | None = None) -> tuple[f
 
 def throughput(bench: Bench, what: str, starts: dict[str, Starts], rounds: int, body: bytes | None = None) -> None:
     name = f"server {what}"
-    if not bench.wants(name):
+    if not bench.is_selected(name):
         return
     rates: dict[str, list[float]] = {contender: [] for contender in starts}
     used: dict[str, list[float]] = {contender: [] for contender in starts}
@@ -215,7 +215,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
     body = agent()
     for count in [1, 100, 10_000, 100_000]:
         cpu = point("server create by agents", "agents stored", count, "µs CPU")
-        if not bench.wants(cpu.name):
+        if not bench.is_selected(cpu.name):
             continue
         with sandbox(program) as (url, pid, _):
             host, port = url.removeprefix("http://").split(":")
@@ -238,7 +238,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
 def stored_deals(bench: Bench, program: Path, rounds: int) -> None:
     for count in [1, 100, 10_000, 100_000]:
         table = point("server GET by deals", "deals stored", count, "requests/s")
-        if not bench.wants(table.name):
+        if not bench.is_selected(table.name):
             continue
         with sandbox(program, "--generate", str(count)) as server:
             measured = [wrk(server, deals=count) for _ in bench.rounds(rounds)]
@@ -248,7 +248,7 @@ def stored_deals(bench: Bench, program: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=11)
+    arguments = make_parser(__doc__, rounds=11)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("service", type=Path, help="the program sdk/benches/service.rs")
     arguments.add_argument("--prism", type=Path, metavar="PROGRAM", help="Prism, if it is to be measured")

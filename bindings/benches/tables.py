@@ -24,7 +24,7 @@ import msgspec
 import pandas
 import polars
 from processes import KEY, memory, sandbox
-from rounds import Bench, Table, parser, point
+from rounds import Bench, Table, make_parser, point
 
 import dealkit
 import dealkit.arrow
@@ -118,7 +118,7 @@ def measure_frames(bench: Bench, url: str, count: int, rounds: int) -> None:
     with dealkit.Client(base_url=url, service_key=KEY) as client:
         for peer, (run, times) in peers.items():
             name = f"python table of {count} deals, {peer.split()[0]}"
-            if bench.wants(name):
+            if bench.is_selected(name):
                 compare(bench, name, {"dealkit + polars": with_dealkit, peer: run}, count, times)
 
 
@@ -141,7 +141,7 @@ def measure_memory(bench: Bench, url: str, deals: int) -> None:
     with dealkit.Client(base_url=url, service_key=KEY) as client:
         for count in [1_000, 10_000, 100_000]:
             resident = point("python batches of a table by ids, memory", "ids", count, "MiB at most")
-            if not (bench.wants(resident.name) and reset.exists()):
+            if not (bench.is_selected(resident.name) and reset.exists()):
                 continue
             ids = identifiers(count, deals)
             # Writing 5 resets the high-water mark to the current resident size.
@@ -152,7 +152,7 @@ def measure_memory(bench: Bench, url: str, deals: int) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=7)
+    arguments = make_parser(__doc__, rounds=7)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("--deals", type=int, default=10_000, help="how many deals make a data frame")
     given = arguments.parse_args()

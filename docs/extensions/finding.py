@@ -29,10 +29,10 @@ def finish(app: Any, failure: Exception | None) -> None:
     assert NUMBERS in text, "Sphinx's searchtools.js is another one now: do queries with numbers work?"
     assert SCORER in text
     script.write_text(text.replace(NUMBERS, "").replace(SCORER, SCORER + ORDER), encoding="utf-8")
-    (Path(app.outdir) / "llms.txt").write_text(llms(), encoding="utf-8")
+    (Path(app.outdir) / "llms.txt").write_text(write_llms_txt(), encoding="utf-8")
 
 
-def llms() -> str:
+def write_llms_txt() -> str:
     """Writes llms.txt (https://llmstxt.org) with the pages that README and the lists of the guide name."""
     readme = (HERE.parent / "README.md").read_text("utf-8")
     what = readme.partition("<!-- what -->\n")[2].partition("\n<!-- end -->")[0]
