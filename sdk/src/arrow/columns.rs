@@ -165,7 +165,7 @@ impl ColumnValue for DateTime<Utc> {
     }
 }
 
-impl<T: WireText> ColumnValue for T {
+impl<T: StringValue> ColumnValue for T {
     fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
         with_column(column, |column: &mut StringBuilder| {
             column.append_option(value.map(AsRef::<str>::as_ref));

@@ -11,7 +11,7 @@ use crate::{
         unreadable::UnreadableField,
     },
     specification::schema::FieldKind,
-    value::{Decimal, Json, WireText},
+    value::{Decimal, Json, StringValue},
 };
 
 /// A type of a response's field. serde writes it; this trait reads it.
@@ -180,7 +180,7 @@ impl FieldValue for Decimal {
     }
 }
 
-impl<T: WireText> FieldValue for T {
+impl<T: StringValue> FieldValue for T {
     const KIND: FieldKind = match (T::EXTENSIBLE_ENUM, T::IS_IDENTIFIER) {
         (Some(name), _) => FieldKind::ExtensibleEnum(name),
         (None, true) => FieldKind::Identifier,

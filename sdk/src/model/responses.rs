@@ -54,7 +54,7 @@ macro_rules! models {
         #[builder(
             state_mod(vis = "pub"),
             derive(Clone),
-            on(Word<_>, into),
+            on(Convertible<_>, into),
             on(Vec<_>, into, default),
             on(BTreeMap<_, _>, default)
         )]

@@ -22,7 +22,7 @@ mod role;
 #[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
-mod text;
+mod string_value;
 mod wtf8;
 
 pub use decimal::{Decimal, ParseDecimalError};
@@ -43,5 +43,5 @@ pub(crate) use named_enum::named_enum;
 #[cfg(any(feature = "arrow", feature = "client"))]
 pub(crate) use opaque_debug::opaque_debug;
 pub(crate) use serde_errors::expected;
-pub(crate) use text::{WireText, Word, like_a_string};
+pub(crate) use string_value::{Convertible, StringValue, impl_string_traits};
 pub(crate) use wtf8::Wtf8;

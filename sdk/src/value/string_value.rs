@@ -1,25 +1,24 @@
-//! What all types that are strings on the wire have in common.
+//! Traits of the types that are strings in JSON.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A type that is a string on the wire.
-pub(crate) trait WireText:
+/// A type that is a string in JSON.
+pub(crate) trait StringValue:
     AsRef<str> + From<String> + for<'t> From<&'t str> + Serialize + DeserializeOwned
 {
-    /// The name of the extensible enum that it is.
+    /// The name of the type, if it is an extensible enum.
     const EXTENSIBLE_ENUM: Option<&'static str> = None;
 
     const IS_IDENTIFIER: bool = false;
 }
 
-impl WireText for String {}
+impl StringValue for String {}
 
-/// A string, or what is made from one: the type itself. The field table marks these types with it, for the builders.
-pub(crate) type Word<T> = T;
+/// The type `T`. In the field table, it marks fields whose setters accept any value that converts into `T`, such as a string.
+pub(crate) type Convertible<T> = T;
 
-/// Gives a type that has `as_str()` the abilities of a string: it can be displayed,
-/// and compared with strings from both sides.
-macro_rules! like_a_string {
+/// Implements `Debug`, `Display`, `AsRef<str>` and comparison with strings, in both directions, for a type with `as_str()`.
+macro_rules! impl_string_traits {
     ($name:ident) => {
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,7 +44,7 @@ macro_rules! like_a_string {
             }
         }
 
-        $crate::value::like_a_string!(@equal $name: str, &str, String);
+        $crate::value::impl_string_traits!(@equal $name: str, &str, String);
     };
 
     (@equal $name:ident: $($string:ty),+) => {$(
@@ -64,4 +63,4 @@ macro_rules! like_a_string {
     )+};
 }
 
-pub(crate) use like_a_string;
+pub(crate) use impl_string_traits;
