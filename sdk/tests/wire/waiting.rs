@@ -26,7 +26,7 @@ async fn retrieve(client: &Client, policy: RetryPolicy) -> Error {
 
 #[tokio::test(start_paused = true)]
 async fn a_method_that_may_change_something_is_retried_only_after_a_429() {
-    for (method, is_safe) in [
+    for (method, is_read) in [
         (Method::GET, true),
         (Method::HEAD, true),
         (Method::POST, false),
@@ -39,7 +39,7 @@ async fn a_method_that_may_change_something_is_retried_only_after_a_429() {
             let service = service(&[(status, None)]).await;
             let client = service.builder().retry(at_once()).build().unwrap();
             let error = client.request(method.clone(), ["x"]).await.unwrap_err();
-            let attempts = if is_safe || status == 429 { 3 } else { 1 };
+            let attempts = if is_read || status == 429 { 3 } else { 1 };
             assert_eq!(error.attempts(), attempts, "{method} {status}");
         }
     }

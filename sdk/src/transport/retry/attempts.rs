@@ -4,7 +4,9 @@ use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::transport::{error::TransportError, response::HttpResponse, trace::Record};
+use tokio::time::Instant;
+
+use crate::transport::{call_progress::CallInfo, error::TransportError, response::HttpResponse};
 
 /// A policy for retries: after which failures a request is sent again, how many times, and after what delay.
 ///
@@ -138,25 +140,26 @@ pub(crate) enum AttemptError<R> {
     NotMade(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets
-/// the remaining time. An attempt that is not made ends the call, with the error of the attempt before it, if any.
+/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the end of
+/// the call's time, on the clock of the limits. An attempt that is not made ends the call, with the error of the attempt before it, if
+/// any.
 pub(crate) async fn run_attempts<F, R>(
     policy: RetryPolicy,
-    record: Record<'_>,
+    call: CallInfo<'_>,
     timeout: Duration,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, AttemptError<R>>
 where
     F: Future<Output = Result<HttpResponse, AttemptError<R>>>,
 {
-    let Record {
+    let CallInfo {
         operation,
         progress,
         limits,
         ..
-    } = record;
-    let start = limits.now();
-    let left = || timeout.saturating_sub(limits.now().saturating_sub(start));
+    } = call;
+    let end = limits.now().saturating_add(timeout);
+    let left = || end.saturating_sub(limits.now());
     // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
     let mut uncounted = 1;
     let (mut has_reconnected, mut has_rekeyed) = (false, false);
@@ -164,9 +167,9 @@ where
     let mut has_taken = false;
     let mut earlier_error: Option<TransportError> = None;
     loop {
-        let error = match attempt(left()).await {
+        let error = match attempt(end).await {
             Ok(mut response) => {
-                record.attempt_ended(Ok(&response), None);
+                call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
                 limits.quota().record_success(limits.now(), has_taken);
                 return Ok(response);
@@ -204,7 +207,7 @@ where
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
-        record.attempt_ended(Err(&error), delay);
+        call.report_attempt(progress.end_attempt(Instant::now()), Err(&error), delay);
         let Some(delay) = delay else {
             return Err(AttemptError::Failed(error));
         };
