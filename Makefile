@@ -1,8 +1,8 @@
 # Every target runs the same way on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
-# Virtual environments: one for the package and its tests, and separate ones for the tools that check the contract, the peers that
-# the package is measured against, the browser driver, the release tools, the engines, and the site builder.
+# Virtual environments: one for the package and its tests, and one each for the tools that check the contract, the peers of the
+# benchmarks, the browser driver, the release tools, the engines, and the site builder.
 VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
@@ -10,8 +10,8 @@ BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
-# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time. As pip does, it trusts the
-# certificates of the system.
+# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time. Like pip, it trusts the
+# system's certificates.
 UV := target/uv/bin/uv
 INSTALL := $(UV) pip install --quiet --system-certs --python
 
@@ -56,13 +56,13 @@ demo: needs-build $(VENV)/package
 	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
 
-## The tests of Rust, of the contract and of Python. What needs more than Rust, Python and make, or hours, is not among them:
+## Runs the tests of Rust, of the contract and of Python. Not included, because they need other programs, or hours:
 ## test-features, test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
 test: needs-build $(VENV)/package $(VENV)/tools $(TOOLS)/installed
 	@$(SIDE_BY_SIDE) test-rust test-contract test-python
 	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
-# Ends a test program that hangs.
+# Ends test programs that hang.
 TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
 
 # Two threads for every processor, because many tests wait.
@@ -82,19 +82,19 @@ test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES) --seed 1
 
-# Three processes for every two processors, because many tests wait. Tests that look at the memory, threads or descriptors of a
-# process run in one of their own.
+# Three processes for every two processors, because many tests wait. Tests that measure the memory, threads or descriptors of a
+# process run in separate processes.
 PYTEST_WORKERS = --numprocesses $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() * 3 // 2))") --dist worksteal
 test-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python -m pytest $(PYTEST_WORKERS)
 
-# The intermediaries between a client and the service in bindings/network.
+# The intermediaries of bindings/network.
 INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
-# The Python tests in which the sandbox does something.
+# The Python tests that use the sandbox.
 THROUGH := $(patsubst %,bindings/tests/test_%.py,client many vectors errors log trace options validate)
 
-## The Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and squid. It says how
-## to install them. Not part of `test`, because not every machine has them.
+## Runs the Python tests of calls through real intermediaries in front of the sandbox: nginx, HAProxy and squid. It prints how
+## to install missing ones. Not part of `test`, because not every machine has them.
 test-network: $(VENV)/package $(VENV)/tools
 	@set -e; for name in $(INTERMEDIARIES); do \
 		echo "test-network: through $$name"; \
@@ -102,7 +102,7 @@ test-network: $(VENV)/package $(VENV)/tools
 			bindings/network $(THROUGH); \
 	done
 
-# The browser that tests the sandbox's page: Debian's Chromium, or another of the family.
+# The browser for the tests of pages: Debian's Chromium, or a related browser.
 CHROMIUM ?= chromium
 
 ## Tests the page at /__sandbox/docs in headless Chromium; screenshots go to target/browser. Not part of `test`, because
@@ -112,14 +112,14 @@ test-browser: needs-chromium $(BROWSER)/installed
 	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
 
 ## Tests the site in Chromium: contrast, names and structure with axe-core, in light and dark; the width of a phone; the search.
-## Takes a few minutes; not part of `test` either.
+## Takes a few minutes; not part of `test`.
 test-site: needs-chromium $(BROWSER)/installed site
 	CHROMIUM=$(CHROMIUM) $(BROWSER)/bin/python -m pytest docs/browser
 
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
-# The engines that the example on_engines.py runs on. Spark needs a Java runtime.
+# The engines for the example on_engines.py. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
 NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
@@ -130,14 +130,14 @@ test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" PYTHONPATH=bindings/tests $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
-# The Rust target of the static server; `TARGET=aarch64-unknown-linux-musl` is the other one that is published.
+# The Rust target of the static server. The other published target is `TARGET=aarch64-unknown-linux-musl`.
 TARGET ?= x86_64-unknown-linux-musl
 # The context of the image: a folder for each platform, under the name that images use, and the licences.
 STATIC := target/static
 PLATFORM = $(STATIC)/$(subst aarch64,arm64,$(subst x86_64,amd64,$(firstword $(subst -, ,$(TARGET)))))
 STATIC_FLAGS = CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static"
 
-## Builds the server as one file that needs nothing of the system: target/static/amd64/dealkit-server, or arm64 for a TARGET of
+## Builds the server as one file without dependencies on the system: target/static/amd64/dealkit-server, or arm64 for a TARGET of
 ## aarch64.
 server-static: needs-build THIRD-PARTY-LICENSES.txt
 	@[ -d "$$(rustc --print target-libdir --target $(TARGET))" ] \
@@ -153,7 +153,7 @@ needs-buildah:
 	@command -v buildah >/dev/null || { echo "make: buildah is needed: apt-get install buildah (Debian)" >&2; exit 1; }
 
 ## Builds the container image of the server for every platform that server-static has built, as the manifest dealkit-server. In the
-## format "docker", because OCI's has no health checks. Nothing runs meanwhile, so any machine builds for both platforms.
+## format "docker", because OCI's has no health checks. The build runs no program of the image, so any machine can build both platforms.
 image: needs-buildah
 	@ls $(STATIC)/a*64/dealkit-server >/dev/null 2>&1 || { echo "make: the server is needed first: make server-static" >&2; exit 1; }
 	@buildah manifest rm dealkit-server >/dev/null 2>&1 || true
@@ -235,12 +235,12 @@ soak: soak-simulation soak-mutants soak-faults soak-contract soak-python soak-le
 # A time limit that only hanging tests exceed.
 NO_LIMIT := -o faulthandler_timeout=0
 
-# The schedules that `soak-simulation` runs: at random, unless these are set.
+# The schedules of `soak-simulation`: random, unless these variables are set.
 FIRST ?= $(shell $(PYTHON) -c "import random; print(random.randrange(10**9) * 10**6)")
 COUNT ?= 100000
 SIMULATION := cargo run --quiet --profile source --package dealkit-simulation --
 
-## Prints what happens in the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
+## Prints the events of the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
 simulate: needs-build
 	@$(if $(SEED),,echo "make: which one? make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
 
@@ -305,8 +305,8 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
 	done
 
-# Tools that cargo installs, each in the one version that was tried. They share one build of their dependencies, compiled as
-# quickly as possible.
+# Tools that cargo installs, each in a tested version. They share one build of their dependencies, which is compiled as quickly
+# as possible.
 CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-semver-checks@0.51.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
@@ -333,20 +333,20 @@ notices: THIRD-PARTY-LICENSES.txt
 THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/linked.py
 	$(PYTHON) release/notices.py
 
-## Inspects what `make wheel` has built, and runs the quickstart with it in an empty environment.
+## Inspects the output of `make wheel`, and runs the quickstart with it in an empty environment.
 check-dist: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/python release/check_dist.py $(DIST)/*
 	$(RELEASE_TOOLS)/bin/twine check --strict $(DIST)/*
 	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
 
-# Release checks that are slow, or need more than the tests do.
+# Release checks that are slow, or need more programs than the tests.
 NIGHTLY ?= nightly
 export NIGHTLY
 # rustup may have installed that version under this name, or under the name that includes the patch number.
 MSRV_TOOLCHAIN = $(firstword $(patsubst $(MSRV).0-%,$(MSRV).0,$(filter $(MSRV).0-%,$(shell rustup toolchain list 2>/dev/null))) $(MSRV))
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
 
-## Checks everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
+## Runs every check before a release, in about half an hour. At the end, it lists the checks that could not run on this machine.
 check-release:
 	sh release/check.sh lint test-features test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
 		check-workflows check-wheel lint-openapi
@@ -378,13 +378,13 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 # The revision with which the next release is compared: the newest release, or any revision.
 SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
-## Checks that the version number allows what has changed in the public API since the newest release, or since SINCE.
+## Checks that the version number allows the changes of the public API since the newest release, or since SINCE.
 check-semver: $(CARGO_TOOLS)/cargo-semver-checks $(RELEASE_TOOLS)/installed
 	@[ -n "$(SINCE)" ] || { echo "not run: check-semver: nothing is released yet; SINCE=REVISION compares with a revision"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-semver-checks semver-checks --baseline-rev "$(SINCE)" --package dealkit --package dealkit-server --all-features && \
 		$(RELEASE_TOOLS)/bin/griffe check dealkit --search bindings/python --against "$(SINCE)" --no-color
 
-## Checks that CHANGELOG.md has what a release needs.
+## Checks that CHANGELOG.md is complete for a release.
 check-changelog:
 	$(PYTHON) release/prepare.py --check
 
@@ -418,7 +418,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 test-pythons:
 	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
-# Where cargo puts optimised builds: as they are published, and as installs from source build them.
+# Output folders of optimised builds: as published, and as built by installs from source.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
 FROM_SOURCE := $(or $(CARGO_TARGET_DIR),target)/source
 BENCHES := bindings/benches
