@@ -182,8 +182,8 @@ class Address(_Model):
 
 @final
 class Agent(_Model):
-    """An agent, as the service returns it after creating one. The length limits of the names are not
-    enforced on what a service sends."""
+    """An agent, as the service returns it after creating it. The length limits of the names are not checked in a
+    response."""
 
     id: str
     """The agent's identifier."""
@@ -204,8 +204,7 @@ class Agent(_Model):
 
 @final
 class AgentProfileResponse(_Model):
-    """The profile of an agent in a response. It differs from the profile in a request, whose fields have
-    other names."""
+    """The profile of an agent in a response. The profile in a request has fields with other names."""
 
     onboarding_complete: bool | None = ...
     """Whether the agent's onboarding is complete."""
@@ -223,9 +222,9 @@ class Application(_Model):
     status: str | None = ...
     """Status, an extensible enum; PENDING is the one documented value."""
     decisioned_on: str | None = ...
-    """When the application was decided. The specification states no format, so it is kept as a string."""
+    """When the application was decided: a string, because the specification states no format."""
     created_at: str | None = ...
-    """When the application was created. The specification states no format, so it is kept as a string."""
+    """When the application was created: a string, because the specification states no format."""
     deal_id: str | None = ...
     """The deal that the application belongs to."""
     requested_amount: _Number = ...
@@ -263,9 +262,9 @@ class ContactField(_Model):
 
 @final
 class Deal(_Model):
-    """A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
-    empty list or an empty map. The specification does not say in what unit or scale money, percentages
-    and splits are, so the numbers are passed on unchanged."""
+    """A deal. Only `id` is always present: any other field that the service omits or sends as null is None, an
+    empty list or an empty map. The specification does not define the unit or scale of money, percentages and
+    splits, so the numbers are the service's, unchanged."""
 
     id: str
     """The deal's identifier."""
@@ -288,7 +287,7 @@ class Deal(_Model):
     sides: _Items[Side] = ...
     """The commission sides."""
     metadata: _Texts = ...
-    """Free-form metadata: strings by name."""
+    """Free-form metadata: a map of strings."""
     external_id: str | None = ...
     """The caller's own identifier of the deal."""
 
@@ -328,7 +327,7 @@ class ListingContract(_Model):
     created_at: datetime.datetime | None = ...
     """When the contract was created."""
     address: Address | None = ...
-    """The address of what is sold."""
+    """The address of the property."""
     agent: ListingAgent | None = ...
     """The listing's agent."""
 
@@ -375,7 +374,7 @@ class RoleAssignment(_Model):
     collective_id: str | None = ...
     """The collective that the role is for."""
     role: Role | str
-    """The role: one that a request can name, or any other string, unchanged."""
+    """The role: one of the roles that a request can name, or any other string, unchanged."""
 
 @final
 class Side(_Model):
