@@ -113,7 +113,7 @@ impl<'a> CallTrace<'a> {
         // Called only if there is a subscriber.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
-        let retries_left = || limits.quota().remaining_retries(limits.now());
+        let retries_left = || limits.retry_quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {
             span.record("dealkit.outcome", outcome.as_str());

@@ -28,7 +28,7 @@ use crate::value::message::{Message, Setting};
 pub(crate) struct SharedLimits {
     start: Instant,
     queue: Mutex<Queue>,
-    quota: Mutex<RetryQuota>,
+    retry_quota: Mutex<RetryQuota>,
 }
 
 impl SharedLimits {
@@ -47,7 +47,7 @@ impl SharedLimits {
         Ok(Self {
             start: Instant::now(),
             queue: Mutex::new(Queue::new(interval)),
-            quota: Mutex::default(),
+            retry_quota: Mutex::default(),
         })
     }
 
@@ -90,8 +90,10 @@ impl SharedLimits {
         None
     }
 
-    pub(crate) fn quota(&self) -> MutexGuard<'_, RetryQuota> {
-        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn retry_quota(&self) -> MutexGuard<'_, RetryQuota> {
+        self.retry_quota
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -171,7 +171,7 @@ where
             Ok(mut response) => {
                 call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
-                limits.quota().record_success(limits.now(), has_taken);
+                limits.retry_quota().record_success(limits.now(), has_taken);
                 return Ok(response);
             }
             Err(AttemptError::NotMade(why)) => {
@@ -191,7 +191,7 @@ where
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
             // An error response such as 404 shows that the service is healthy.
-            limits.quota().record_success(limits.now(), has_taken);
+            limits.retry_quota().record_success(limits.now(), has_taken);
         }
         let delay = if is_uncounted {
             Some(Duration::ZERO)
@@ -203,7 +203,7 @@ where
         };
         let mut delay = delay.filter(|delay| *delay < left());
         has_taken = delay.is_some() && !is_uncounted && !error.is_overload();
-        if has_taken && !limits.quota().take(limits.now()) {
+        if has_taken && !limits.retry_quota().take(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
