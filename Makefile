@@ -1,8 +1,8 @@
 # Every target runs the same way on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
 
 PYTHON ?= python3
-# Virtual environments: one for the package and its tests, and separate ones for the tools that check the contract, the peers that
-# the package is measured against, the browser driver, the release tools, the engines, and the site builder.
+# Virtual environments: one for the package and its tests, and one each for the tools that check the contract, the peers of the
+# benchmarks, the browser driver, the release tools, the engines, and the site builder.
 VENV := target/venv
 TOOLS := target/tools
 BENCH := target/bench
@@ -10,8 +10,8 @@ BROWSER := target/browser-tools
 RELEASE_TOOLS := target/release-tools
 ENGINES_VENV := target/engines
 SITE_TOOLS := target/site-tools
-# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time. As pip does, it trusts the
-# certificates of the system.
+# Installs packages into the environment of the Python that follows, in a fraction of pip's CPU time. Like pip, it trusts the
+# system's certificates.
 UV := target/uv/bin/uv
 INSTALL := $(UV) pip install --quiet --system-certs --python
 
@@ -24,14 +24,14 @@ export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
 # need its development files (Debian: python3-dev).
 export PYO3_BUILD_EXTENSION_MODULE := 1
 
-# Where cargo puts what it builds.
+# The output folder of cargo.
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 
-# What cargo builds for `demo` and for the Python tests: the whole workspace with all features, and one example. That way cargo
-# selects the same features of the dependencies as for the Rust tests, and compiles each dependency once.
+# Arguments of cargo for `demo` and the Python tests: the whole workspace with all features, and one example. cargo then selects the
+# same features of the dependencies as for the Rust tests, and compiles each dependency once.
 BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --example quickstart
 
-# How many examples schemathesis tries for each operation and phase.
+# The number of examples of schemathesis for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 100
 
 # Runs the targets that follow at the same time, because many of their steps wait or use one processor. The first gets most of the
@@ -42,7 +42,7 @@ SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# The tools that every build needs. Without this check, cargo's own errors come late or say little.
+# The tools that every build needs. Without this check, cargo's own errors appear late or explain little.
 needs-build:
 	@cargo --version >/dev/null 2>&1 \
 		|| { echo "make: Rust is needed, $(MSRV) or newer: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
@@ -56,13 +56,13 @@ demo: needs-build $(VENV)/package
 	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
 
-## The tests of Rust, of the contract and of Python. What needs more than Rust, Python and make, or hours, is not among them:
+## Runs the tests of Rust, of the contract and of Python. Not included, because they need other programs, or hours:
 ## test-features, test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
 test: needs-build $(VENV)/package $(VENV)/tools $(TOOLS)/installed
 	@$(SIDE_BY_SIDE) test-rust test-contract test-python
 	@echo "make test: the tests of Rust, of the contract and of Python have passed"
 
-# Ends a test program that hangs.
+# Ends test programs that hang.
 TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
 
 # Two threads for every processor, because many tests wait.
@@ -71,7 +71,7 @@ test-rust: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --workspace --all-features
 
 ## Tests the SDK with fewer features. Not part of `test`, because many dependencies are compiled again.
-# As in a program that has a cryptography of its own, and where another crate makes serde_json keep numbers as text.
+# As in a program with another cryptography provider, in which another crate makes serde_json store numbers as text.
 test-features: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --package dealkit --no-default-features --features client,serde_json/arbitrary_precision \
 		--test offline --test provider
@@ -82,19 +82,19 @@ test-contract: $(TOOLS)/installed $(VENV)/bin/python
 	$(BUILD)
 	server/tests/schemathesis.sh $(BUILT)/dealkit-server $(TOOLS)/bin/schemathesis $(SCHEMATHESIS_EXAMPLES) --seed 1
 
-# Three processes for every two processors, because many tests wait. Tests that look at the memory, threads or descriptors of a
-# process run in one of their own.
+# Three processes for every two processors, because many tests wait. Tests that measure the memory, threads or descriptors of a
+# process run in separate processes.
 PYTEST_WORKERS = --numprocesses $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() * 3 // 2))") --dist worksteal
 test-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python -m pytest $(PYTEST_WORKERS)
 
-# The intermediaries between a client and the service in bindings/network.
+# The intermediaries of bindings/network.
 INTERMEDIARIES ?= nginx-http1 nginx-http2 nginx-client-cert haproxy squid
-# The Python tests in which the sandbox does something.
+# The Python tests that use the sandbox.
 THROUGH := $(patsubst %,bindings/tests/test_%.py,client many vectors errors log trace options validate)
 
-## The Python tests of calls, run through real intermediaries in front of the sandbox: nginx, HAProxy and squid. It says how
-## to install them. Not part of `test`, because not every machine has them.
+## Runs the Python tests of calls through real intermediaries in front of the sandbox: nginx, HAProxy and squid. It prints how
+## to install missing ones. Not part of `test`, because not every machine has them.
 test-network: $(VENV)/package $(VENV)/tools
 	@set -e; for name in $(INTERMEDIARIES); do \
 		echo "test-network: through $$name"; \
@@ -102,7 +102,7 @@ test-network: $(VENV)/package $(VENV)/tools
 			bindings/network $(THROUGH); \
 	done
 
-# The browser that tests the sandbox's page: Debian's Chromium, or another of the family.
+# The browser for the tests of pages: Debian's Chromium, or a related browser.
 CHROMIUM ?= chromium
 
 ## Tests the page at /__sandbox/docs in headless Chromium; screenshots go to target/browser. Not part of `test`, because
@@ -112,14 +112,14 @@ test-browser: needs-chromium $(BROWSER)/installed
 	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
 
 ## Tests the site in Chromium: contrast, names and structure with axe-core, in light and dark; the width of a phone; the search.
-## Takes a few minutes; not part of `test` either.
+## Takes a few minutes; not part of `test`.
 test-site: needs-chromium $(BROWSER)/installed site
 	CHROMIUM=$(CHROMIUM) $(BROWSER)/bin/python -m pytest docs/browser
 
 needs-chromium:
 	@command -v $(CHROMIUM) >/dev/null || { echo "make: Chromium is needed: apt-get install chromium (or CHROMIUM=google-chrome)" >&2; exit 1; }
 
-# The engines that the example on_engines.py runs on. Spark needs a Java runtime.
+# The engines for the example on_engines.py. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
 NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
@@ -130,14 +130,14 @@ test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" PYTHONPATH=bindings/tests $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
-# The Rust target of the static server; `TARGET=aarch64-unknown-linux-musl` is the other one that is published.
+# The Rust target of the static server. The other published target is `TARGET=aarch64-unknown-linux-musl`.
 TARGET ?= x86_64-unknown-linux-musl
 # The context of the image: a folder for each platform, under the name that images use, and the licences.
 STATIC := target/static
 PLATFORM = $(STATIC)/$(subst aarch64,arm64,$(subst x86_64,amd64,$(firstword $(subst -, ,$(TARGET)))))
 STATIC_FLAGS = CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static"
 
-## Builds the server as one file that needs nothing of the system: target/static/amd64/dealkit-server, or arm64 for a TARGET of
+## Builds the server as one file without dependencies on the system: target/static/amd64/dealkit-server, or arm64 for a TARGET of
 ## aarch64.
 server-static: needs-build THIRD-PARTY-LICENSES.txt
 	@[ -d "$$(rustc --print target-libdir --target $(TARGET))" ] \
@@ -153,14 +153,14 @@ needs-buildah:
 	@command -v buildah >/dev/null || { echo "make: buildah is needed: apt-get install buildah (Debian)" >&2; exit 1; }
 
 ## Builds the container image of the server for every platform that server-static has built, as the manifest dealkit-server. In the
-## format "docker", because OCI's has no health checks. Nothing runs meanwhile, so any machine builds for both platforms.
+## format "docker", because OCI's has no health checks. The build runs no program of the image, so any machine can build both platforms.
 image: needs-buildah
 	@ls $(STATIC)/a*64/dealkit-server >/dev/null 2>&1 || { echo "make: the server is needed first: make server-static" >&2; exit 1; }
 	@buildah manifest rm dealkit-server >/dev/null 2>&1 || true
 	buildah build --isolation chroot --format docker --manifest dealkit-server --file server/Containerfile \
 		--platform "$$(cd $(STATIC) && ls -d a*64 | sed s,^,linux/, | paste -s -d , -)" $(STATIC)
 
-## Builds the image for the platform of TARGET and tries it: who runs it, what it refuses, its health, a call, its end; then, where
+## Builds the image for the platform of TARGET and tests it: its user, rejected requests, its health check, a call, its end; then, where
 ## there is a Docker daemon, the examples with testcontainers. Not part of `test`, because not every machine has buildah.
 test-container: server-static image $(VENV)/package $(VENV)/tools
 	sh server/tests/container.sh
@@ -204,7 +204,7 @@ lint-openapi:
 docs: $(VENV)/bin/python
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps
 
-# Where rustdoc writes.
+# The output folder of rustdoc.
 RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 
 ## Builds the documentation as one site in target/site: the guide, the reference for both languages, the contract. Warnings are
@@ -232,15 +232,15 @@ fmt: $(VENV)/tools
 ## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
 soak: soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network
 
-# For tests that take longer than any should that does not hang.
+# A time limit that only hanging tests exceed.
 NO_LIMIT := -o faulthandler_timeout=0
 
-# The schedules that `soak-simulation` runs: at random, unless these are set.
+# The schedules of `soak-simulation`: random, unless these variables are set.
 FIRST ?= $(shell $(PYTHON) -c "import random; print(random.randrange(10**9) * 10**6)")
 COUNT ?= 100000
 SIMULATION := cargo run --quiet --profile source --package dealkit-simulation --
 
-## Prints what happens in the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
+## Prints the events of the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
 simulate: needs-build
 	@$(if $(SEED),,echo "make: which one? make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
 
@@ -248,7 +248,7 @@ simulate: needs-build
 soak-simulation: needs-build
 	$(SIMULATION) $(FIRST) $(COUNT)
 
-# Puts faults into a copy of the SDK, each of which the simulator must find.
+# Puts faults into a copy of the SDK; the simulator must find each fault.
 soak-mutants: needs-build
 	$(PYTHON) sdk/simulation/mutants.py
 
@@ -264,7 +264,7 @@ soak-python: $(VENV)/package $(VENV)/tools
 		$(NO_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_arrow.py
 
-# How many processes are killed.
+# The number of processes to kill.
 KILLS ?= 500
 
 ## Kills (SIGKILL) jobs that share a ledger, half of them in SQLite and half in PostgreSQL, whose server is stopped and fails
@@ -305,8 +305,8 @@ fuzz: $(CARGO_TOOLS)/cargo-fuzz
 		grep -E 'number_of_executed|average_exec' target/fuzz/$$name.log; \
 	done
 
-# Tools that cargo installs, each in the one version that was tried. They share one build of their dependencies, compiled as
-# quickly as possible.
+# Tools that cargo installs, each in a tested version. They share one build of their dependencies, which is compiled as quickly
+# as possible.
 CARGO_TOOL_VERSIONS := cargo-deny@0.20.2 cargo-fuzz@0.13.2 cargo-semver-checks@0.51.0
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_LTO := off
 $(CARGO_TOOLS)/%: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
@@ -333,20 +333,20 @@ notices: THIRD-PARTY-LICENSES.txt
 THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/linked.py
 	$(PYTHON) release/notices.py
 
-## Inspects what `make wheel` has built, and runs the quickstart with it in an empty environment.
+## Inspects the output of `make wheel`, and runs the quickstart with it in an empty environment.
 check-dist: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/python release/check_dist.py $(DIST)/*
 	$(RELEASE_TOOLS)/bin/twine check --strict $(DIST)/*
 	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
 
-# Release checks that are slow, or need more than the tests do.
+# Release checks that are slow, or need more programs than the tests.
 NIGHTLY ?= nightly
 export NIGHTLY
 # rustup may have installed that version under this name, or under the name that includes the patch number.
 MSRV_TOOLCHAIN = $(firstword $(patsubst $(MSRV).0-%,$(MSRV).0,$(filter $(MSRV).0-%,$(shell rustup toolchain list 2>/dev/null))) $(MSRV))
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
 
-## Checks everything that must hold before a release, in about half an hour; it says at the end what could not be run here.
+## Runs every check before a release, in about half an hour. At the end, it lists the checks that could not run on this machine.
 check-release:
 	sh release/check.sh lint test-features test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
 		check-workflows check-wheel lint-openapi
@@ -375,16 +375,16 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
-# What the next release is compared with: the newest one, or any revision.
+# The revision with which the next release is compared: the newest release, or any revision.
 SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
-## Checks that the version number allows what has changed in the public API since the newest release, or since SINCE.
+## Checks that the version number allows the changes of the public API since the newest release, or since SINCE.
 check-semver: $(CARGO_TOOLS)/cargo-semver-checks $(RELEASE_TOOLS)/installed
 	@[ -n "$(SINCE)" ] || { echo "not run: check-semver: nothing is released yet; SINCE=REVISION compares with a revision"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-semver-checks semver-checks --baseline-rev "$(SINCE)" --package dealkit --package dealkit-server --all-features && \
 		$(RELEASE_TOOLS)/bin/griffe check dealkit --search bindings/python --against "$(SINCE)" --no-color
 
-## Checks that CHANGELOG.md has what a release needs.
+## Checks that CHANGELOG.md is complete for a release.
 check-changelog:
 	$(PYTHON) release/prepare.py --check
 
@@ -398,7 +398,7 @@ check-workflows: $(RELEASE_TOOLS)/installed
 		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
-# A wheel for this machine, built quickly: its contents are those of the published wheels.
+# A wheel for this machine, built quickly, with the same contents as the published wheels.
 check-wheel: export CARGO_PROFILE_RELEASE_LTO := off
 check-wheel: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 check-wheel: export CARGO_PROFILE_RELEASE_OPT_LEVEL := s
@@ -418,7 +418,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 test-pythons:
 	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
-# Where cargo puts optimised builds: as they are published, and as installs from source build them.
+# Output folders of optimised builds: as published, and as built by installs from source.
 OPTIMISED := $(or $(CARGO_TARGET_DIR),target)/release
 FROM_SOURCE := $(or $(CARGO_TARGET_DIR),target)/source
 BENCHES := bindings/benches
@@ -430,7 +430,7 @@ INSTALL_PUBLISHED := $(INSTALL) $(BENCH)/bin/python --reinstall --no-deps --conf
 # Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
 BENCH_OPTIONS ?=
 
-## Measures everything beside its peers; tables and the figures that the site shows go to target/bench.
+## Compares everything with its peers; tables and the figures that the site shows go to target/bench.
 bench:
 	@echo "bench: three quarters of an hour after building, if the machine has nothing else to do; what is measured is kept at once"
 	$(MAKE) bench-rust bench-python bench-server bench-rate

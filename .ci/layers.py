@@ -1,7 +1,6 @@
-"""Holds the layers of the Rust trees: a folder uses those below it, never one beside or above it, and no two files use
-each other.
+"""Checks the layers of the Rust trees: a folder may use only folders below it, and no two files may use each other.
 
-Usage: python .ci/layers.py, which `make lint` calls. Import-linter holds those of the Python package (pyproject.toml).
+Usage: python .ci/layers.py, which `make lint` calls. Import-linter checks the layers of the Python package (pyproject.toml).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# The folders and files directly in each `src`, from bottom to top. Those on one line do not know each other.
+# The folders and files directly in each `src`, from bottom to top. Folders on the same line must not use each other.
 LAYERS = {
     "sdk": """
         value
@@ -53,8 +52,8 @@ LAYERS = {
     """,
 }
 
-# What still points up, as "file -> folder", or in a circle, as "file <-> file". A line that is no longer needed is an error, so
-# the list can only shrink.
+# Existing violations: upward dependencies, as "file -> folder", and cycles, as "file <-> file". An unneeded entry is an error, so the
+# list can only shrink.
 EXCEPTIONS: dict[str, set[str]] = {
     "sdk": set(),
     "server": set(),
@@ -63,18 +62,18 @@ EXCEPTIONS: dict[str, set[str]] = {
     },
 }
 
-# Comments and strings, which may name anything, and characters such as '"'.
+# Comments, strings and character literals, whose content is not code.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'', re.DOTALL)
 TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*mod \w+ \{.*", re.DOTALL)
 
 
 def code(file: Path) -> str:
-    """A file without comments, strings, and its tests, which are at its end."""
+    """Returns the code of a file without comments, strings, and the tests at its end."""
     return TESTS.sub("", NO_CODE.sub('""', file.read_text("utf-8")))
 
 
 def tree(text: str, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The paths that begin at a position in the code, with what is in braces taken apart."""
+    """Finds the paths at the start of the code; a list in braces is several paths."""
     found = re.match(r"(?:\w+::)*", text)
     assert found
     here = (*prefix, *found[0].split("::")[:-1])
@@ -101,7 +100,7 @@ def module(file: Path, source: Path) -> tuple[str, ...]:
 
 
 def paths(file: Path, source: Path) -> Iterator[tuple[str, ...]]:
-    """The paths within the crate that a file uses."""
+    """Finds the paths within the crate that a file uses."""
     text = code(file)
     for found in re.finditer(r"\bcrate::", text):
         yield from tree(text[found.end() :], ())
@@ -111,7 +110,7 @@ def paths(file: Path, source: Path) -> Iterator[tuple[str, ...]]:
 
 
 def exported(source: Path) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Where that is which `lib.rs` or a `mod.rs` passes on, or which is a macro, by the path that others use."""
+    """Maps the path of each re-exported item and macro to the module that defines it."""
     names = {}
     for file in source.rglob("*.rs"):
         folder, text = module(file, source), code(file)
@@ -126,7 +125,7 @@ def exported(source: Path) -> dict[tuple[str, ...], tuple[str, ...]]:
 
 
 def uses(source: Path) -> dict[Path, set[tuple[str, ...]]]:
-    """The modules that each file uses. A module of tests in a file of its own may use anything, and is not among them."""
+    """Finds the modules that each file uses. Test modules in separate files are left out, because they may use any module."""
     files = {module(file, source): file for file in sorted(source.rglob("*.rs")) if file.name != "tests.rs"}
     names = exported(source)
 
@@ -134,7 +133,7 @@ def uses(source: Path) -> dict[Path, set[tuple[str, ...]]]:
         for end in range(len(path), 0, -1):
             if path[:end] in files:
                 return path[:end]
-            # A name that is passed on, unless it is passed on under its own path.
+            # A re-exported name, unless the path is the item's own.
             if (found := names.get(path[:end])) and found[:end] != path[:end]:
                 return used(found)
         return ()
@@ -143,7 +142,7 @@ def uses(source: Path) -> dict[Path, set[tuple[str, ...]]]:
 
 
 def circles(crate: str) -> Iterator[str]:
-    """The files of each folder that use each other, directly or through others of the folder."""
+    """Finds the files of a folder that use each other, directly or through other files of the folder."""
     source = ROOT / crate / "src"
     direct = {
         own: {to for to in used if to[0] == own[0]}
@@ -158,7 +157,7 @@ def circles(crate: str) -> Iterator[str]:
 
 
 def arrows(crate: str) -> Iterator[tuple[str, str, str]]:
-    """Each file, the folder that it is in, and another folder that it uses."""
+    """Finds the dependencies between folders: a file, its folder, and another folder that the file uses."""
     source = ROOT / crate / "src"
     for file, used in uses(source).items():
         own = module(file, source)[0]

@@ -19,7 +19,7 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Run:
-    """A make target that is running, in a process group of its own."""
+    """A running make target, in a separate process group."""
 
     def __init__(self, make: str, target: str, niceness: int) -> None:
         self.target = target
@@ -31,7 +31,7 @@ class Run:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            # Under `make -j`, make limits its processes through open files.
+            # Under `make -j`, make shares its limit on processes through open files.
             close_fds=False,
         )
 

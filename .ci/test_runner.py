@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 LIMIT = float(os.environ.get("DEALKIT_TEST_SECONDS", "600"))
-"""The longest that a program may print nothing, in seconds."""
+"""The time limit for a program that prints nothing, in seconds."""
 
 
 def forward_output(program: subprocess.Popen[bytes]) -> None:
@@ -27,7 +27,7 @@ def forward_output(program: subprocess.Popen[bytes]) -> None:
     output = program.stdout.fileno()
     waited = 0.0
     while waited < LIMIT:
-        # A process that the program left behind may keep the pipe open, so the end of the program counts, too.
+        # A process that the program started may keep the pipe open, so check for the end of the program, too.
         has_ended = program.poll() is not None
         readable, _, _ = select.select([output], [], [], 0 if has_ended else 1)
         if readable:
@@ -46,7 +46,7 @@ def forward_output(program: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> int:
-    # A group of its own, so that the processes that its tests have started end with it.
+    # A separate process group, so that processes started by its tests end with the program.
     program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, process_group=0)
 
     def end(received: int, _: object) -> None:

@@ -1,7 +1,7 @@
-"""Checks that type checkers and editors understand the package: mypy, pyright and stubtest report nothing.
+"""Checks the package's types: mypy, pyright and stubtest must report no errors.
 
-`tests/typing/models.py` and `tests/typing/calls.py` state the type of every public name (assert_type), and `tests/typing/wrong.py`
-what must be rejected: an ignore comment with nothing to ignore is an error there.
+`tests/typing/models.py` and `tests/typing/calls.py` assert the type of every public name. `tests/typing/wrong.py` has code that must be
+rejected: an unused ignore comment is an error there.
 
 Usage: python bindings/check_types.py, in the environment of the tests
 """
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "bindings" / "tests"
 SAMPLES = TESTS / "typing"
 PACKAGE = ROOT / "bindings" / "python"
-# The cache of mypy, and the programs on the pages, where pyrightconfig.json has pyright look for them.
+# Folders of mypy's cache, and of the programs on the pages, which pyrightconfig.json names.
 CACHE = ROOT / "target" / "types"
 SNIPPETS = CACHE / "snippets"
 
@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "VIRTUAL_ENV": sys.prefix,
 }
-# Where mypy looks for modules, as pytest does. The environment of the tests comes after it.
+# The folders in which mypy finds modules, as pytest does, before the environment of the tests.
 SOURCES = {"MYPYPATH": os.pathsep.join([str(PACKAGE), str(TESTS)])}
 
 
@@ -76,7 +76,7 @@ def check_with_pyright() -> None:
 
 
 def check_rejections() -> None:
-    """Checks that pyright rejects what is wrong."""
+    """Checks that pyright rejects the wrong code."""
     run_tool("pyright", "-p", SAMPLES / "wrong.json", "--pythonpath", sys.executable)
 
 
@@ -86,18 +86,18 @@ def check_completeness() -> None:
     assert found["typeCompleteness"]["completenessScore"] == 1
     for symbol in found["typeCompleteness"]["symbols"]:
         if any("docstring" in one["message"] for one in symbol["diagnostics"]):
-            # Hidden parts of the native half have their documentation in the module, not in the stub.
+            # The native module, not its stub, documents its hidden parts.
             assert not symbol["isExported"], f"{symbol['name']} has no documentation"
             named = attrgetter(symbol["name"].removeprefix("dealkit._native."))(_native)
             assert named.__doc__, f"{symbol['name']} has no documentation"
 
 
 def check_stubs() -> None:
-    """Checks that the stubs are those of the built module."""
+    """Checks that the stubs match the built module."""
     run_tool("mypy.stubtest", "dealkit", "--allowlist", SAMPLES / "stubtest-allowed.txt")
 
 
-# The longest first.
+# The slowest check first.
 CHECKS = [check_with_pyright, check_stubs, check_with_mypy, check_completeness, check_rejections]
 
 

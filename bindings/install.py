@@ -1,9 +1,9 @@
-"""Installs the package into the environment of the Python that runs this, with the native module built by cargo.
+"""Installs the package into the current Python environment, with the native module that cargo has built.
 
-With `pip install .`, maturin would make cargo build only this package, and so with fewer features of the shared
-dependencies, all of which would be compiled again. The installed package still has maturin's metadata.
+`pip install .` would make cargo build only this package, with fewer features of the shared dependencies, and so compile all of them
+again. The metadata of the installed package is maturin's.
 
-Usage: python install.py FOLDER, where cargo has built, such as target/debug
+Usage: python install.py FOLDER, the output folder of cargo, such as target/debug
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "bindings" / "python"
-# The names that cargo gives it on Linux, macOS and Windows.
+# Names of the native module on Linux, macOS and Windows, as cargo writes it.
 MODULES = ["lib_native.so", "lib_native.dylib", "_native.dll"]
 
 
 def package(folder: Path) -> dict[str, Path]:
-    """The files of the package, by their paths in a wheel."""
+    """Returns the files of the package, by their paths in a wheel."""
     built = [folder / name for name in MODULES if (folder / name).exists()]
     if not built:
         sys.exit(f"install: no native module in {folder}: cargo build --workspace --all-features --lib")
@@ -33,7 +33,7 @@ def package(folder: Path) -> dict[str, Path]:
 
 
 def metadata(scratch: Path) -> Path:
-    """The folder *.dist-info, which maturin writes."""
+    """Has maturin write the folder *.dist-info, and returns it."""
     maturin = [sys.executable, "-m", "maturin", "pep517", "write-dist-info", "--interpreter", sys.executable]
     done = subprocess.run([*maturin, "--metadata-directory", scratch], cwd=ROOT, capture_output=True, encoding="utf-8")
     if done.returncode:

@@ -2,9 +2,9 @@
 openapi.json; the rest of both files is written by hand.
 
     python bindings/stubs.py            # writes them
-    python bindings/stubs.py --check    # fails if they are not what would be written
+    python bindings/stubs.py --check    # fails if they are out of date
 
-stubtest checks all of the stub against the module.
+stubtest compares the whole stub with the module.
 """
 
 import inspect
@@ -25,12 +25,12 @@ MARK = "# Written by bindings/stubs.py: do not change what follows.\n"
 
 
 def models() -> list[type]:
-    """The models, in the order of their names."""
+    """Returns the models, sorted by name."""
     return sorted(classes.MODELS, key=lambda model: model.__name__)
 
 
 def doc(of: object, indent: str) -> str:
-    """A docstring, indented as the code around it."""
+    """Formats a docstring with the indentation of the code around it."""
     text = inspect.getdoc(of)
     if text is None:
         raise SystemExit(f"{of} has no docstring")
@@ -38,7 +38,7 @@ def doc(of: object, indent: str) -> str:
 
 
 def declaration(name: str, kind: str, need: str, text: str) -> str:
-    """The declaration of an attribute, which is also a keyword of the constructor."""
+    """Formats the declaration of an attribute, which is also a keyword of the constructor."""
     of = read_type(kind, need)
     if kind.startswith("["):
         of = f"_Items[{kind[1:-1]}]"
@@ -51,7 +51,7 @@ def declaration(name: str, kind: str, need: str, text: str) -> str:
 
 
 def model_stub(model: type) -> str:
-    """The stub of one model."""
+    """Formats the stub of a model."""
     fields = model.__dealkit_fields__  # type: ignore[attr-defined]
     attributes = "".join(declaration(name, kind, need, text) for name, _, kind, need, _, text in fields)
     return f'''
@@ -63,7 +63,7 @@ class {model.__name__}(_Model):
 
 
 def roles() -> str:
-    """Returns the members of the enum Role, and the type of their names."""
+    """Formats the members of the enum Role, and the type of their names."""
     names = json.loads(CONTRACT.read_text())["components"]["schemas"]["Role"]["enum"]
     members = "".join(f'    {name} = "{name}"\n' for name in names)
     return f"""{members}

@@ -1,6 +1,6 @@
 """Fails if a page of the built site links to a missing page, file or anchor, or loads something from another host.
 
-Usage: python check_links.py FOLDER. Nothing is requested: links to other hosts are only listed with `--list`.
+Usage: python check_links.py FOLDER. It sends no requests; `--list` lists the links to other hosts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Attributes whose target the browser loads, whereas a link waits for somebody to follow it.
+# Attributes whose target the browser loads with the page.
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "use": "href"}
 
 
@@ -26,21 +26,21 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attributes}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
-        # A canonical or alternate address is stated, not loaded.
-        told = tag == "link" and given.get("rel") in ("canonical", "alternate", "next", "prev")
-        if tag in LOADS and LOADS[tag] in given and not told:
+        # The browser does not load canonical and alternate URLs.
+        is_declaration = tag == "link" and given.get("rel") in ("canonical", "alternate", "next", "prev")
+        if tag in LOADS and LOADS[tag] in given and not is_declaration:
             self.links.append((given[LOADS[tag]], True))
         elif tag == "a" and "href" in given:
             self.links.append((given["href"], False))
 
 
 @cache
-def page(path: Path) -> Page:
+def parse_page(path: Path) -> Page:
     return Page(path.read_text("utf-8"))
 
 
-def wrong(at: Path, link: str, is_loaded: bool) -> str | None:
-    """What is wrong with a link, if it is."""
+def find_error(at: Path, link: str, is_loaded: bool) -> str | None:
+    """Returns the error in a link, or None."""
     parts = urlsplit(link)
     if parts.scheme == "data":
         return None
@@ -51,9 +51,9 @@ def wrong(at: Path, link: str, is_loaded: bool) -> str | None:
         target /= "index.html"
     if not target.is_file():
         return "leads nowhere"
-    # Line numbers of source code, whose anchors rustdoc creates with a script.
+    # rustdoc creates the anchors of source code lines with a script.
     is_source = "src" in target.parts and target.name.endswith(".rs.html")
-    if target.suffix != ".html" or is_source or unquote(parts.fragment) in page(target).anchors:
+    if target.suffix != ".html" or is_source or unquote(parts.fragment) in parse_page(target).anchors:
         return None
     return "has no such anchor"
 
@@ -66,12 +66,14 @@ def main() -> None:
     arguments.add_argument("--list", action="store_true", help="list the links to other hosts")
     given = arguments.parse_args()
     folder, but = given.folder.resolve(), given.but.resolve() if given.but else None
-    # The folder of static files contains templates of the theme.
+    # The folder of static files contains templates of the theme, which are not pages.
     left_out = {but, folder / "_static"}
     pages = [path for path in sorted(folder.rglob("*.html")) if left_out.isdisjoint(path.parents)]
-    links = [(path, *link) for path in pages for link in page(path).links]
+    links = [(path, *link) for path in pages for link in parse_page(path).links]
     found = [
-        f"{path.relative_to(folder)}: {link} {said}" for path, link, how in links if (said := wrong(path, link, how))
+        f"{path.relative_to(folder)}: {link} {error}"
+        for path, link, is_loaded in links
+        if (error := find_error(path, link, is_loaded))
     ]
     if given.list:
         print("\n".join(sorted({link for _, link, _ in links if urlsplit(link).netloc})))

@@ -1,4 +1,4 @@
-"""How `make site` has Sphinx build the site; every warning is an error."""
+"""Sphinx configuration of the site, which `make site` builds; every warning is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
-    # Ours, in the folder extensions.
+    # The project's own extensions, in the folder `extensions`.
     "contract",
     "documented",
     "finding",
@@ -30,7 +30,7 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "requirements.txt"]
 
-# What is copied is what a reader types: no prompts, and no output.
+# The copy button copies only the input, without prompts and output.
 copybutton_prompt_text = "$ "
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
@@ -52,8 +52,8 @@ autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
-# Python's own types are documented on another host, where nothing is looked up; type variables are documented nowhere, and
-# UnresolvedRow under its public name.
+# References that stay unresolved: Python's own types are on another host, which is not contacted; type variables have no page;
+# UnresolvedRow is documented under its public name.
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),

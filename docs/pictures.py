@@ -1,6 +1,6 @@
 """Makes the pictures in `docs/pictures`: recordings of the command, screenshots, and diagrams. `make pictures` runs it.
 
-A recording is one SVG with a terminal whose rows appear and disappear; whoever prefers reduced motion sees its end.
+A recording is an SVG of a terminal whose rows appear and disappear. Browsers set to reduced motion show only its end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Row = tuple[tuple[int, str, str, bool], ...]
 
 
 class Recording:
-    """A shell in a terminal: what it shows, and when."""
+    """Recording of a terminal: its content over time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._screen = folder, pyte.Screen(COLUMNS, ROWS)
@@ -79,7 +79,7 @@ class Recording:
 
     def run(self, command: str, interrupt: str | None = None) -> None:
         """Types a command, and shows it until it ends, or until it has shown a text and is sent Ctrl-C."""
-        # The picture begins when the first command has shown something: an empty terminal says nothing.
+        # Start the recording at the first output, to skip the empty terminal.
         if self.frames:
             for letter in command:
                 self.now += 0.03
@@ -113,7 +113,7 @@ class Recording:
 
     def svg(self, name: str, rest: float = 4) -> None:
         end = self.now + rest
-        # From when to when each row showed what.
+        # The content of each row, with its start and end time.
         spans: dict[tuple[float, float], list[tuple[int, Row]]] = {}
         for y in range(ROWS):
             for row, of in groupby(range(len(self.frames)), key=lambda at: self.frames[at][1][y]):
@@ -227,14 +227,14 @@ FILLS = {"plain": "#dbe4ee", "good": "#cdeccf", "wait": "#fbe3b0", "bad": "#f6cf
 def diagram(name: str, title: str, boxes: dict[str, tuple[float, float, float, str, str]], arrows: list[str]) -> None:
     wide, high, gap_x, gap_y = 230, 56, 26, 24
 
-    def place(box: str) -> tuple[float, float, float]:
+    def locate(box: str) -> tuple[float, float, float]:
         column, row, span, *_ = boxes[box]
         return 4 + column * (wide + gap_x), 4 + row * (high + gap_y), span * (wide + gap_x) - gap_x
 
     drawn = []
-    for box, (_, _, _, words, kind) in boxes.items():
-        x, y, w = place(box)
-        lines = words.split("\n")
+    for box, (_, _, _, label, kind) in boxes.items():
+        x, y, w = locate(box)
+        lines = label.split("\n")
         drawn.append(
             f'<rect x="{x}" y="{y}" width="{w}" height="{high}" rx="6" fill="{FILLS[kind]}" stroke="#7d8794"/>'
         )
@@ -244,7 +244,7 @@ def diagram(name: str, title: str, boxes: dict[str, tuple[float, float, float, s
             drawn.append(f'<text x="{x + w / 2}" y="{down}"{bold}>{escape(line)}</text>')
     for arrow in arrows:
         source, target = arrow.split(" > ")
-        (x1, y1, w1), (x2, y2, w2) = place(source), place(target)
+        (x1, y1, w1), (x2, y2, w2) = locate(source), locate(target)
         if y1 == y2:
             line = (
                 (x1 + w1, y1 + high / 2, x2 - 6, y2 + high / 2)
@@ -255,8 +255,8 @@ def diagram(name: str, title: str, boxes: dict[str, tuple[float, float, float, s
             middle = max(x1, x2) + (min(x1 + w1, x2 + w2) - max(x1, x2)) / 2
             line = (middle, y1 + high, middle, y2 - 6)
         drawn.append('<path d="M{} {}L{} {}" marker-end="url(#a)"/>'.format(*line))
-    w = max(place(box)[0] + place(box)[2] for box in boxes) + 4
-    h = max(place(box)[1] for box in boxes) + high + 4
+    w = max(locate(box)[0] + locate(box)[2] for box in boxes) + 4
+    h = max(locate(box)[1] for box in boxes) + high + 4
     style = "text{font:14px system-ui,sans-serif;text-anchor:middle;fill:#1c2530}path{stroke:#7d8794;stroke-width:2}"
     head = '<marker id="a" viewBox="0 0 6 6" refX="3" refY="3" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L6 3L0 6z" '
     head += 'style="stroke:none;fill:#7d8794"/></marker>'

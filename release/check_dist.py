@@ -1,9 +1,9 @@
-"""Inspects wheels and sdists before anybody else does.
+"""Inspects wheels and sdists before their release.
 
     release/check_dist.py FILE ...
 
 Checks each wheel's platform and Python, its size, its files and their hashes, licences, SBOM and metadata, and that
-nothing in it reveals the machine that it was built on.
+no file reveals the build machine.
 """
 
 import email.parser
@@ -21,17 +21,17 @@ from wheel.wheelfile import WheelError, WheelFile
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
-# The oldest systems that have wheels. A wheel with only a newer tag would leave their users without one.
+# The oldest systems with wheels. pip on these systems ignores a wheel whose tag names only newer systems.
 PLATFORMS = re.compile(
     r"manylinux_2_17_(x86_64|aarch64)|manylinux2014_(x86_64|aarch64)|musllinux_1_2_(x86_64|aarch64)"
     r"|macosx_10_12_x86_64|macosx_11_0_arm64|win_amd64|win_arm64"
 )
 PYTHONS = {"cp311", "cp312", "cp313", "cp314", "cp314t"}
-# PyPI accepts 100 MB; a wheel larger than this is an accident, such as a module with its symbols.
+# The maximum size of a wheel. A larger one has an error, such as a module with debug symbols; PyPI accepts 100 MB.
 LARGEST = 12_000_000
 LICENCES = {"LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt"}
 # Folders where cargo, pip and CI keep files.
-PLACES = (
+LOCAL_PATHS = (
     b"/.cargo/",
     b"\\.cargo\\",
     b"/home/",
@@ -42,7 +42,7 @@ PLACES = (
 )
 
 
-def wrong_in_wheel(path: Path) -> list[str]:
+def check_wheel(path: Path) -> list[str]:
     wrong = []
     name, version, _, tags = parse_wheel_filename(path.name)
     if (name, str(version)) != ("dealkit", VERSION):
@@ -67,7 +67,7 @@ def wrong_in_wheel(path: Path) -> list[str]:
     expected = {"dealkit/__init__.py", "dealkit/py.typed", "dealkit/_native.pyi", f"{about}/entry_points.txt"}
     expected |= {f"{about}/licenses/{licence}" for licence in LICENCES}
     wrong += [f"{file} is missing" for file in sorted(expected - files.keys())]
-    # Everything in the package's folder, and nothing else.
+    # The wheel must contain exactly the files of the package's folder.
     sources = {
         str(file.relative_to(ROOT / "bindings/python").as_posix())
         for file in (ROOT / "bindings/python/dealkit").rglob("*")
@@ -75,7 +75,7 @@ def wrong_in_wheel(path: Path) -> list[str]:
     }
     packaged = {file for file in files if not file.startswith(f"{about}/")} - set(modules)
     wrong += [f"{file} is in the package or the wheel alone" for file in sorted(sources ^ packaged)]
-    wrong += wrong_in_metadata(files[f"{about}/METADATA"])
+    wrong += check_metadata(files[f"{about}/METADATA"])
     sboms = [file for file in files if file.startswith(f"{about}/sboms/")]
     for sbom in sboms:
         names = {component["name"] for component in json.loads(files[sbom])["components"]}
@@ -89,10 +89,10 @@ def wrong_in_wheel(path: Path) -> list[str]:
             wrong.append(f"{sbom} has the path of a file")
     if len(sboms) != 1:
         wrong.append(f"its SBOMs are {sboms}")
-    return wrong + wrong_places(files)
+    return wrong + find_local_paths(files)
 
 
-def wrong_in_metadata(text: bytes) -> list[str]:
+def check_metadata(text: bytes) -> list[str]:
     metadata = email.parser.BytesParser().parsebytes(text)
     wanted = {"Version": VERSION, "Requires-Python": ">=3.11", "License-Expression": "MIT OR Apache-2.0"}
     wrong = [f"{field} is {metadata[field]}" for field, value in wanted.items() if metadata[field] != value]
@@ -105,17 +105,17 @@ def wrong_in_metadata(text: bytes) -> list[str]:
     return wrong
 
 
-def wrong_places(files: dict[str, bytes]) -> list[str]:
+def find_local_paths(files: dict[str, bytes]) -> list[str]:
     return [
-        f"{file} has the path {content[max(content.find(place) - 20, 0) :][:80]!r}"
+        f"{file} has the path {content[max(content.find(local) - 20, 0) :][:80]!r}"
         for file, content in files.items()
-        for place in PLACES
-        # Documentation may mention such paths; compiled and generated files may not.
-        if place in content and file.endswith((".so", ".pyd", ".json"))
+        for local in LOCAL_PATHS
+        # Only documentation may contain such paths, not compiled or generated files.
+        if local in content and file.endswith((".so", ".pyd", ".json"))
     ]
 
 
-def wrong_in_sdist(path: Path) -> list[str]:
+def check_sdist(path: Path) -> list[str]:
     wrong = []
     name, version = parse_sdist_filename(path.name)
     if (name, str(version)) != ("dealkit", VERSION):
@@ -137,7 +137,7 @@ def wrong_in_sdist(path: Path) -> list[str]:
 def main(paths: list[str]) -> None:
     failed = not paths
     for path in map(Path, paths):
-        wrong = wrong_in_wheel(path) if path.suffix == ".whl" else wrong_in_sdist(path)
+        wrong = check_wheel(path) if path.suffix == ".whl" else check_sdist(path)
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, {'; '.join(wrong) or 'as it should be'}")
         failed |= bool(wrong)
     sys.exit(failed)

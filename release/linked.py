@@ -9,7 +9,7 @@ Crate = tuple[str, str]
 
 
 def linked(targets: list[str]) -> set[Crate]:
-    """The crates in the module on any of these platforms, without build dependencies and procedural macros."""
+    """Returns the crates in the module on any of these platforms, without build dependencies and procedural macros."""
     command = ["cargo", "tree", "--locked", "--package", "dealkit-python", "--edges", "normal,no-proc-macro"]
     command += [*(f"--target={target}" for target in targets), "--prefix=none", "--format={p}"]
     tree = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)

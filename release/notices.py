@@ -1,9 +1,9 @@
-"""Writes THIRD-PARTY-LICENSES.txt, which wheels and sdists carry: the licences of the crates in the compiled module.
+"""Writes THIRD-PARTY-LICENSES.txt for wheels and sdists: the licences of the crates in the compiled module.
 
 release/notices.py
 
-The texts are those found in the crates, as cargo has downloaded them. deny.toml, checked by `make check-deny`, says
-which licences are allowed, and for which platforms.
+The texts are the licence files of the crates that cargo has downloaded. deny.toml, which `make check-deny` checks, lists the
+allowed licences and the platforms.
 """
 
 import json
@@ -17,7 +17,7 @@ from linked import linked
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-LICENSES.txt"
-# The names that crates give to the file of a licence, or of a notice that the licence requires.
+# File names of licences, and of notices that a licence requires.
 FILE = re.compile(r"(?i)(un)?(licen[cs]e|copying|copyright|notice)([-_.].*)?(?<!\.rs)")
 
 HEADING = """\
@@ -31,8 +31,8 @@ platforms have are listed for all.
 """
 
 
-def crates_of_others() -> list[dict]:
-    """What cargo knows about the crates that are in the module on any platform and do not belong to this workspace."""
+def third_party_crates() -> list[dict]:
+    """Returns cargo's metadata of the third-party crates in the module, for all platforms."""
     targets = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))["graph"]["targets"]
     contained = linked(targets)
     command = ["cargo", "metadata", "--locked", "--format-version=1"]
@@ -44,23 +44,23 @@ def crates_of_others() -> list[dict]:
     ]
 
 
-def texts_of(package: dict) -> list[str]:
+def find_licence_texts(package: dict) -> list[str]:
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.rglob("*") if FILE.fullmatch(path.name) and path.is_file())
     if not files and re.search(r"\bApache-2\.0\b", package["license"]):
-        # Some crates carry no text; this licence's is the same for every work.
+        # Some crates have no licence file. The text of this licence is the same for all works.
         files = [ROOT / "LICENSE-APACHE"]
     return [path.read_text(encoding="utf-8", errors="replace").strip() for path in files]
 
 
 def main() -> None:
-    packages = crates_of_others()
-    # Many crates have the same text, except for its line breaks.
+    packages = third_party_crates()
+    # Many crates have the same text with other line breaks.
     texts: dict[str, str] = {}
     crates_with: dict[str, list[str]] = {}
     for package in packages:
         crate = f"{package['name']} {package['version']}"
-        found = texts_of(package)
+        found = find_licence_texts(package)
         if not found:
             sys.exit(f"notices: no licence lies in {crate} ({package['license']}), which the module contains")
         for text in found:

@@ -27,27 +27,27 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def version_in(cargo: str) -> str:
+def find_version(cargo: str) -> str:
     found = re.search(r'(?m)^version = "(.+)"', cargo)
     assert found, "Cargo.toml has the version of all packages"
     return found[1]
 
 
-def notes(changelog: str, heading: str) -> str | None:
-    """The text below a heading, up to the next one."""
+def find_notes(changelog: str, heading: str) -> str | None:
+    """Returns the text below a heading, up to the next heading."""
     found = re.search(rf"(?ms)^{re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", changelog)
     return found and found[1].strip()
 
 
-def with_version(cargo: str, version: str) -> str:
-    """The version is stated once for all packages, and once, as `=`, for each package that another one depends on."""
-    old = re.escape(version_in(cargo))
+def replace_version(cargo: str, version: str) -> str:
+    """Replaces the version in Cargo.toml: once for all packages, and, as `=`, once for each dependency between packages."""
+    old = re.escape(find_version(cargo))
     cargo = re.sub(rf'(?m)^version = "{old}"', f'version = "{version}"', cargo)
     return re.sub(rf'(?m)^(dealkit[\w-]* = {{.*?version = "=){old}"', rf'\g<1>{version}"', cargo)
 
 
-def with_heading(changelog: str, version: str, date: str) -> str:
-    """The unreleased notes become those of this version."""
+def add_version_heading(changelog: str, version: str, date: str) -> str:
+    """Moves the unreleased find_notes under a heading with this version."""
     return changelog.replace(UNRELEASED, f"{UNRELEASED}\n## {version} ({date})\n", 1)
 
 
@@ -59,14 +59,14 @@ def check(version: str | None) -> None:
     for heading in headings[1:]:
         if not re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", heading):
             fail(f"CHANGELOG.md: `## {heading}` is not like `## 1.2.3 (2026-11-30)`")
-    if headings[0] != "Unreleased" or not all(notes(changelog, f"## {heading}") for heading in headings[1:]):
+    if headings[0] != "Unreleased" or not all(find_notes(changelog, f"## {heading}") for heading in headings[1:]):
         fail("CHANGELOG.md: Unreleased comes first, and every release has notes")
-    current = version_in(CARGO.read_text())
+    current = find_version(CARGO.read_text())
     if version is None and git("tag", "--list", f"v{current}"):
         version = current
     if version is not None and version != current:
         fail(f"Cargo.toml has the version {current}, not {version}")
-    if version is not None and not notes(changelog, f"## {version} ("):
+    if version is not None and not find_notes(changelog, f"## {version} ("):
         fail(f"CHANGELOG.md says nothing of {version}")
     print(f"release: CHANGELOG.md is in order{f' for {version}' if version else ''}")
 
@@ -80,14 +80,16 @@ def prepare(version: str) -> None:
         fail(f"the tag v{version} is there already")
     check(None)
     cargo, changelog = CARGO.read_text(), CHANGELOG.read_text()
-    newest, current = (tuple(map(int, text.split("."))) for text in (version, version_in(cargo)))
+    newest, current = (tuple(map(int, text.split("."))) for text in (version, find_version(cargo)))
     if newest < current:
-        fail(f"{version} is older than {version_in(cargo)}")
-    if not notes(changelog, UNRELEASED.strip()):
+        fail(f"{version} is older than {find_version(cargo)}")
+    if not find_notes(changelog, UNRELEASED.strip()):
         fail("CHANGELOG.md has nothing under Unreleased to release")
-    CARGO.write_text(with_version(cargo, version))
-    CHANGELOG.write_text(with_heading(changelog, version, datetime.datetime.now(datetime.UTC).date().isoformat()))
-    # Cargo.lock contains the versions of the workspace's packages; nothing else in it changes.
+    CARGO.write_text(replace_version(cargo, version))
+    CHANGELOG.write_text(
+        add_version_heading(changelog, version, datetime.datetime.now(datetime.UTC).date().isoformat())
+    )
+    # In Cargo.lock, only the versions of the workspace's packages change.
     subprocess.run(["cargo", "update", "--workspace", "--offline", "--quiet"], cwd=ROOT, check=True)
     check(version)
     git("commit", "--all", "--message", f"Release {version}")

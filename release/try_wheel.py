@@ -31,7 +31,7 @@ def main(folder: str) -> None:
         python = programs / ("python.exe" if os.name == "nt" else "python")
         pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
         subprocess.run([*pip, "--only-binary=:all:", f"--find-links={Path(folder).resolve()}", "dealkit"], check=True)
-        # Isolated, in a folder of its own, so that nothing from the checkout is found instead of the installed package.
+        # Run isolated and in a separate folder, so that Python imports the installed package, not the checkout.
         quickstart = [python, "-I", "-c", QUICKSTART, ROOT / "examples" / "python" / "quickstart.py"]
         subprocess.run(quickstart, check=True, cwd=scratch)
         for program in ["dealkit", "dealkit-server"]:

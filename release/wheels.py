@@ -1,10 +1,10 @@
-"""Builds wheels as they are published.
+"""Builds wheels for publication.
 
     release/wheels.py OUT [--target TRIPLE] [--python VERSION ...]
 
 Without a target, it builds for this machine; without versions, for each interpreter that is found. On Linux, zig does
-the linking, so that the wheels work on old systems (glibc 2.17, musl 1.2) and on other machines' processors, whatever
-this machine has. Nothing in a wheel says where it was built.
+the linking, so that wheels work on old systems (glibc 2.17, musl 1.2) and can be built for other processors. Wheels contain no
+paths of the build machine.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from linked import linked
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def this_machine() -> str:
+def target_of_this_machine() -> str:
     if sys.platform == "linux":
-        # musl only if Python itself is built for it: a wheel for this machine is one that this machine can install.
+        # Build for musl only if this Python uses it, so that this machine can install the wheel.
         libc = "gnu" if platform.libc_ver()[0] == "glibc" else "musl"
         return f"{platform.machine()}-unknown-linux-{libc}"
     version = subprocess.run(["rustc", "-vV"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -32,21 +32,21 @@ def this_machine() -> str:
 
 
 def build(out: Path, target: str, pythons: list[str]) -> None:
-    # Replaces the profile in pyproject.toml, which is for installs from source.
+    # Override the profile in pyproject.toml, which is for installs from source.
     command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--out", str(out), "--target", target]
     if "linux" in target:
         command += ["--zig", "--compatibility", "musllinux_1_2" if "musl" in target else "manylinux2014"]
     command += ["--interpreter", *(f"python{version}" for version in pythons)] if pythons else ["--find-interpreter"]
     environment = os.environ | {"RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {remap()}".strip()}
-    # A build for one interpreter does not fit another.
+    # Each interpreter needs a separate build.
     environment.pop("PYO3_PYTHON", None)
-    # zig is installed beside this interpreter.
+    # zig is installed next to this interpreter.
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     subprocess.run(command, check=True, cwd=ROOT, env=environment)
 
 
 def remap() -> str:
-    """Flags that make panic messages name files by crate, not by their location on this machine."""
+    """Returns compiler flags that replace this machine's paths in panic messages by crate names."""
     cargo = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     indices = sorted((cargo / "registry" / "src").glob("*")) or [cargo / "registry" / "src"]
     return " ".join(
@@ -54,8 +54,8 @@ def remap() -> str:
     )
 
 
-def of_wheel(sbom: dict, target: str) -> dict:
-    """An SBOM of what the wheel contains: only linked crates, without those of other platforms and build dependencies."""
+def reduce_sbom(sbom: dict, target: str) -> dict:
+    """Reduces an SBOM to the crates in the wheel, without crates for other platforms and build dependencies."""
     contained = linked([target])
     sbom["components"] = [part for part in sbom["components"] if (part["name"], part["version"]) in contained]
     references = {part["bom-ref"] for part in [sbom["metadata"]["component"], *sbom["components"]]}
@@ -68,21 +68,21 @@ def of_wheel(sbom: dict, target: str) -> dict:
     return sbom
 
 
-def forget_place(sbom: str) -> str:
-    """An SBOM without the folder of the sources: the workspace's packages are identified by name and version."""
+def remove_paths(sbom: str) -> str:
+    """Removes this machine's paths from an SBOM: the workspace's packages are identified by name and version."""
     sbom = re.sub(r'path\+file://[^"#]*#', "", sbom)
     return re.sub(r'\?download_url=file:[^"#]*', "", sbom)
 
 
-def seal(wheel: Path, out: Path, target: str) -> None:
+def repack_wheel(wheel: Path, out: Path, target: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = [sys.executable, "-m", "wheel"]
         subprocess.run([*run, "unpack", "--dest", scratch, str(wheel)], check=True, stdout=subprocess.DEVNULL)
         (unpacked,) = Path(scratch).iterdir()
         for path in unpacked.glob("*.dist-info/sboms/*.json"):
-            sbom = of_wheel(json.loads(path.read_text(encoding="utf-8")), target)
-            path.write_text(forget_place(json.dumps(sbom, indent=2)) + "\n", encoding="utf-8")
-        # This rewrites RECORD.
+            sbom = reduce_sbom(json.loads(path.read_text(encoding="utf-8")), target)
+            path.write_text(remove_paths(json.dumps(sbom, indent=2)) + "\n", encoding="utf-8")
+        # Packing rewrites RECORD.
         subprocess.run([*run, "pack", "--dest-dir", str(out), str(unpacked)], check=True, stdout=subprocess.DEVNULL)
     print(f"wheels: {out / wheel.name}")
 
@@ -90,14 +90,16 @@ def seal(wheel: Path, out: Path, target: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--target", help="a Rust target, such as aarch64-unknown-linux-musl", default=this_machine())
+    parser.add_argument(
+        "--target", help="a Rust target, such as aarch64-unknown-linux-musl", default=target_of_this_machine()
+    )
     parser.add_argument("--python", nargs="+", default=[], help="versions, such as 3.14t")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as built:
         build(Path(built), arguments.target, arguments.python)
         for wheel in sorted(Path(built).glob("*.whl")):
-            seal(wheel, arguments.out, arguments.target)
+            repack_wheel(wheel, arguments.out, arguments.target)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Calls on loopback, one at a time and many in flight, beside other libraries.
+"""Calls on loopback, one at a time and many in flight, compared with other libraries.
 
-CPU time is that of this process alone, all threads together: the service, bare hyper with fixed responses, is another
-process.
+CPU time is the time of all threads of this process. The service, bare hyper with fixed responses, is another process.
 
 Usage: python calls.py path/to/service [--rounds N] [--only NAME] [--results FILE]
 """
@@ -21,7 +20,7 @@ import models
 import msgspec
 from processes import KEY, fixed_service, memory
 from pyreqwest.client import ClientBuilder, SyncClientBuilder
-from rounds import Bench, Table, Turn, parser, point
+from rounds import Bench, MeasuredTask, Table, make_parser, point
 
 import dealkit
 
@@ -34,7 +33,7 @@ AsyncCall = Callable[[], Awaitable[Any]]
 
 
 def msgspec_deal(status: int, body: bytes) -> None:
-    """Reads the response as a careful caller does."""
+    """Reads the response with the checks of a careful caller."""
     assert status == 200, f"the service responded {status}"
     assert len(models.decode_msgspec(body).contacts) == documents.TYPICAL
 
@@ -48,8 +47,8 @@ def dealkit_deal(deal: dealkit.Deal) -> None:
     assert len(deal.contacts) == documents.TYPICAL
 
 
-def cpu_of_a_call(calls: int, work: Call) -> Turn:
-    """A turn of work that makes so many calls."""
+def cpu_of_a_call(calls: int, work: Call) -> MeasuredTask:
+    """Returns a contender's task, which makes this many calls."""
 
     def run() -> float:
         start = time.process_time()
@@ -59,7 +58,7 @@ def cpu_of_a_call(calls: int, work: Call) -> Turn:
     return run
 
 
-def sync_turn(call: Call, calls: int = 100) -> Turn:
+def make_sync_task(call: Call, calls: int = 100) -> MeasuredTask:
     def work() -> None:
         for _ in range(calls):
             call()
@@ -67,7 +66,7 @@ def sync_turn(call: Call, calls: int = 100) -> Turn:
     return cpu_of_a_call(calls, work)
 
 
-def async_turn(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int, waves: int) -> Turn:
+def make_async_task(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int, waves: int) -> MeasuredTask:
     async def all_waves() -> None:
         for _ in range(waves):
             await asyncio.gather(*(call() for _ in range(in_flight)))
@@ -75,7 +74,7 @@ def async_turn(loop: asyncio.AbstractEventLoop, call: AsyncCall, in_flight: int,
     return cpu_of_a_call(waves * in_flight, lambda: loop.run_until_complete(all_waves()))
 
 
-def many_turn(client: dealkit.Client, count: int, in_flight: int = IN_FLIGHT) -> Turn:
+def make_many_task(client: dealkit.Client, count: int, in_flight: int = IN_FLIGHT) -> MeasuredTask:
     def work() -> None:
         seen = 0
         for deal in client.deals.retrieve_many((f"d_{n}" for n in range(count)), concurrency=in_flight):
@@ -86,7 +85,7 @@ def many_turn(client: dealkit.Client, count: int, in_flight: int = IN_FLIGHT) ->
     return cpu_of_a_call(count, work)
 
 
-def create_turn(client: dealkit.Client, count: int, in_flight: int) -> Turn:
+def make_create_task(client: dealkit.Client, count: int, in_flight: int) -> MeasuredTask:
     def work() -> None:
         rows = (documents.AGENT for _ in range(count))
         assert sum(row.agent is not None for row in client.agents.create_many(rows, concurrency=in_flight)) == count
@@ -112,11 +111,11 @@ def measure_sync(bench: Bench, url: str, client: dealkit.Client) -> None:
         "httpx + pydantic": with_httpx,
     }
     table = Table("python retrieve HTTP/1.1", "Python: retrieve, one call after the other", UNIT)
-    bench.compare(table, {name: sync_turn(call) for name, call in contenders.items()})
+    bench.compare(table, {name: make_sync_task(call) for name, call in contenders.items()})
 
 
 async def open_session(url: str) -> aiohttp.ClientSession:
-    # It needs as many connections as there are calls in flight; the default is 100.
+    # Allow a connection for each call in flight; the default limit is 100.
     return aiohttp.ClientSession(base_url=url, headers=HEADERS, connector=aiohttp.TCPConnector(limit=0))
 
 
@@ -144,26 +143,26 @@ def measure_async(bench: Bench, url: str, client: dealkit.Client) -> None:
 
     peers: dict[str, AsyncCall] = {"aiohttp + msgspec": with_aiohttp, "pyreqwest + msgspec": with_pyreqwest}
 
-    def turns(calls: dict[str, AsyncCall], in_flight: int) -> dict[str, Turn]:
+    def tasks(calls: dict[str, AsyncCall], in_flight: int) -> dict[str, MeasuredTask]:
         waves = max(256 // in_flight, 1)
-        return {name: async_turn(loop, call, in_flight, waves) for name, call in calls.items()}
+        return {name: make_async_task(loop, call, in_flight, waves) for name, call in calls.items()}
 
     title = f"Python: retrieve with asyncio, {IN_FLIGHT} in flight"
     table = Table(f"python asyncio HTTP/1.1, {IN_FLIGHT} in flight", title, UNIT)
-    bench.compare(table, turns({"dealkit": with_dealkit, **peers}, IN_FLIGHT))
+    bench.compare(table, tasks({"dealkit": with_dealkit, **peers}, IN_FLIGHT))
     title = f"Python: retrieve_many, and gather of the peers, {IN_FLIGHT} in flight"
     table = Table(f"python retrieve_many HTTP/1.1, {IN_FLIGHT} in flight", title, UNIT)
-    bench.compare(table, {"dealkit": many_turn(client, 4 * IN_FLIGHT), **turns(peers, IN_FLIGHT)})
+    bench.compare(table, {"dealkit": make_many_task(client, 4 * IN_FLIGHT), **tasks(peers, IN_FLIGHT)})
     for in_flight in [1, 4, 16, 64, 256, 1_024, 4_096]:
         table = point("python asyncio by calls in flight", "calls in flight", in_flight, UNIT)
-        bench.compare(table, turns({"dealkit": with_dealkit, **peers}, in_flight), rounds=9)
+        bench.compare(table, tasks({"dealkit": with_dealkit, **peers}, in_flight), rounds=9)
     for in_flight in [16, 64, 256, 1_024, 4_096]:
         count = max(1_024, 2 * in_flight)
-        retrieve = many_turn(client, count, in_flight)
-        create = create_turn(client, count, in_flight)
+        retrieve = make_many_task(client, count, in_flight)
+        create = make_create_task(client, count, in_flight)
         for name, ours, call in [("retrieve_many", retrieve, with_aiohttp), ("create_many", create, aiohttp_create)]:
             table = point(f"python {name} by calls in flight", "calls in flight", in_flight, UNIT)
-            peer = async_turn(loop, call, in_flight, count // in_flight)
+            peer = make_async_task(loop, call, in_flight, count // in_flight)
             bench.compare(table, {"dealkit": ours, "aiohttp + msgspec": peer}, rounds=9)
     loop.run_until_complete(session.close())
     loop.close()
@@ -175,17 +174,17 @@ def measure_bulk(bench: Bench, client: dealkit.Client) -> None:
     for count in [1_000, 10_000, 100_000]:
         table = point("python retrieve_many by ids", "ids", count, UNIT)
         resident = point("python retrieve_many by ids, memory", "ids", count, "MiB at most")
-        if not (bench.wants(table.name) and reset.exists()):
+        if not (bench.is_selected(table.name) and reset.exists()):
             continue
-        # 5 resets the high-water mark to what is resident now.
+        # Writing 5 resets the high-water mark to the current resident size.
         reset.write_text("5")
-        seconds = many_turn(client, count)()
+        seconds = make_many_task(client, count)()
         bench.add(table, {"dealkit": [seconds * 1e6]})
         bench.add(resident, {"dealkit": [memory("self", "VmHWM") / 2**20]})
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=15)
+    arguments = make_parser(__doc__, rounds=15)
     arguments.add_argument("service", type=Path, help="the program sdk/benches/service.rs")
     given = arguments.parse_args()
     bench = Bench(given)

@@ -1,9 +1,8 @@
 """Validating and encoding the arguments of a create, compared with pydantic and msgspec with the same rules.
 
-pydantic checks e-mail addresses, with email-validator, and URLs: that is the fair peer, because dealkit parses them
-too. msgspec has only patterns: it checks less, and URLs not at all. All have every field of the specification and refuse
-arguments that it does not have; only dealkit keeps undocumented fields of the profile, and it names every violation
-where msgspec stops at the first.
+pydantic is the fairer peer, because it parses e-mail addresses (with email-validator) and URLs, as dealkit does. msgspec has only
+patterns, so it checks less, and does not check URLs. All contenders have every field of the specification and reject other arguments.
+Only dealkit accepts undocumented fields of the profile. It reports every violation; msgspec stops at the first.
 
 Usage: python create.py [--rounds N] [--results FILE]
 """
@@ -22,7 +21,7 @@ import msgspec
 import pydantic
 from msgspec import Meta, field
 from pydantic import Field
-from rounds import Bench, Table, Turn, parser
+from rounds import Bench, MeasuredTask, Table, make_parser
 
 import dealkit
 
@@ -82,7 +81,7 @@ def with_pydantic() -> bytes:
     return agent.model_dump_json(exclude_unset=True, by_alias=True).encode()
 
 
-def turn(write: Callable[[], object]) -> Turn:
+def make_task(write: Callable[[], object]) -> MeasuredTask:
     def run() -> float:
         start = time.thread_time()
         for _ in range(TIMES):
@@ -93,11 +92,11 @@ def turn(write: Callable[[], object]) -> Turn:
 
 
 def main() -> None:
-    bench = Bench(parser(__doc__, rounds=31).parse_args())
+    bench = Bench(make_parser(__doc__, rounds=31).parse_args())
     for write in (with_msgspec, with_pydantic):
         assert {"role": "AGENT", **json.loads(write())} == documents.AGENT, f"{write.__name__} writes something else"
     with dealkit.Client(base_url="http://127.0.0.1:9", service_key="k") as client:
-        # This includes encoding: the document that would be sent is what is validated.
+        # Validation includes encoding, because the encoded document is validated.
         validate = client.agents.validate
 
         def with_dealkit() -> None:
@@ -111,7 +110,7 @@ def main() -> None:
             "pydantic": with_pydantic,
         }
         table = Table("python create", "Python: validate and encode a create request (msgspec checks less)", "µs CPU")
-        bench.compare(table, {name: turn(write) for name, write in contenders.items()})
+        bench.compare(table, {name: make_task(write) for name, write in contenders.items()})
     bench.finish()
 
 

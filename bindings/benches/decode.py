@@ -13,7 +13,7 @@ from typing import Any
 import documents
 import models
 import msgspec
-from rounds import Bench, Table, Turn, parser, point
+from rounds import Bench, MeasuredTask, Table, make_parser, point
 
 import dealkit
 
@@ -52,7 +52,7 @@ def every(deal: Any) -> None:
 
 
 def check(ours: object, its: object) -> None:
-    """Checks that dealkit and a peer have read the same, field by field, with the same types."""
+    """Checks that dealkit and a peer read the same values with the same types, field by field."""
     if isinstance(its, msgspec.Struct):
         for field in msgspec.structs.fields(its):
             check(getattr(ours, field.name), getattr(its, field.name))
@@ -65,7 +65,7 @@ def check(ours: object, its: object) -> None:
         assert isinstance(ours, type(its)) or isinstance(its, dict), f"{type(ours)} is not {type(its)}"
 
 
-def turn(decode: Decode, bodies: Sequence[bytes], use: Callable[[Any], object] | None, times: int) -> Turn:
+def make_task(decode: Decode, bodies: Sequence[bytes], use: Callable[[Any], object] | None, times: int) -> MeasuredTask:
     following = itertools.cycle(bodies)
 
     def run() -> float:
@@ -81,7 +81,7 @@ def turn(decode: Decode, bodies: Sequence[bytes], use: Callable[[Any], object] |
 
 
 def main() -> None:
-    bench = Bench(parser(__doc__, rounds=31).parse_args())
+    bench = Bench(make_parser(__doc__, rounds=31).parse_args())
     typical, large = [documents.deal()], [documents.deal(documents.LARGE)]
     new = documents.deals_with_new_decimals(2_000)
     for body in [*typical, *large, new[0], new[-1]]:
@@ -92,12 +92,12 @@ def main() -> None:
         ("new decimals", f"typical deals of {len(new[0]):,} bytes, every decimal new", new, 100, None),
         ("large", f"a large deal, {len(large[0]):,} bytes", large, 1, None),
     ]:
-        turns = {contender: turn(decode, bodies, use, times) for contender, decode in CONTENDERS.items()}
-        bench.compare(Table(f"python decode {name}", f"Python: decode {title}", UNIT), turns)
+        tasks = {contender: make_task(decode, bodies, use, times) for contender, decode in CONTENDERS.items()}
+        bench.compare(Table(f"python decode {name}", f"Python: decode {title}", UNIT), tasks)
     for contacts in [1, 10, 100, 1_000, 10_000]:
         bodies, times = [documents.deal(contacts)], min(max(1_000 // contacts, 1), 200)
-        turns = {contender: turn(decode, bodies, every, times) for contender, decode in CONTENDERS.items()}
-        bench.compare(point("python decode by contacts", "contacts", contacts, UNIT), turns, rounds=11)
+        tasks = {contender: make_task(decode, bodies, every, times) for contender, decode in CONTENDERS.items()}
+        bench.compare(point("python decode by contacts", "contacts", contacts, UNIT), tasks, rounds=11)
     bench.finish()
 
 

@@ -1,4 +1,4 @@
-"""The documents that are read and written: the deal of the benchmarks in Rust, and an agent to create."""
+"""The benchmarks' documents: the same deal as in the Rust benchmarks, and an agent to create."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 _DEAL = Path(__file__).parents[2] / "sdk" / "benches" / "documents" / "deal.json"
 
-# Contacts of a typical deal of 4.4 KB, and of a large one of 1 MB.
+# The number of contacts in a typical deal of 4.4 KB, and in a large deal of 1 MB.
 TYPICAL, LARGE = 4, 1_500
 
-# The fields that an agent is created from, as arguments and as in the body.
+# The fields of an agent to create, as arguments and as in the body.
 AGENT: dict[str, Any] = {
     "email": "ada@example.com",
     "first_name": "Ada",
@@ -24,7 +24,7 @@ AGENT: dict[str, Any] = {
 
 
 def deal(contacts: int = TYPICAL) -> bytes:
-    """A deal with 2 offers, 2 quotes, 2 sides and the given number of contacts with 5 fields each."""
+    """Returns a deal with 2 offers, 2 quotes, 2 sides and the given number of contacts with 5 fields each."""
     before, rest = _DEAL.read_text(encoding="utf-8").rstrip().split('"contacts": [', 1)
     contact, after = rest.split('], "sides"', 1)
     made = (contact.replace("c_0", f"c_{n}").replace("contact 0", f"contact {n}") for n in range(contacts))
@@ -32,15 +32,15 @@ def deal(contacts: int = TYPICAL) -> bytes:
 
 
 def deals_with_new_decimals(count: int) -> list[bytes]:
-    """Typical deals that share no decimals: every number with a point has different digits."""
-    pieces = [piece.partition(b".") for piece in deal().split(b": ")]
+    """Returns typical deals without common decimals: every number with a point has different digits."""
+    pieces = [part.partition(b".") for part in deal().split(b": ")]
     made, fresh = [], 0
     for _ in range(count):
         document = []
         for whole, dot, rest in pieces:
             if dot and whole.isdigit():
                 fresh += 1
-                # As many digits as the amounts of a deal have.
+                # The same number of digits as in a deal's amounts.
                 whole, rest = b"%d" % (1_000 + fresh // 90), b"%02d" % (10 + fresh % 90) + rest.lstrip(b"0123456789")
             document.append(whole + dot + rest)
         made.append(b": ".join(document))

@@ -1,4 +1,4 @@
-"""A mock server as one would write it with FastAPI, for the benchmark of the server: a deal, behind a key."""
+"""A typical mock server in FastAPI, for the benchmark of the server: it returns a deal to callers with the key."""
 
 from __future__ import annotations
 

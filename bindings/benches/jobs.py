@@ -1,5 +1,5 @@
-"""Jobs of a million rows, as the command does them and as people write them by hand: how long they take, and the memory
-that they need at most. Each runs in a process of its own, as do the sandbox and whatever else it needs.
+"""Time and peak memory of jobs with a million rows: run by the command, and written by hand. Each job runs in a separate process, as do
+the sandbox and the database.
 
 Usage: python jobs.py path/to/dealkit-server [--rows N] [--rounds N] [--only NAME] [--results FILE]
 """
@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from postgres import Postgres, programs
 from processes import KEY, sandbox
-from rounds import Bench, Table, parser
+from rounds import Bench, Table, make_parser
 
 IN_FLIGHT = 64
 COMMAND = [sys.executable, "-m", "dealkit"]
@@ -32,7 +32,7 @@ with open("ids.txt") as ids, Client() as client:
         for batch in deals:
             writer.write_table(pyarrow.table(batch))
 """
-# Rows that are new, through a ledger or without one. In a database, it is a new one for each process.
+# New rows, with or without a ledger. In a database, each process has a new ledger.
 CREATE = """
 import csv, os, sys
 from dealkit import Client
@@ -43,7 +43,7 @@ with open("agents.csv") as file, Client() as client:
     for creation in client.agents.create_many(rows, concurrency=%d, on_error="return", ordered=False, **options):
         assert creation.outcome == "succeeded", creation.error
 """
-# One row more, with a ledger that has all of the others.
+# One new row, with a ledger that has all other rows.
 ONCE = """
 from dealkit import Client
 
@@ -54,8 +54,8 @@ with Client() as client:
 
 
 def spent(command: list[str], url: str, folder: Path) -> tuple[float, float]:
-    """The seconds and the MiB that a command takes, which must succeed."""
-    # Nothing that the last one has made.
+    """Runs a command, which must succeed, and returns its seconds and MiB."""
+    # Remove the files of the previous command.
     urlopen(Request(f"{url}/__sandbox/reset", b"{}", {"content-type": "application/json"})).close()
     begun = time.monotonic()
     env = {**os.environ, "DEALKIT_BASE_URL": url, "DEALKIT_SERVICE_KEY": KEY}
@@ -69,8 +69,8 @@ def spent(command: list[str], url: str, folder: Path) -> tuple[float, float]:
 
 
 def compare(bench: Bench, name: str, jobs: dict[str, list[str]], url: str, folder: Path) -> None:
-    """Two tables of the same jobs. The first one is measured by the others."""
-    if not bench.wants(name):
+    """Prints the tables of time and memory of these jobs. The first job is compared with the others."""
+    if not bench.is_selected(name):
         return
     seconds: dict[str, list[float]] = {job: [] for job in jobs}
     memory: dict[str, list[float]] = {job: [] for job in jobs}
@@ -101,7 +101,7 @@ def measure_exports(bench: Bench, url: str, rows: int, folder: Path) -> None:
 
 def measure_imports(bench: Bench, url: str, rows: int, folder: Path) -> None:
     with open(folder / "agents.csv", "w", encoding="utf-8") as table:
-        # Row by row: what this process holds would count as the memory of those that it starts.
+        # Write row by row, because the memory of this process would count for the processes that it starts.
         table.write("email,first_name,last_name,phone\n")
         table.writelines(f"agent{n}@example.com,Ada,Lovelace,+4930{2000000 + n}\n" for n in range(rows))
     anew = ["sh", "-c", 'rm -f *.ledger* && exec "$@"', "sh"]
@@ -123,13 +123,13 @@ def measure_imports(bench: Bench, url: str, rows: int, folder: Path) -> None:
     by_hand = created(IN_FLIGHT, "agents.ledger")
     jobs = {"dealkit": imported("--yes"), "a dry run": imported("--dry-run"), "by hand": by_hand}
     compare(bench, f"jobs import {rows:,} rows, {IN_FLIGHT} in flight", jobs, url, folder)
-    # The last of them has left its ledger.
+    # The ledger is the last job's.
     once = {"one more row": [sys.executable, "-c", ONCE]}
     compare(bench, f"jobs ledger that has {rows:,} rows", once, url, folder)
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=3)
+    arguments = make_parser(__doc__, rounds=3)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("--rows", type=int, default=1_000_000, help="how many rows each job has")
     given = arguments.parse_args()

@@ -1,4 +1,4 @@
-"""The models of a deal that a careful user of msgspec or pydantic would write."""
+"""Models of a deal for msgspec and pydantic, as a careful user would write them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Deal(Struct, frozen=True, kw_only=True):
 
 
 def for_pydantic(struct: type[msgspec.Struct]) -> type[pydantic.BaseModel]:
-    """The same model for pydantic."""
+    """Converts a msgspec model into a pydantic model."""
     if struct in _made:
         return _made[struct]
     fields = {

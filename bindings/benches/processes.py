@@ -1,4 +1,4 @@
-"""The services of the benchmarks, run as separate processes, and the resources that a process has used."""
+"""The benchmarks' services, which run as separate processes, and the resources that a process has used."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# The key that every service is called with. The one with fixed responses does not check it.
+# The key for every service. The service with fixed responses does not check it.
 KEY = "sandbox-key"
 
 
 @contextmanager
 def fixed_service(program: Path, threads: int = 1) -> Iterator[tuple[str, int]]:
-    """The service with fixed responses of the benchmarks in Rust, bare hyper: its URL and its process."""
+    """Starts the Rust benchmarks' service, bare hyper with fixed responses; yields its URL and its process."""
     command = [program, "--threads", str(threads)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout is not None and service.stdin is not None
@@ -26,7 +26,7 @@ def fixed_service(program: Path, threads: int = 1) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process, which is ended afterwards."""
+    """Yields the process, and ends it afterwards."""
     with process:
         try:
             yield process
@@ -36,7 +36,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def sandbox(program: Path, deals: int) -> Iterator[str]:
-    """The sandbox with generated deals; its URL."""
+    """Starts the sandbox with generated deals, and yields its URL."""
     command = [program, "--listen", "127.0.0.1:0", "--service-key", KEY, "--generate", str(deals)]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)) as process:
         assert process.stdout is not None
@@ -44,13 +44,13 @@ def sandbox(program: Path, deals: int) -> Iterator[str]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used, all threads together."""
+    """Returns the CPU time of all threads of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int | str, which: str) -> int:
-    """Resident bytes of a process: now (``VmRSS``) or at most so far (``VmHWM``)."""
+    """Returns the resident bytes of a process: current (``VmRSS``) or peak (``VmHWM``)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(which):
             return int(line.split()[1]) * 1024

@@ -1,6 +1,6 @@
 """Puts the results of `make bench` into the site and README.md: figures with their date and machine.
 
-Usage: python publish.py FOLDER, where report.py has written
+Usage: python publish.py FOLDER, the output folder of report.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "speed" / "measured.json"
 README = ROOT / "README.md"
-# What README.md shows, each compared with its first peer: also where dealkit needs more.
+# Figures in README.md, each compared with its first peer, including figures in which dealkit is slower.
 HEADLINES = [
     ("Rust", "decode a deal of 4 KB"),
     ("Rust", "`retrieve`, 64 in flight"),
@@ -28,8 +28,8 @@ HEADLINES = [
 ]
 
 
-def section(measured: dict[str, Any]) -> str:
-    """The text between the marks in README.md."""
+def render_section(measured: dict[str, Any]) -> str:
+    """Returns the text for the marked section of README.md."""
     lines = [
         "CPU time of dealkit, divided by that of another library for the same work: lower is better, and above 1, dealkit uses more. "
         f"Measured: {measured['measured']}. Machine: {measured['machine']}.",
@@ -45,11 +45,11 @@ def section(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def marked(text: str, measured: dict[str, Any]) -> str:
-    """README.md with these figures."""
+def replace_sections(text: str, measured: dict[str, Any]) -> str:
+    """Returns README.md with these figures."""
     mark = re.compile(r"(<!-- figures -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    written, places = mark.subn(lambda found: found[1] + section(measured) + found[2], text)
-    assert places == 1, "README.md has no place for figures"
+    written, sections = mark.subn(lambda found: found[1] + render_section(measured) + found[2], text)
+    assert sections == 1, "README.md has no place for figures"
     return written
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     folder = arguments.parse_args().folder
     measured = json.loads((folder / "measured.json").read_text("utf-8"))
     shutil.copyfile(folder / "measured.json", SITE)
-    README.write_text(marked(README.read_text("utf-8"), measured), encoding="utf-8")
+    README.write_text(replace_sections(README.read_text("utf-8"), measured), encoding="utf-8")
     print(f"publish: {SITE.relative_to(ROOT)} and {README.name} show what was measured on {measured['measured']}")
 
 

@@ -1,8 +1,8 @@
 """Runs a few minutes of the benchmarks and compares them with ratios.json: a loss of more than 5 % fails.
 
-The comparison covers decoding, validating, and whole calls on loopback, except for what the system does in them. What is
-compared is the ratio of dealkit's instructions to those of a peer, counted by valgrind, which is nearly the same on every
-machine and in every run; the ratio of their CPU time, which is not, is shown beside it.
+The comparison covers decoding, validating, and whole calls on loopback without system calls. It compares the ratio of dealkit's
+instructions to a peer's, as counted by valgrind, which is nearly the same on every machine and in every run. The ratio of CPU times,
+which varies, is shown next to it.
 
 Usage: python quick.py FOLDER_OF_THE_PROGRAMS [--update]
 """
@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from rounds import ratios
+from rounds import compute_ratios
 
 HERE = Path(__file__).parent
 COMMITTED = HERE / "ratios.json"
@@ -30,7 +30,7 @@ LOSS = 1.05
 
 @dataclass(frozen=True)
 class Compared:
-    """A table from a program, and the peer in it that dealkit is compared with."""
+    """A table of a program, and the peer with which dealkit is compared."""
 
     program: str
     table: str
@@ -66,25 +66,25 @@ def command(programs: Path, compared: Compared) -> list[str]:
     return [str(programs / compared.program), *only]
 
 
-def by_time(programs: Path, compared: Compared) -> float:
-    """The ratio of dealkit's CPU time to that of the peer."""
+def time_ratio(programs: Path, compared: Compared) -> float:
+    """Returns the ratio of dealkit's CPU time to the peer's."""
     with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as results:
         arguments = [*command(programs, compared), "--rounds", "15", "--results", results.name]
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
         tables = {table["name"]: table for table in json.load(results)}
     table = tables[compared.table]
     [peer] = [row for row in table["rows"] if row["name"] == compared.peer]
-    return statistics.median(ratios(table, peer))
+    return statistics.median(compute_ratios(table, peer))
 
 
-def by_instructions(programs: Path, compared: Compared) -> float:
-    """The ratio of dealkit's instructions to those of the peer."""
-    ours, its = (instructions(programs, compared, contender) for contender in ("dealkit", compared.peer))
+def instruction_ratio(programs: Path, compared: Compared) -> float:
+    """Returns the ratio of dealkit's instructions to the peer's."""
+    ours, its = (count_turn_instructions(programs, compared, contender) for contender in ("dealkit", compared.peer))
     return ours / its
 
 
-def instructions(programs: Path, compared: Compared, contender: str) -> int:
-    """Instructions of one turn."""
+def count_turn_instructions(programs: Path, compared: Compared, contender: str) -> int:
+    """Returns the instructions of one run."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no"]
     run = [*valgrind, *command(programs, compared), "--run", contender]
     done = subprocess.run(run, capture_output=True, text=True)
@@ -107,8 +107,8 @@ def main() -> None:
     print("| dealkit to the peer | instructions then | now | | CPU time |\n|---|--:|--:|---|--:|")
     for compared in COMPARED:
         name = compared.table
-        now, then = by_instructions(given.programs, compared), committed.get(name, math.inf)
-        time = by_time(given.programs, compared)
+        now, then = instruction_ratio(given.programs, compared), committed.get(name, math.inf)
+        time = time_ratio(given.programs, compared)
         found[name] = round(now, 3)
         is_new = then == math.inf
         verdict = "lost" if now > then * LOSS else "new" if is_new else "gained" if now < then / LOSS else ""

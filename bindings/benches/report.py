@@ -1,4 +1,4 @@
-"""Turns measurements into reports: tables in Markdown, everything in JSON, and what the site shows.
+"""Turns measurements into reports: tables in Markdown, all figures in JSON, and the figures for the site.
 
 Usage: python report.py FOLDER; the results are in FOLDER/results, as the benchmarks in Rust and Python wrote them.
 """
@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rounds import markdown, quartiles, ratios
+from rounds import compute_ratios, format_markdown, quartiles
 
-# What the site shows, by language: the kind of work, the name of a table, and the peers in it.
+# The tables on the site, by language: the kind of work, the name of the table, and its peers.
 PLAIN, REQWEST = "serde_json into String, f64, no dates", "reqwest + serde_json"
 FRAME, TABLE = "10,000 deals into a data frame, 64 in flight", "python table of 10000 deals"
 SHOWN: dict[str, list[tuple[str, str, list[str]]]] = {
@@ -53,7 +53,7 @@ SHOWN: dict[str, list[tuple[str, str, list[str]]]] = {
         ("GET", "server GET, mock servers, CPU", ["Prism", "FastAPI on uvicorn"]),
     ],
 }
-# Figures of the sandbox alone.
+# Figures of the sandbox without a peer.
 FIGURES = {
     "start to first response": "server start",
     "program": "server size",
@@ -62,25 +62,25 @@ FIGURES = {
 }
 
 
-def machine() -> str:
-    def told(*command: str) -> str:
+def describe_machine() -> str:
+    def describe(*command: str) -> str:
         try:
             return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             return f"{command[0]} unknown"
 
-    rust = " ".join(told("rustc", "--version").split()[:2])
+    rust = " ".join(describe("rustc", "--version").split()[:2])
     system = f"{platform.system()} {platform.machine()}"
     return f"{os.cpu_count()} cores, {system}, {rust}, CPython {platform.python_version()}"
 
 
-def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
-    """The content of docs/speed/measured.json."""
+def site_figures(tables: dict[str, Any], day: str) -> dict[str, Any]:
+    """Returns the content of docs/speed/measured.json."""
     rows = []
     for language, what, name, peers in ((language, *shown) for language, of in SHOWN.items() for shown in of):
         for row in tables.get(name, {"rows": []})["rows"]:
             if row["name"] in peers:
-                low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(ratios(tables[name], row)))
+                low, middle, high = (float(f"{ratio:.2g}") for ratio in quartiles(compute_ratios(tables[name], row)))
                 figures = {"beside": row["name"], "ratio": middle, "quartiles": [low, high]}
                 rows.append({"language": language, "what": what, **figures})
     sandbox = {
@@ -88,34 +88,43 @@ def site(tables: dict[str, Any], day: str) -> dict[str, Any]:
         for what, name in FIGURES.items()
         if name in tables
     }
-    return {"measured": day, "machine": machine(), "rows": rows, "sandbox": sandbox, "curves": curves(tables.values())}
+    return {
+        "measured": day,
+        "machine": describe_machine(),
+        "rows": rows,
+        "sandbox": sandbox,
+        "curves": combine_curves(tables.values()),
+    }
 
 
-def curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tables that are points of a curve, put together: for each contender the place, quartile, median and quartile of
+def combine_curves(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Combines the tables that are points of a curve: for each contender, the position, lower quartile, median and upper quartile of
     each point."""
     found = defaultdict(list)
     for table in tables:
         if table["point"]:
             found[table["point"]["curve"]].append(table)
-    return [curve(title, sorted(points, key=lambda table: table["point"]["value"])) for title, points in found.items()]
+    return [
+        combine_curve(title, sorted(points, key=lambda table: table["point"]["value"]))
+        for title, points in found.items()
+    ]
 
 
-def curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+def combine_curve(title: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     series = []
     for contender in [row["name"] for row in points[0]["rows"]]:
-        places = [
+        points = [
             [table["point"]["value"], *(float(f"{value:.3g}") for value in quartiles(row["values"]))]
             for table in points
             for row in table["rows"]
             if row["name"] == contender
         ]
-        series.append({"name": contender, "points": places})
+        series.append({"name": contender, "points": points})
     return {"title": title, "along": points[0]["point"]["along"], "unit": points[0]["unit"], "series": series}
 
 
-def lines(document: dict[str, Any]) -> str:
-    """JSON with each member on a line, and each element of a list."""
+def format_lines(document: dict[str, Any]) -> str:
+    """Formats JSON with one line for each member and each element of a list."""
     members = []
     for name, value in document.items():
         if isinstance(value, list):
@@ -135,11 +144,11 @@ def main() -> None:
     ]
     tables = {table["name"]: table for table in results}
     day = datetime.date.today().isoformat()
-    head = f"# Measured on {day}\n\n{machine()}. The ratio is dealkit's value to that of the row, round by round.\n"
-    (folder / "tables.md").write_text("\n\n".join([head, *map(markdown, results)]) + "\n", encoding="utf-8")
-    document = {"measured": day, "machine": machine(), "tables": results}
+    head = f"# Measured on {day}\n\n{describe_machine()}. The ratio is dealkit's value divided by the row's, round by round.\n"
+    (folder / "tables.md").write_text("\n\n".join([head, *map(format_markdown, results)]) + "\n", encoding="utf-8")
+    document = {"measured": day, "machine": describe_machine(), "tables": results}
     (folder / "tables.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "measured.json").write_text(lines(site(tables, day)), encoding="utf-8")
+    (folder / "measured.json").write_text(format_lines(site_figures(tables, day)), encoding="utf-8")
     print(f"{folder}: tables.md, tables.json and measured.json")
 
 

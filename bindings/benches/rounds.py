@@ -1,8 +1,7 @@
-"""Comparative measurements: the contenders take turns, many times over, and the ratio is taken round by round.
+"""Comparative measurements: the contenders run alternately in rounds, and each ratio is computed within a round.
 
-A busy machine slows down a whole round; the ratios within it stay the same. The tables show the median of the turns
-and, in the last column, the lower and upper quartiles of the ratios. The programs in Rust do the same, and write the
-same file.
+A busy machine slows down a whole round, but not the ratios within it. The tables show the median of the rounds and, in the last
+column, the quartiles of the ratios. The benchmarks in Rust work in the same way, and write the same format.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The seconds that one unit of a contender's work takes, by any clock.
-Turn = Callable[[], float]
+# Runs a contender once, and returns the seconds per unit of work, by any clock.
+MeasuredTask = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -29,13 +28,13 @@ class Table:
     """The description of a table."""
 
     name: str
-    """Its name, the same in every run."""
+    """The name, the same in every run."""
     title: str
-    """What is measured, for humans."""
+    """The title: a description of the measurement."""
     unit: str
     """The unit of a value, such as ``µs CPU``."""
     point: dict[str, Any] | None = None
-    """Where the table stands on a curve: the curve's name, what changes along it, and its value here."""
+    """The table's point on a curve: the curve's name, the variable along it, and its value here."""
 
 
 def point(curve: str, along: str, value: int, unit: str) -> Table:
@@ -47,8 +46,8 @@ def point(curve: str, along: str, value: int, unit: str) -> Table:
     )
 
 
-def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
-    """The arguments that every benchmark takes."""
+def make_parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
+    """Returns a parser of the arguments of every benchmark."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=rounds, help="rounds of each table")
     parser.add_argument(
@@ -68,41 +67,41 @@ def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
 
 
 class Bench:
-    """The tables of one program. Each is written as soon as it is measured."""
+    """The tables of a program. Each table is written as soon as it is measured."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._tables: list[dict[str, Any]] = []
 
-    def wants(self, name: str) -> bool:
-        """Whether the table is wanted."""
+    def is_selected(self, name: str) -> bool:
+        """Returns whether the table is selected."""
         return name.startswith(self._arguments.only)
 
-    def compare(self, table: Table, contenders: Mapping[str, Turn], rounds: int | None = None) -> None:
-        """Measures and prints one table. The first contender is dealkit: the ratios are its time to that of the others."""
-        if not self.wants(table.name):
+    def compare(self, table: Table, contenders: Mapping[str, MeasuredTask], rounds: int | None = None) -> None:
+        """Measures and prints a table. The first contender is dealkit; the ratios are its time divided by each other contender's."""
+        if not self.is_selected(table.name):
             return
         if self._arguments.run is not None:
-            turn = contenders.get(self._arguments.run)
-            if turn is None:
+            run = contenders.get(self._arguments.run)
+            if run is None:
                 sys.exit(f"{table.name}: no contender is called {self._arguments.run}")
-            turn()  # Warm up.
+            run()  # Warm up.
             count_instructions()
-            turn()
-            # Without what an interpreter does in the end.
+            run()
+            # Skip the shutdown of the interpreter.
             os._exit(0)
         times: dict[str, list[float]] = {name: [] for name in contenders}
         scale = 1e3 if table.unit.startswith("ms") else 1e6
-        for turn in contenders.values():
-            turn()  # Warm up.
+        for run in contenders.values():
+            run()  # Warm up.
         for _ in self.rounds(rounds):
-            for name, turn in contenders.items():
+            for name, run in contenders.items():
                 gc.collect()
-                times[name].append(turn() * scale)
+                times[name].append(run() * scale)
         self.add(table, times)
 
     def rounds(self, most: int | None = None) -> Iterator[int]:
-        """The rounds of one table, until its time is up."""
+        """Yields the rounds of a table until its time limit."""
         end = time.monotonic() + self._arguments.seconds
         for number in range(min(most or self._arguments.rounds, self._arguments.rounds)):
             if number > 0 and time.monotonic() > end:
@@ -110,30 +109,30 @@ class Bench:
             yield number
 
     def add(self, table: Table, values: Mapping[str, Sequence[float]]) -> None:
-        """Adds a table whose values were measured in another way, and prints it. The first row is dealkit's."""
+        """Adds and prints a table with values from another measurement. The first row is dealkit's."""
         rows = [{"name": name, "values": list(of_one)} for name, of_one in values.items()]
         made = {"name": table.name, "title": table.title, "unit": table.unit, "point": table.point, "rows": rows}
         self._tables.append(made)
         if self._arguments.results is not None:
             self._arguments.results.write_text(json.dumps(self._tables), encoding="utf-8")
-        print(f"\n{markdown(made)}", flush=True)
+        print(f"\n{format_markdown(made)}", flush=True)
 
     def finish(self) -> None:
-        """Checks that something was measured."""
+        """Fails if no table was measured."""
         if not self._tables:
             sys.exit(f"no table is called {self._arguments.only}")
 
 
 def count_instructions() -> None:
-    """Lets callgrind count from here on, if it runs this program, started with ``--instr-atstart=no``: it would count for
-    minutes while Python and the peers are loaded."""
+    """Starts counting instructions, if the program runs under callgrind with ``--instr-atstart=no``. Counting the loading of Python and
+    the peers, too, would take minutes."""
     if "valgrind" in os.environ.get("LD_PRELOAD", ""):
         control = ["callgrind_control", "--instr=on", str(os.getpid())]
         subprocess.run(control, check=True, stdout=subprocess.DEVNULL)
 
 
-def ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
-    """The ratio of dealkit's value to that of the row, round by round."""
+def compute_ratios(table: Mapping[str, Any], row: Mapping[str, Any]) -> list[float]:
+    """Returns the ratios of dealkit's values to the row's, one for each round."""
     return [ours / its for ours, its in zip(table["rows"][0]["values"], row["values"], strict=True)]
 
 
@@ -144,13 +143,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def number(value: float) -> str:
-    """A value with at least three digits."""
+def format_number(value: float) -> str:
+    """Formats a value with at least three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def markdown(table: Mapping[str, Any]) -> str:
-    """One table as Markdown."""
+def format_markdown(table: Mapping[str, Any]) -> str:
+    """Formats a table as Markdown."""
     rounds = len(table["rows"][0]["values"])
     width = max(len(row["name"]) for row in table["rows"])
     lines = [
@@ -160,7 +159,7 @@ def markdown(table: Mapping[str, Any]) -> str:
         f"|{'-' * (width + 2)}|{'-' * 14}:|------:|---------------|",
     ]
     for row in table["rows"]:
-        low, middle, high = quartiles(ratios(table, row))
-        median = number(statistics.median(row["values"]))
+        low, middle, high = quartiles(compute_ratios(table, row))
+        median = format_number(statistics.median(row["values"]))
         lines.append(f"| {row['name']:{width}} | {median:>13} | {middle:5.2f} | {low:5.2f} - {high:5.2f} |")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The sandbox compared with bare hyper with one fixed body, Prism and FastAPI: throughput, start, size and memory.
 
-Throughput is measured with wrk, one thread and 32 connections; if wrk is missing, the rest is measured. The CPU time
-per request is that of the server's process, whatever else the machine does.
+Throughput is measured with wrk, one thread and 32 connections; without wrk, only the other figures are measured. The CPU time per
+request is the time of the server's process, independent of other load.
 
 Usage: python server.py path/to/dealkit-server path/to/service [--rounds N] [--only NAME] [--results FILE]
 """
@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 import documents
 from processes import KEY, cpu_seconds, ended, fixed_service, memory
-from rounds import Bench, Table, parser, point
+from rounds import Bench, Table, make_parser, point
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2
-# How many agents are created on top of the stored ones, to measure the cost of one.
+# The number of agents that are created in addition, to measure the cost of an agent.
 MORE = 10_000
-# What wrk sends, and what it reports at the end. Each request is for one of the deals, at random.
+# The script of wrk: it requests deals at random, and prints a report at the end.
 SCRIPT = """
 wrk.headers["x-service-key"] = "%(key)s"
 local deals, body = %(deals)d, %(body)s
@@ -48,19 +48,19 @@ end
 
 
 class Server(NamedTuple):
-    """A server that responds."""
+    """A running server."""
 
     url: str
     pid: int
     prefix: str = "/v1"
-    """The prefix of its paths."""
+    """The prefix of the paths."""
 
 
 Starts = Callable[[], AbstractContextManager[Server]]
 
 
 def agent(length: int = 589) -> bytes:
-    """The body of a create with this length."""
+    """Returns the body of a create with this length."""
     body = {**documents.AGENT, "profile": {**documents.AGENT["profile"], "clientMetadata": {"note": ""}}}
     body["profile"]["clientMetadata"]["note"] = "n" * (length - len(json.dumps(body)))
     return json.dumps(body).encode()
@@ -76,7 +76,7 @@ def sandbox(program: Path, *arguments: str) -> Iterator[Server]:
 
 @contextmanager
 def typical_sandbox(program: Path) -> Iterator[Server]:
-    """With the typical deal as d_1."""
+    """Starts the sandbox with the typical deal as d_1."""
     deal = json.loads(documents.deal())
     deal["id"] = "d_1"
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def typical_sandbox(program: Path) -> Iterator[Server]:
 
 @contextmanager
 def bare_hyper(program: Path) -> Iterator[Server]:
-    # On as many threads as the sandbox has.
+    # The same number of threads as the sandbox.
     with fixed_service(program, threads=2) as service:
         yield Server(*service)
 
@@ -101,7 +101,7 @@ def free_port() -> int:
 
 @contextmanager
 def started(command: list[str], port: int, prefix: str) -> Iterator[Server]:
-    """A server that takes a while to start; waits until it responds."""
+    """Starts a server, and waits until it responds."""
     url = f"http://127.0.0.1:{port}"
     with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)) as process:
         for _ in range(600):
@@ -132,13 +132,13 @@ def prism(program: Path) -> Iterator[Server]:
     port = free_port()
     document = str(ROOT / "sdk" / "contract" / "openapi.json")
     command = [str(program), "mock", "--port", str(port), "--verboseLevel", "silent", document]
-    # It serves the paths of the document, without the path in its `servers`.
+    # Prism serves the paths of the document without the prefix from `servers`.
     with started(command, port, "") as server:
         yield server
 
 
 def wrk(server: Server, *, deals: int = 0, body: bytes | None = None) -> tuple[float, float]:
-    """Requests per second, and microseconds of the server's CPU time per request."""
+    """Returns the requests per second, and microseconds of the server's CPU time per request."""
     url, pid, prefix = server
     script = SCRIPT % {
         "key": KEY,
@@ -151,23 +151,23 @@ def wrk(server: Server, *, deals: int = 0, body: bytes | None = None) -> tuple[f
         file.flush()
         before = cpu_seconds(pid)
         command = ["wrk", "-t1", "-c32", f"-d{SECONDS}s", "-s", file.name, url]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         used = cpu_seconds(pid) - before
-    requests, failed, duration = (int(word) for word in told.rpartition("DONE")[2].split())
+    requests, failed, duration = (int(word) for word in report.rpartition("DONE")[2].split())
     if failed or not requests:
-        sys.exit(f"{url}: {failed} of {requests} requests failed\n{told}")
+        sys.exit(f"{url}: {failed} of {requests} requests failed\n{report}")
     return requests / duration * 1e6, used / requests * 1e6
 
 
 def throughput(bench: Bench, what: str, starts: dict[str, Starts], rounds: int, body: bytes | None = None) -> None:
     name = f"server {what}"
-    if not bench.wants(name):
+    if not bench.is_selected(name):
         return
     rates: dict[str, list[float]] = {contender: [] for contender in starts}
     used: dict[str, list[float]] = {contender: [] for contender in starts}
     for _ in bench.rounds(rounds):
         for contender, start in starts.items():
-            # A fresh one each time: otherwise agents would pile up.
+            # Start a new server each time, because its agents would accumulate.
             with start() as server:
                 rate, cpu = wrk(server, body=body)
             rates[contender].append(rate)
@@ -194,7 +194,7 @@ def start_and_size(bench: Bench, program: Path, rounds: int) -> None:
 
 
 def create(connection: socket.socket, count: int, body: bytes) -> None:
-    """Creates this many agents, 100 requests at a time."""
+    """Creates this many agents, with 100 requests in flight."""
     head = f"POST /v1/agents HTTP/1.1\r\nhost: x\r\nx-service-key: {KEY}\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
     while count:
@@ -206,7 +206,7 @@ def create(connection: socket.socket, count: int, body: bytes) -> None:
             assert chunk, "the sandbox closed the connection"
             received += chunk
             assert received.count(b"HTTP/1.1 ") == received.count(b"HTTP/1.1 201"), "an agent was refused"
-            # A response ends where its body does: with the end of role_assignments.
+            # The end of role_assignments is the end of the body, and so of the response.
             created = received.count(b"}]}")
         count -= batch
 
@@ -215,7 +215,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
     body = agent()
     for count in [1, 100, 10_000, 100_000]:
         cpu = point("server create by agents", "agents stored", count, "µs CPU")
-        if not bench.wants(cpu.name):
+        if not bench.is_selected(cpu.name):
             continue
         with sandbox(program) as (url, pid, _):
             host, port = url.removeprefix("http://").split(":")
@@ -224,12 +224,12 @@ def stored_agents(bench: Bench, program: Path) -> None:
                 resident = memory(pid, "VmRSS")
                 create(connection, count - 1, body)
                 grown = memory(pid, "VmRSS") - resident
-                # The clock of a process ticks every 10 ms: one more agent would not be seen.
+                # The CPU clock of a process ticks every 10 ms, too coarse for a single agent.
                 used = cpu_seconds(pid)
                 create(connection, MORE, body)
                 used = cpu_seconds(pid) - used
         bench.add(cpu, {"dealkit": [used / MORE * 1e6]})
-        # Memory pages are too coarse to measure fewer.
+        # With fewer agents, whole memory pages would distort the result.
         if count >= 10_000:
             each = point("server bytes per stored agent", "agents of 589 bytes", count, "bytes")
             bench.add(each, {"dealkit": [grown / count]})
@@ -238,7 +238,7 @@ def stored_agents(bench: Bench, program: Path) -> None:
 def stored_deals(bench: Bench, program: Path, rounds: int) -> None:
     for count in [1, 100, 10_000, 100_000]:
         table = point("server GET by deals", "deals stored", count, "requests/s")
-        if not bench.wants(table.name):
+        if not bench.is_selected(table.name):
             continue
         with sandbox(program, "--generate", str(count)) as server:
             measured = [wrk(server, deals=count) for _ in bench.rounds(rounds)]
@@ -248,7 +248,7 @@ def stored_deals(bench: Bench, program: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=11)
+    arguments = make_parser(__doc__, rounds=11)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("service", type=Path, help="the program sdk/benches/service.rs")
     arguments.add_argument("--prism", type=Path, metavar="PROGRAM", help="Prism, if it is to be measured")

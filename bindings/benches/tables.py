@@ -1,7 +1,7 @@
-"""Deals from the sandbox into a data frame, 64 in flight, compared with what people write for it.
+"""Deals from the sandbox into a data frame, 64 in flight, compared with handwritten programs.
 
-CPU time is that of this process alone, all threads together; the sandbox is another process. The peers keep every
-number exact, as dealkit does: the shortcuts (`polars.from_dicts` of JSON) do not.
+CPU time is the time of all threads of this process; the sandbox is another process. The peers keep every number exact, as dealkit
+does, unlike shortcuts such as `polars.from_dicts` of JSON.
 
 Usage: python tables.py path/to/dealkit-server [--deals N] [--rounds N] [--only NAME] [--results FILE]
 """
@@ -24,7 +24,7 @@ import msgspec
 import pandas
 import polars
 from processes import KEY, memory, sandbox
-from rounds import Bench, Table, parser, point
+from rounds import Bench, Table, make_parser, point
 
 import dealkit
 import dealkit.arrow
@@ -39,7 +39,7 @@ def identifiers(count: int, deals: int) -> list[str]:
 
 
 async def retrieved(fetch: Callable[[str], Awaitable[Any]], ids: list[str]) -> list[Any]:
-    """The deals in order, with a fixed number in flight."""
+    """Retrieves the deals in order, with a fixed number in flight."""
     found: list[Any] = [None] * len(ids)
     left = iter(enumerate(ids))
 
@@ -52,7 +52,7 @@ async def retrieved(fetch: Callable[[str], Awaitable[Any]], ids: list[str]) -> l
 
 
 def row(deal: models.Deal) -> dict[str, Any]:
-    """A deal as polars takes one."""
+    """Converts a deal into a row for polars."""
     made: dict[str, Any] = msgspec.to_builtins(deal, builtin_types=(Decimal, datetime.date, datetime.datetime))
     for contact in made["contacts"]:
         contact["contact_schema_id"] = contact.pop("contactSchemaId")
@@ -81,7 +81,7 @@ async def with_httpx(url: str, ids: list[str]) -> Frame:
             try:
                 response = await client.get(f"/v1/deals/{id}")
             except httpx.TransportError:
-                # A kept-alive connection may be closed just then; over minutes, that happens.
+                # Retry: within minutes, the service closes some connection just as a request is sent on it.
                 response = await client.get(f"/v1/deals/{id}")
             assert response.status_code == 200
             return models.decode_pydantic(response.content)
@@ -91,7 +91,7 @@ async def with_httpx(url: str, ids: list[str]) -> Frame:
 
 
 def without_extra(dtype: Any) -> Any:
-    """The types of columns without those of undocumented fields, which the peers do not keep."""
+    """Returns the column types without the columns of undocumented fields, which the peers do not keep."""
     if isinstance(dtype, polars.List):
         return polars.List(without_extra(dtype.inner))
     if isinstance(dtype, polars.Struct):
@@ -116,10 +116,10 @@ def measure_frames(bench: Bench, url: str, count: int, rounds: int) -> None:
         "httpx + pydantic + pandas": (awaited(lambda: with_httpx(url, ids)), min(rounds, 3)),
     }
     with dealkit.Client(base_url=url, service_key=KEY) as client:
-        for peer, (turn, times) in peers.items():
+        for peer, (run, times) in peers.items():
             name = f"python table of {count} deals, {peer.split()[0]}"
-            if bench.wants(name):
-                compare(bench, name, {"dealkit + polars": with_dealkit, peer: turn}, count, times)
+            if bench.is_selected(name):
+                compare(bench, name, {"dealkit + polars": with_dealkit, peer: run}, count, times)
 
 
 def compare(bench: Bench, name: str, contenders: dict[str, Callable[[], Frame]], count: int, rounds: int) -> None:
@@ -141,10 +141,10 @@ def measure_memory(bench: Bench, url: str, deals: int) -> None:
     with dealkit.Client(base_url=url, service_key=KEY) as client:
         for count in [1_000, 10_000, 100_000]:
             resident = point("python batches of a table by ids, memory", "ids", count, "MiB at most")
-            if not (bench.wants(resident.name) and reset.exists()):
+            if not (bench.is_selected(resident.name) and reset.exists()):
                 continue
             ids = identifiers(count, deals)
-            # 5 resets the high-water mark to what is resident now.
+            # Writing 5 resets the high-water mark to the current resident size.
             reset.write_text("5")
             batches = client.deals.retrieve_many(ids, concurrency=IN_FLIGHT).to_arrow(batch_size=500)
             assert sum(len(polars.DataFrame(batch)) for batch in batches) == count
@@ -152,7 +152,7 @@ def measure_memory(bench: Bench, url: str, deals: int) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__, rounds=7)
+    arguments = make_parser(__doc__, rounds=7)
     arguments.add_argument("server", type=Path, help="the program dealkit-server")
     arguments.add_argument("--deals", type=int, default=10_000, help="how many deals make a data frame")
     given = arguments.parse_args()

@@ -1,7 +1,6 @@
 """Clusters of two worker processes on this machine, and the code that runs the example on them.
 
-As on a cluster whose secrets are managed well, the workers have the service key, and the process that submits tasks
-does not.
+The workers have the service key, and the process that submits tasks does not, as on a cluster with well-managed secrets.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from dealkit.testing import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "python" / "on_engines.py"
 WORKERS = 2
-# How long to wait on a machine that is busy with other things.
-PATIENCE = 300
+# The wait limit in seconds, for a busy machine.
+WAIT_LIMIT = 300
 
 
 class Cluster:
-    """A cluster that the example runs on. Its processes write to ``folder``, whose path must be short, because it holds
+    """A cluster for the example. Its processes write to ``folder``, whose path must be short, because the folder contains
     sockets.
     """
 
@@ -36,7 +35,7 @@ class Cluster:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
-        # No setting of a service or an engine is inherited, and nothing is written elsewhere.
+        # Inherit no settings of a service or an engine, and write only to the folder.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -47,7 +46,7 @@ class Cluster:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "TMPDIR": str(folder / "tmp"),
-            # Different from the time zone of the timestamps.
+            # A time zone other than the timestamps' UTC.
             "TZ": "America/New_York",
         }
         self.secrets = {
@@ -58,14 +57,14 @@ class Cluster:
         self._start()
 
     def _start(self) -> None:
-        """Starts whatever does not start with the example itself."""
+        """Starts the processes that the example does not start."""
 
     def _command(self) -> list[str]:
-        """The command that runs a program."""
+        """Returns the command that runs a program."""
         return [sys.executable]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Whether a process runs tasks."""
+        """Returns whether a process runs tasks."""
         raise NotImplementedError
 
     def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
@@ -74,33 +73,33 @@ class Cluster:
 
     def run(self, *arguments: object) -> tuple[int, str]:
         """Runs the example and returns its exit code and its output."""
-        code = self.begin(*arguments).wait(PATIENCE)
+        code = self.begin(*arguments).wait(WAIT_LIMIT)
         return code, (self.folder / "driver.log").read_text(errors="replace")
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that run tasks."""
+        """Returns the processes that run tasks."""
         return [process for process in self.processes() if _still(self._is_worker, process)]
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that were started here, and their descendants."""
+        """Returns all processes that this cluster has started, and their descendants."""
         found = []
         for process in self._processes:
             try:
                 one = psutil.Process(process.pid)
                 found += [*one.children(recursive=True), one]
             except psutil.Error:
-                pass  # It has ended.
+                pass  # The process has ended.
         return found
 
     def close(self) -> None:
-        """Ends every process, each by its id."""
+        """Ends every process, by its id."""
         processes = self.processes()
         for process in processes:
             _still(psutil.Process.terminate, process)
         for process in psutil.wait_procs(processes, 10)[1]:
             _still(psutil.Process.kill, process)
         for started in self._processes:
-            started.wait(PATIENCE)
+            started.wait(WAIT_LIMIT)
 
     def _spawn(self, log: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as output:
@@ -118,7 +117,7 @@ class Cluster:
 
 
 def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
-    """Asks something of a process that may have ended; if it has, the answer is no."""
+    """Calls a function with a process, and returns False if the process has ended."""
     try:
         return bool(ask(process))
     except psutil.Error:
@@ -126,7 +125,7 @@ def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> 
 
 
 class DaskCluster(Cluster):
-    """A scheduler, and a nanny that restarts workers that have died."""
+    """A Dask scheduler, and a nanny that restarts dead workers."""
 
     name = "dask"
 
@@ -135,18 +134,18 @@ class DaskCluster(Cluster):
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
-        until(lambda: address.exists() and address.read_text().endswith("}"), PATIENCE)
+        until(lambda: address.exists() and address.read_text().endswith("}"), WAIT_LIMIT)
         workers = ["--nworkers", str(WORKERS), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        until(lambda: len(self.workers()) == WORKERS, PATIENCE)
+        until(lambda: len(self.workers()) == WORKERS, WAIT_LIMIT)
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return "spawn_main" in " ".join(process.cmdline())
 
 
 class SparkCluster(Cluster):
-    """Spark in local mode, with one Python process for each core that it is told to use.
+    """Spark in local mode, with one Python process for each configured core.
 
     The workers inherit the driver's environment, so the driver has the key too.
     """
@@ -163,7 +162,7 @@ class SparkCluster(Cluster):
             "spark.local.dir": self.folder / "tmp",
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        # Each task may be tried four times, as on a cluster.
+        # Allow four attempts per task, as on a cluster.
         return ["spark-submit", "--master", f"local[{WORKERS},4]", *options]
 
     def _is_worker(self, process: psutil.Process) -> bool:
@@ -173,7 +172,7 @@ class SparkCluster(Cluster):
 
 
 class RayCluster(Cluster):
-    """The head of a cluster, which starts workers as tasks arrive."""
+    """The head of a Ray cluster, which starts workers when tasks arrive."""
 
     name = "ray"
 
@@ -191,7 +190,7 @@ class RayCluster(Cluster):
         given = [f"{name}={value}" for name, value in options.items()]
         self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
         address = self.folder / "ray" / "ray_current_cluster"
-        until(address.exists, PATIENCE)
+        until(address.exists, WAIT_LIMIT)
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""The example on an engine's workers: the same tables as in one process, and no agent twice, whatever happens."""
+"""The example on an engine's workers: it writes the same tables as one process, and creates no agent twice, even if workers die."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow
 import pytest
-from clusters import CLUSTERS, PATIENCE, WORKERS, Cluster
+from clusters import CLUSTERS, WAIT_LIMIT, WORKERS, Cluster
 from postgres import NEEDED, Postgres, must_skip, required_programs
 from processes import until
 from pyarrow import parquet
@@ -22,13 +22,13 @@ from dealkit.testing import Sandbox
 
 ENGINES = os.environ.get("DEALKIT_ENGINES", "dask spark ray").split()
 
-# Deals of a task: as many as may have to be requested again when a worker dies.
+# The number of deals per task, which are requested again if a worker dies.
 PER_TASK = 250
 
-# Some, one that does not exist, and one that is not a plain path segment.
+# Several ids: one does not exist, and one must be escaped.
 IDS = [*(f"g_{n}" for n in range(2_500)), "no-such-deal", "a/b c\u00e9"]
 
-# Values that are hard to carry: digits, a date and a timestamp at the end of time, an undocumented field.
+# Values that are easily lost: many digits, the latest date and timestamp, an undocumented field.
 FULL = {
     "id": IDS[-1],
     "expiry_date": "9999-12-31",
@@ -39,51 +39,51 @@ FULL = {
 }
 
 
-class World(NamedTuple):
-    """A cluster, and the service behind it."""
+class ClusterAndService(NamedTuple):
+    """A cluster, and the service that it calls."""
 
     cluster: Cluster
     sandbox: Sandbox
-    # Where PostgreSQL is not installed, there is none.
+    # Without PostgreSQL, there is no database.
     ledger: str
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    # Not below pytest's own folder: the paths of Ray's sockets would be too long.
+def environment(request: pytest.FixtureRequest) -> Iterator[ClusterAndService]:
+    # Not pytest's folder, because the paths of Ray's sockets would be too long.
     folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
     with Sandbox(generate=2_500, seed=7) as sandbox:
         sandbox.insert_deal(FULL)
         with nullcontext() if must_skip() else Postgres(required_programs(), "password") as server:
             url = "" if server is None else server.url
             with CLUSTERS[request.param](folder, sandbox, url) as cluster:
-                yield World(cluster, sandbox, url)
+                yield ClusterAndService(cluster, sandbox, url)
     shutil.rmtree(folder)
 
 
 def sent(sandbox: Sandbox) -> int:
-    """The number of requests so far."""
+    """Returns the number of requests so far."""
     return sandbox.requests[-1].number if sandbox.requests else 0
 
 
-def test_an_export_whose_worker_is_killed(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, _ = world
+def test_an_export_whose_worker_is_killed(environment: ClusterAndService, tmp_path: Path) -> None:
+    cluster, sandbox, _ = environment
     ids = tmp_path / "ids.txt"
-    # One twice, and an empty line at the end.
+    # One id twice, and an empty line at the end.
     ids.write_text("\n".join([*IDS, IDS[0], ""]))
     sandbox.fail_next(status=503, path="/v1/deals/g_2300", times=None)
     job = ("export", ids, tmp_path, "--rate-limit", 250, "--per-task", PER_TASK)
     process = cluster.begin(*job)
-    until(lambda: sent(sandbox) >= 600 and len(cluster.workers()) == WORKERS, PATIENCE)
+    until(lambda: sent(sandbox) >= 600 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
     cluster.workers()[0].kill()
-    assert process.wait(PATIENCE) == 1
-    # What had been finished was not requested again; the 503 was retried, perhaps twice.
+    assert process.wait(WAIT_LIMIT) == 1
+    # Finished tasks were not repeated; the 503 was retried, perhaps twice.
     assert sent(sandbox) <= len(IDS) + PER_TASK + 4
 
     sandbox.clear_faults()
     before = sent(sandbox)
-    code, said = cluster.run(*job)
-    assert code == 1 and "1 done, 1 failed" in said, said
+    code, output = cluster.run(*job)
+    assert code == 1 and "1 done, 1 failed" in output, output
     asked = {request.path for request in sandbox.requests if request.number > before}
     assert asked == {"/v1/deals/g_2300", "/v1/deals/no-such-deal"}
     failed = parquet.read_table(tmp_path / "failed").to_pylist()
@@ -94,8 +94,8 @@ def test_an_export_whose_worker_is_killed(world: World, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "deals").sort_by("id").equals(expected)
 
 
-def test_an_import_whose_workers_are_killed(world: World, tmp_path: Path) -> None:
-    cluster, sandbox, url = world
+def test_an_import_whose_workers_are_killed(environment: ClusterAndService, tmp_path: Path) -> None:
+    cluster, sandbox, url = environment
     if not url:
         pytest.skip(f"an import on an engine needs {NEEDED}")
     rows = [
@@ -109,23 +109,23 @@ def test_an_import_whose_workers_are_killed(world: World, tmp_path: Path) -> Non
     job = ("import", table, tmp_path, "--per-task", 100)
 
     process = cluster.begin(*job)
-    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, PATIENCE)
+    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
     cluster.workers()[0].kill()
-    until(lambda: len(sandbox.agents) >= 600, PATIENCE)
+    until(lambda: len(sandbox.agents) >= 600, WAIT_LIMIT)
     for worker in cluster.workers():
         worker.kill()
     process.kill()
     process.wait()
 
-    code, said = cluster.run(*job)
-    assert code == 1, said
+    code, output = cluster.run(*job)
+    assert code == 1, output
     failed = parquet.read_table(tmp_path / "failed").to_pylist()
     doubtful = [row["email"] for row in failed if row["outcome"] == "unknown"]
     there = {agent.email: agent.id for agent in sandbox.agents}
     ledger.resolve(url, {email: there.get(email) for email in doubtful})
     sandbox.clear_faults()
-    code, said = cluster.run(*job)
-    assert code == 0, said
+    code, output = cluster.run(*job)
+    assert code == 0, output
     agents = {agent.email: agent.id for agent in sandbox.agents}
     assert len(agents) == len(sandbox.agents) == len(rows), "an agent is there twice, or missing"
     done = parquet.read_table(tmp_path / "agents").to_pylist()

@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import trustme
 
-# The program of each, and the Debian package that provides it.
+# The program of each intermediary, and its Debian package.
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "squid": "squid"}
 
 NAMES = ("nginx-http1", "nginx-http2", "nginx-client-cert", "haproxy", "squid")
 
-# A name that only Squid can resolve: calls to this machine go through no proxy.
+# A host name that only Squid can resolve, because clients use no proxy for calls to this machine.
 ELSEWHERE = "deals.invalid"
 
 PASSWORD = ("ada", "p@ss word")
 
 
 class Certificates:
-    """A CA, a certificate of the service and one of its client, as files in a folder."""
+    """Files of a CA, and of certificates of the service and its client, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -41,12 +41,12 @@ class Certificates:
 
 
 def missing() -> list[str]:
-    """The Debian packages whose programs are not installed."""
+    """Returns the Debian packages of the programs that are not installed."""
     return [package for program, package in PACKAGES.items() if program_of(program) is None]
 
 
 def program_of(name: str) -> str | None:
-    # Debian puts them in directories that are not on users' PATH.
+    # Debian installs these programs in directories outside users' PATH.
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -124,7 +124,7 @@ netdb_filename none
 
 
 class Process:
-    """An intermediary's process, which has its own folder and listens on ``port``."""
+    """A process of an intermediary, with a folder, listening on ``port``."""
 
     def __init__(self, folder: Path, port: int, *command: str) -> None:
         self.port = port
@@ -145,8 +145,8 @@ class Process:
                 code = self._process.poll()
                 if code is not None or time.monotonic() > end:
                     self.stop()
-                    told = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
-                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{told}") from None
+                    output = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
+                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{output}") from None
                 time.sleep(0.01)
 
     def reload(self) -> None:
@@ -173,7 +173,7 @@ def nginx(folder: Path, upstream: int, certificates: Certificates, *, http2: boo
             certificates=certificates,
             http2=" http2" if http2 else "",
             clients=clients,
-            # Otherwise its workers would switch to a user who may not write here.
+            # Prevent workers from switching to a user without write access to the folder.
             user="user root;" if os.geteuid() == 0 else "",
         )
     )
@@ -196,13 +196,13 @@ def squid(folder: Path) -> Process:
     file = folder / "squid.conf"
     file.write_text(SQUID.format(folder=folder, port=port, helper=helper))
     if os.geteuid() == 0:
-        # Squid switches to another user, who has to write here.
+        # Squid switches to another user, who needs write access.
         shutil.chown(folder, "proxy")
     return Process(folder, port, "squid", "-N", "-f", str(file))
 
 
 class Intermediary(NamedTuple):
-    """What a client needs to know."""
+    """The URL and the settings that a client needs."""
 
     url: str
     ca_file: Path
@@ -218,21 +218,21 @@ class Intermediaries:
             raise ValueError(f"there is no {name}: choose one of {', '.join(NAMES)}")
         self._name = name
         self._folder = tempfile.TemporaryDirectory(prefix="dealkit-network-")
-        # Squid drops root privileges, and must still have access.
+        # Squid drops root privileges, but still needs access.
         Path(self._folder.name).chmod(0o755)
         self._running: list[Process] = []
         self._folders = 0
         self.certificates = Certificates(Path(self._folder.name))
-        # One Squid serves all services.
+        # One Squid process serves all services.
         self._squid = self._started(squid(self._new_folder())) if name == "squid" else None
 
     def start(self, upstream: int) -> tuple[Intermediary, Process]:
-        """Puts one in front of the service on this port."""
+        """Starts an intermediary for the service on this port."""
         folder, certificates, name = self._new_folder(), self.certificates, self._name
         if name == "haproxy":
             process = haproxy(folder, upstream, certificates)
         else:
-            # The service at the end of Squid's tunnel has to speak TLS.
+            # Through Squid's tunnel, the service must use TLS.
             process = nginx(
                 folder,
                 upstream,

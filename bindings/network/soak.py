@@ -1,8 +1,8 @@
 """Calls of every kind through TLS and a network that delays, cuts, resets and throttles, for a long time.
 
 ``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), ``DEALKIT_SOAK_SEED`` the random seed. It exits with
-an error if an agent was created twice, was lost, or does not match the outcome of its call, if a call took
-longer than it may, or if descriptors, threads or memory have grown.
+an error if an agent was created twice, was lost, or does not match the outcome of its call, if a call exceeded its time
+limit, or if the number of descriptors or threads, or the memory, has grown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from dealkit.testing import Sandbox
 
 SECONDS = float(os.environ.get("DEALKIT_SOAK_SECONDS", 1200))
 SEED = int(os.environ.get("DEALKIT_SOAK_SEED", 1))
-# After each round everything pauses for a moment and is measured; the first round is the warm-up.
+# After each round, calls pause and resources are measured. The first round is the warm-up.
 ROUND = min(60.0, SECONDS / 6)
 
 TIMEOUT = 2.0
 ATTEMPT = 0.8
-# By how much a call may exceed its time limit, and by how much memory may grow.
+# Tolerances: the time by which a call may exceed its limit, and the growth of memory.
 SLACK = 0.2
 GROWTH = 2 * 1024 * 1024
 
@@ -42,11 +42,11 @@ DEALS = 200
 WAITING, AWAITING, BULK = 3, 12, 16
 
 
-# The service, in a process of its own: the sandbox, and the network in front of it.
+# The service process: the sandbox, and the network in front of it.
 
 
 class Network:
-    """Passes bytes between clients and the service, some of them late, and ends every connection before long."""
+    """A proxy that delays some bytes between clients and the service, and closes every connection after a short time."""
 
     def __init__(self, port: int, chance: random.Random) -> None:
         self._port = port
@@ -55,12 +55,12 @@ class Network:
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         chance = random.Random(self._chance.random())
-        pace = chance.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
+        delay = chance.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
         end = chance.choices(["cut", "reset", "stalled", "refused"], [40, 40, 10, 10])[0]
-        self.done[f"{pace}, {end}"] += 1
+        self.done[f"{delay}, {end}"] += 1
         try:
             if end != "refused":
-                await self._both_ways(reader, writer, pace, end, chance)
+                await self._both_ways(reader, writer, delay, end, chance)
         except OSError:
             pass
         finally:
@@ -69,7 +69,7 @@ class Network:
             writer.close()
 
     async def _both_ways(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: str, end: str, chance: random.Random
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: str, end: str, chance: random.Random
     ) -> None:
         from_service, to_service = await asyncio.open_connection("127.0.0.1", self._port)
 
@@ -77,15 +77,15 @@ class Network:
             # A handshake takes one or two kilobytes, and a call a few hundred bytes.
             left = int(chance.expovariate(1 / 15_000))
             while data := await source.read(65536):
-                if pace == "late":
+                if delay == "late":
                     await asyncio.sleep(chance.uniform(0, 0.05))
                 data, is_last = data[:left], len(data) > left
                 left -= len(data)
-                size = 256 if pace == "slowly" else len(data)
+                size = 256 if delay == "slowly" else len(data)
                 for start in range(0, len(data), size or 1):
                     target.write(data[start : start + size])
                     await target.drain()
-                    if pace == "slowly":
+                    if delay == "slowly":
                         await asyncio.sleep(0.02)
                 if is_last:
                     if end == "stalled":
@@ -114,7 +114,7 @@ async def serve(agents: Path) -> None:
         with agents.open("w") as file:
             json.dump([(agent.id, agent.last_name) for agent in sandbox.agents], file)
     print(json.dumps(network.done), flush=True)
-    # Whatever is under way ends with the process.
+    # Calls in flight end with the process.
     os._exit(0)
 
 
@@ -122,7 +122,7 @@ async def serve(agents: Path) -> None:
 
 
 class Calls:
-    """Makes calls and writes down the outcome of each create; nothing is kept in memory."""
+    """Makes calls, and writes the outcome of each create to a file, so that memory does not grow."""
 
     def __init__(self, options: dict[str, Any], diary: TextIO) -> None:
         self._client = Client(**options)
@@ -140,7 +140,7 @@ class Calls:
         asyncio.run(self._async_client.aclose())
 
     def round(self, seconds: float) -> None:
-        """Keeps all callers busy for this long, and returns when the last of them is done."""
+        """Makes calls for this time, and returns when the last call has ended."""
         self._end = time.monotonic() + seconds
         work: list[Callable[[], object]] = [self._wait] * WAITING
         work += [self._in_bulk, lambda: asyncio.run(self._await())]
@@ -153,7 +153,7 @@ class Calls:
     def _safely(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except BaseException as error:  # Also a panic in the native half.
+        except BaseException as error:  # BaseException also catches a panic of the native module.
             self.wrong.append(f"a caller ended with {type(error).__name__}: {error}")
 
     def _goes_on(self) -> bool:
@@ -226,7 +226,7 @@ class Calls:
             ids = [f"g_{n}" for n in range(DEALS)]
             results = self._client.deals.retrieve_many(ids, concurrency=BULK, on_error="return")
             for wanted in ids:
-                # It was already under way when the previous one arrived.
+                # The call was in flight when the previous one completed.
                 began = time.monotonic()
                 result = next(results)
                 if isinstance(result, DealkitError):
@@ -236,7 +236,7 @@ class Calls:
 
 
 def measures() -> dict[str, int]:
-    """The figures that must not grow."""
+    """Returns the figures that must not grow."""
     gc.collect()
     if sys.platform == "linux":
         # Free memory between blocks in use is not a leak, and how much there is of it is a matter of chance: glibc
@@ -252,7 +252,7 @@ def measures() -> dict[str, int]:
 
 
 def check_agents(diary: Path, agents: Path) -> list[str]:
-    """What is wrong with the agents that the service has, judging by what callers were told."""
+    """Compares the service's agents with the outcomes of the calls, and returns the errors."""
     with agents.open() as file:
         found: list[tuple[str, str]] = json.load(file)
     times = Counter(name for _, name in found)
@@ -279,7 +279,7 @@ def soak(folder: Path) -> list[str]:
         "base_url": f"https://localhost:{port}",
         "service_key": "sandbox-key",
         "ca_file": ca_file,
-        # Each call in flight has a connection, so that one that ends is the end of one call.
+        # One connection for each call in flight, so that a closed connection affects one call.
         "http2": False,
         "timeout": Timeout(total=TIMEOUT, attempt=ATTEMPT, connect=ATTEMPT),
     }
@@ -306,10 +306,10 @@ def soak(folder: Path) -> list[str]:
     print(f"soak: memory has grown by {growth / 1024:.0f} KiB since the first round")
     if growth > GROWTH:
         wrong.append(f"memory has grown by {growth} bytes")
-    # Names are resolved on threads that come and go.
+    # Threads for name resolution start and end at any time.
     if last["threads"] > first["threads"] + 4:
         wrong.append(f"there are {last['threads']} threads, and were {first['threads']}")
-    # Each open connection has a descriptor, so only those left once all are closed count.
+    # Count descriptors after all connections are closed.
     if after["descriptors"] > before["descriptors"] + 10:
         wrong.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
     return wrong

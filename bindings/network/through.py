@@ -1,6 +1,6 @@
-"""A pytest plugin: whatever a test does with the sandbox goes through an intermediary.
+"""A pytest plugin that sends the tests' requests to the sandbox through an intermediary.
 
-``DEALKIT_INTERMEDIARY`` says which one. Clients learn of it from the environment, as users' clients may.
+``DEALKIT_INTERMEDIARY`` names the intermediary. Clients find its URL in environment variables, as users' clients can.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from intermediaries import Intermediaries, missing
 
 import dealkit.testing
 
-# Tests of messages that only appear when nothing stands in front of the sandbox.
+# Tests of messages that appear only without an intermediary.
 DIRECT = {"test_no_connection"}
 
 _of_kind: Intermediaries | None = None
 
 
 class Sandbox(dealkit.testing.Sandbox):
-    """A sandbox that is reached through an intermediary."""
+    """A sandbox behind an intermediary."""
 
     __slots__ = ("_process", "intermediary")
 
@@ -34,7 +34,7 @@ class Sandbox(dealkit.testing.Sandbox):
         return self.intermediary.url
 
     def reload(self) -> None:
-        """Has the intermediary reload its configuration, which ends its connections."""
+        """Makes the intermediary reload its configuration, which closes its connections."""
         self._process.reload()
 
     def close_service(self) -> None:
@@ -66,13 +66,13 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests that have nothing to do with the sandbox, or nothing to do with what stands in front of it."""
+    """Deselects tests without the sandbox, and tests that an intermediary does not affect."""
     here = config.rootpath / "bindings" / "network"
 
     def concerned(item: pytest.Item) -> bool:
         if here in item.path.parents:
             return True
-        # Other tests do not know that their clients need a certificate.
+        # The clients of other tests have no certificate.
         if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in DIRECT:
             return False
         return bool({"sandbox", "dealkit_sandbox"} & {*getattr(item, "fixturenames", ())})

@@ -67,7 +67,9 @@ def test_the_request_of_a_create(peer: Any) -> None:
     profile = {"user_id": "u", "partner_uuid": "p", "partnerMlsId": "as it is", "extra": extra}
     given = untyped({**ADA, "profile": {**profile, "client_metadata": metadata}})
     with Client(base_url=server.url + "/base/", service_key="k", headers={"X-Team": "north"}) as client:
-        client.agents.create(**given, role="ADMIN", office_id=None)
+        client.agents.create(
+            **given, role="ADMIN", office_id=None, extra=OrderedDict(referral={"userId": Decimal("1.10")})
+        )
     request = server.requests[0]
     head = request.partition(b"\r\n\r\n")[0].decode().lower()
     assert request.startswith(b"POST /base/v1/agents HTTP/1.1")
@@ -87,7 +89,28 @@ def test_the_request_of_a_create(peer: Any) -> None:
         },
         "role": "ADMIN",
         "office_id": None,
+        "referral": {"userId": "1.10"},
     }
+
+
+@pytest.mark.parametrize(
+    ("extra", "pointer", "code"),
+    [
+        ({"first_nam": "Ada"}, None, None),
+        ({"phone": 5}, "/phone", "wrong_type"),
+        (["referral"], "/extra", "wrong_type"),
+        ({"referral": float("nan")}, "/referral", "wrong_type"),
+        ({"extra": {}}, None, None),
+    ],
+)
+def test_undocumented_fields_of_a_request(client: Client, extra: Any, pointer: str | None, code: str | None) -> None:
+    violations = client.agents.validate(**ADA, extra=extra)
+    assert [(found.pointer, found.code) for found in violations] == ([(pointer, code)] if pointer else [])
+
+
+def test_an_undocumented_field_that_is_an_argument_is_rejected(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"^extra must not hold a field that is also given as an argument$"):
+        client.agents.create(**ADA, extra={"email": "grace@example.com"})
 
 
 @pytest.mark.parametrize(

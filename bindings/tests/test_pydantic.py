@@ -179,7 +179,7 @@ VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_
 
 def test_arguments_are_checked_by_every_rule() -> None:
     adapter = TypeAdapter(CreateAgentParams)
-    full = {**VALID, "role": "AGENT", "image_url": None, "date_of_birth": "1815-12-10"}
+    full = {**VALID, "role": "AGENT", "image_url": None, "date_of_birth": "1815-12-10", "extra": {"referral": 1}}
     extra = {"new": [1.5, None]}
     full["profile"] = {"external_id": "crm-17", "extra": extra, "client_metadata": {"a": 0.1 + 0.2}}
     assert adapter.validate_python(full) == full == adapter.validate_json(json.dumps(full))

@@ -6,7 +6,8 @@ import inspect
 import json
 import re
 from datetime import date
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from conftest import CONTRACT
@@ -46,12 +47,16 @@ def test_the_roles_are_the_specifications() -> None:
     assert list(get_args(RoleName)) == [role.value for role in Role] == schemas["Role"]["enum"]
 
 
+def union_members(hint: Any) -> set[Any]:
+    return {*get_args(hint)} if get_origin(hint) in (Union, UnionType) else {hint}
+
+
 def test_the_params_are_the_arguments_of_create() -> None:
     """CreateAgentParams has what ``create`` takes, with the same types and descriptions."""
     taken = get_type_hints(AgentCalls.create)
-    params = {name: {*get_args(of)} or {of} for name, of in get_type_hints(CreateAgentParams).items()}
+    params = {name: union_members(hint) for name, hint in get_type_hints(CreateAgentParams).items()}
     assert taken.keys() - params.keys() == {"validate", "options", "return"}
-    assert params == {name: ({*get_args(taken[name])} or {taken[name]}) - {Omitted} for name in params}
+    assert params == {name: union_members(taken[name]) - {Omitted} for name in params}
     described = " ".join(str(AgentCalls.create.__doc__).split())
     for words in re.findall(r'^    """(.*)"""$', inspect.getsource(CreateAgentParams), re.MULTILINE):
         assert words in described

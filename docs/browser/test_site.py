@@ -24,14 +24,14 @@ PAGES = sorted(
     if not {"rust", "_static"} & set(path.relative_to(SITE).parts) and path.name != "py-modindex.html"
 )
 AXE = {
-    # It would load style sheet imports from the wrong place.
+    # Preloading would load style sheet imports from a wrong URL.
     "preload": False,
     # Markup of the theme and Sphinx: the buttons that unfold the list of pages, and parameters within a signature.
     "rules": {"summary-name": {"enabled": False}, "definition-list": {"enabled": False}},
 }
 PHONE = {"width": 375, "height": 800}
 TABLET = {"width": 768, "height": 1024}
-# What users ask, and the page that answers it.
+# Queries of users, with the page that answers each.
 QUESTIONS = {
     "429": "Troubleshooting",
     "422": "Errors and outcomes",
@@ -51,7 +51,7 @@ QUESTIONS = {
 }
 DESKTOP = {"width": 1280, "height": 900}
 
-# A busy machine takes its time.
+# A long time limit, for a busy machine.
 expect.set_options(timeout=30_000)
 
 
@@ -70,7 +70,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    # Chromium has no sandbox of its own when it runs as root, as it does in containers.
+    # Chromium cannot use its sandbox as root, as in containers.
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -80,14 +80,18 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, url: str) -> Iterator[Page]:
-    """A page that may neither log errors nor request anything from another host."""
-    # Without animations; otherwise a button may be checked while its colour changes.
+    """Opens a page; fails if it logs errors or requests a resource from another host."""
+    # Without animations, because a button may otherwise be checked while its colour changes.
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     page = context.new_page()
     complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(f"{said.text} {said.location}") if said.type == "error" else None)
+    page.on(
+        "console", lambda event: complaints.append(f"{event.text} {event.location}") if event.type == "error" else None
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: None if asked.url.startswith((url, "data:")) else complaints.append(asked.url))
+    page.on(
+        "request", lambda request: None if request.url.startswith((url, "data:")) else complaints.append(request.url)
+    )
     yield page
     context.close()
     assert complaints == []
@@ -103,7 +107,7 @@ def violations(page: Page, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_everybody_can_read_it(page: Page, url: str, path: str) -> None:
+def test_pages_are_accessible(page: Page, url: str, path: str) -> None:
     page.goto(url + path)
     assert violations(page) == []
     page.emulate_media(color_scheme="dark")
@@ -112,7 +116,7 @@ def test_everybody_can_read_it(page: Page, url: str, path: str) -> None:
     assert violations(page, runOnly=["color-contrast"]) == []
     for size in (TABLET, PHONE):
         page.set_viewport_size(size)
-        # Tables and programs scroll by themselves; the page does not.
+        # Tables and programs may scroll horizontally, the page may not.
         assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 

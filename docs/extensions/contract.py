@@ -10,8 +10,8 @@ CONTRACT = Path(__file__).parents[2] / "sdk" / "contract" / "openapi.json"
 PAGE = "reference/contract"
 
 
-def resolved(document: Any, node: Any) -> Any:
-    """The target of a reference, merged with what is stated beside it."""
+def resolve_reference(document: Any, node: Any) -> Any:
+    """Returns the target of a reference, merged with the members next to the reference."""
     if "$ref" not in node:
         return node
     target: Any = document
@@ -20,28 +20,28 @@ def resolved(document: Any, node: Any) -> Any:
     return {**target, **{name: value for name, value in node.items() if name != "$ref"}}
 
 
-def kind(schema: Any) -> str:
-    """The type of a value in words, linked if it is a named schema."""
+def describe_type(schema: Any) -> str:
+    """Describes the type of a value, with a link if it is a named schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "oneOf" in schema:
-        return " or ".join(map(kind, schema["oneOf"]))
+        return " or ".join(map(describe_type, schema["oneOf"]))
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    words = []
+    types = []
     for each in kinds:
         if each == "array":
-            words.append(f"list of {kind(schema['items'])}")
+            types.append(f"list of {describe_type(schema['items'])}")
         elif each == "object" and isinstance(schema.get("additionalProperties"), dict):
-            words.append(f"object of {kind(schema['additionalProperties'])}s")
+            types.append(f"object of {describe_type(schema['additionalProperties'])}s")
         elif each != "null" and "format" in schema:
-            words.append(f"{each} ({schema['format']})")
+            types.append(f"{each} ({schema['format']})")
         else:
-            words.append(each)
-    return " or ".join(words)
+            types.append(each)
+    return " or ".join(types)
 
 
-def bounds(schema: Any) -> str:
+def describe_bounds(schema: Any) -> str:
     if "maxLength" in schema:
         return f"{schema.get('minLength', 0)} to {schema['maxLength']} characters."
     if "maximum" in schema:
@@ -51,16 +51,22 @@ def bounds(schema: Any) -> str:
     return ""
 
 
-def cell(text: str) -> str:
+def format_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def table(heads: list[str], rows: list[list[str]]) -> list[str]:
+def format_table(heads: list[str], rows: list[list[str]]) -> list[str]:
     rule = "|".join("---" for _ in heads)
-    return ["", f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {' | '.join(map(cell, row))} |" for row in rows), ""]
+    return [
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|{rule}|",
+        *(f"| {' | '.join(map(format_cell, row))} |" for row in rows),
+        "",
+    ]
 
 
-def examples(content: Any) -> list[str]:
+def format_examples(content: Any) -> list[str]:
     lines = []
     for media in content.values():
         for example in media.get("examples", {}).values():
@@ -69,28 +75,28 @@ def examples(content: Any) -> list[str]:
     return lines
 
 
-def operation(document: Any, method: str, path: str, stated: Any) -> list[str]:
+def format_operation(document: Any, method: str, path: str, stated: Any) -> list[str]:
     lines = ["", f"## {stated['summary']}", "", f"`{method.upper()} /v1{path}`", "", stated["description"], ""]
     keys = [document["components"]["securitySchemes"][name] for one in stated["security"] for name in one]
     given = [{**key, "required": True} for key in keys]
-    given += [resolved(document, parameter) for parameter in stated["parameters"]]
+    given += [resolve_reference(document, parameter) for parameter in stated["parameters"]]
     rows = [
         [f"`{one['name']}`", one["in"], "yes" if one["required"] else "", one.get("description", "")] for one in given
     ]
-    lines += ["**Parameters**", *table(["name", "in", "required", "what it says"], rows)]
+    lines += ["**Parameters**", *format_table(["name", "in", "required", "what it says"], rows)]
     if body := stated.get("requestBody"):
-        schemas = ", ".join(kind(media["schema"]) for media in body["content"].values())
-        lines += [f"**Body**: {schemas}. {body['description']}", *examples(body["content"]), ""]
+        schemas = ", ".join(describe_type(media["schema"]) for media in body["content"].values())
+        lines += [f"**Body**: {schemas}. {body['description']}", *format_examples(body["content"]), ""]
     rows, shown = [], []
     for status, response in stated["responses"].items():
-        response = resolved(document, response)
-        schemas = ", ".join(kind(media["schema"]) for media in response.get("content", {}).values())
+        response = resolve_reference(document, response)
+        schemas = ", ".join(describe_type(media["schema"]) for media in response.get("content", {}).values())
         rows.append([status, response["description"], schemas])
-        shown += examples(response.get("content", {})) if status.startswith("2") else []
-    return [*lines, "**Responses**", *table(["status", "when", "body"], rows), *shown]
+        shown += format_examples(response.get("content", {})) if status.startswith("2") else []
+    return [*lines, "**Responses**", *format_table(["status", "when", "body"], rows), *shown]
 
 
-def schema(name: str, stated: Any) -> list[str]:
+def format_schema(name: str, stated: Any) -> list[str]:
     lines = ["", f"### {name}", "", stated.get("description", ""), ""]
     if "enum" in stated:
         lines += ["One of " + ", ".join(f"`{value}`" for value in stated["enum"]) + ".", ""]
@@ -100,25 +106,31 @@ def schema(name: str, stated: Any) -> list[str]:
     rows = []
     for field, of in stated["properties"].items():
         example = of.get("examples", [])[:1]
-        said = [bounds(of), of.get("description", ""), *(f"`{json.dumps(one, ensure_ascii=False)}`" for one in example)]
-        rows.append([f"`{field}`", kind(of), "yes" if field in required else "", " ".join(filter(None, said))])
-    return [*lines, *table(["field", "type", "required", "what it says"], rows)]
+        notes = [
+            describe_bounds(of),
+            of.get("description", ""),
+            *(f"`{json.dumps(one, ensure_ascii=False)}`" for one in example),
+        ]
+        rows.append(
+            [f"`{field}`", describe_type(of), "yes" if field in required else "", " ".join(filter(None, notes))]
+        )
+    return [*lines, *format_table(["field", "type", "required", "what it says"], rows)]
 
 
-def markdown(document: Any) -> str:
+def render_markdown(document: Any) -> str:
     lines = [document["info"]["description"]]
     for path, stated in document["paths"].items():
         for method, of in stated.items():
-            lines += operation(document, method, path, of)
+            lines += format_operation(document, method, path, of)
     lines += ["", "## Schemas", ""]
     for name, of in document["components"]["schemas"].items():
-        lines += schema(name, of)
+        lines += format_schema(name, of)
     return "\n".join(lines) + "\n"
 
 
 def write(_app: Any, page: str, source: list[str]) -> None:
     if page == PAGE:
-        source[0] += "\n" + markdown(json.loads(CONTRACT.read_text("utf-8")))
+        source[0] += "\n" + render_markdown(json.loads(CONTRACT.read_text("utf-8")))
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -1,4 +1,4 @@
-"""Warns about every public name of the Python package that is on no page of the reference."""
+"""Warns about each public name of the Python package that no page of the reference documents."""
 
 from __future__ import annotations
 

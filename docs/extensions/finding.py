@@ -1,4 +1,4 @@
-"""What helps people and programs to find a page: a search that takes numbers, such as 429, for words, and llms.txt."""
+"""Search of the site, which also finds numbers such as 429, and llms.txt, a list of pages for programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from sphinx.search.en import SearchEnglish
 
 HERE = Path(__file__).parents[1]
-# What Sphinx's script leaves out of a query.
+# The JavaScript with which Sphinx filters a query.
 NUMBERS = " || queryTerm.match(/^\\d+$/)"
-# Where it has room for another order. The changelog names everything, and answers nothing.
+# The JavaScript hook for the order of results: rank the changelog last, because it mentions every topic and explains none.
 SCORER = "var Scorer = {"
 ORDER = 'score: ([page, , , , score]) => (page === "changelog" ? score - 1000 : score),'
 
@@ -29,11 +29,11 @@ def finish(app: Any, failure: Exception | None) -> None:
     assert NUMBERS in text, "Sphinx's searchtools.js is another one now: do queries with numbers work?"
     assert SCORER in text
     script.write_text(text.replace(NUMBERS, "").replace(SCORER, SCORER + ORDER), encoding="utf-8")
-    (Path(app.outdir) / "llms.txt").write_text(llms(), encoding="utf-8")
+    (Path(app.outdir) / "llms.txt").write_text(write_llms_txt(), encoding="utf-8")
 
 
-def llms() -> str:
-    """The pages that README and the lists of the guide name, as https://llmstxt.org has it."""
+def write_llms_txt() -> str:
+    """Writes llms.txt (https://llmstxt.org) with the pages that README and the lists of the guide name."""
     readme = (HERE.parent / "README.md").read_text("utf-8")
     what = readme.partition("<!-- what -->\n")[2].partition("\n<!-- end -->")[0]
     lines = ["# dealkit", f"\n> {what}".replace("\n", " ").replace(" ", "\n", 1)]

@@ -1,5 +1,5 @@
-"""The directives `measured` and `curves`: the figures of `docs/speed/measured.json`, which `make bench-docs` puts there,
-with a bar for each ratio, and its curves drawn."""
+"""The directives `measured` and `curves`: tables with a bar for each ratio, and plots, of the figures in
+`docs/speed/measured.json`, which `make bench-docs` writes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = Path(__file__).parents[1] / "speed" / "measured.json"
-# Twice the peer's figure fills the column of bars.
+# A bar of full width is twice the peer's figure.
 WIDEST = 2.0
 
 
-def text(words: str) -> str:
-    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(words))
+def render_text(markdown: str) -> str:
+    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(markdown))
 
 
-def bar(ratio: float) -> str:
+def draw_bar(ratio: float) -> str:
     share, peer = min(ratio, WIDEST) / WIDEST, 1 / WIDEST
     return f'<span class="bar" aria-hidden="true" style="--share: {share:.3f}; --peer: {peer:.3f}"></span>'
 
 
-def table(language: str, rows: list[Any]) -> list[str]:
+def render_table(language: str, rows: list[Any]) -> list[str]:
     lines = [f'<table class="table measured"><caption>{html.escape(language)}</caption><thead><tr>']
     lines += [
         '<th scope="col">work</th><th scope="col">compared with</th><th scope="col">ratio</th></tr></thead><tbody>'
@@ -38,10 +38,12 @@ def table(language: str, rows: list[Any]) -> list[str]:
     for what, of in groupby(rows, key=lambda row: row["what"]):
         peers = list(of)
         for position, row in enumerate(peers):
-            head = f'<th scope="rowgroup" rowspan="{len(peers)}">{text(what)}</th>' if position == 0 else ""
+            head = f'<th scope="rowgroup" rowspan="{len(peers)}">{render_text(what)}</th>' if position == 0 else ""
             spread = " (quartiles {} to {})".format(*row["quartiles"]) if "quartiles" in row else ""
             ratio = f'<span title="{row["ratio"]}{spread}">{row["ratio"]:.2f}</span>'
-            lines.append(f"<tr>{head}<td>{text(row['beside'])}</td><td>{bar(row['ratio'])}{ratio}</td></tr>")
+            lines.append(
+                f"<tr>{head}<td>{render_text(row['beside'])}</td><td>{draw_bar(row['ratio'])}{ratio}</td></tr>"
+            )
     return [*lines, "</tbody></table>"]
 
 
@@ -51,7 +53,7 @@ class Measured(SphinxDirective):
         figures = json.loads(FIGURES.read_text("utf-8"))
         lines = [f"<p>Measured: {html.escape(figures['measured'])}. Machine: {html.escape(figures['machine'])}.</p>"]
         for language, rows in groupby(figures["rows"], key=lambda row: row["language"]):
-            lines += table(language, list(rows))
+            lines += render_table(language, list(rows))
         if figures["sandbox"]:
             lines.append('<table class="table"><caption>The sandbox alone</caption><tbody>')
             for what, value in figures["sandbox"].items():
@@ -61,12 +63,12 @@ class Measured(SphinxDirective):
 
 
 COLOURS = ["#1f77b4", "#d95f02", "#2a9d5c", "#9467bd", "#c2498f"]
-# What is neither line nor marker is drawn in this colour, and has the page's text colour in the end.
+# Axes and labels are drawn in this colour, which is then replaced by the page's text colour.
 INK = "#808080"
 
 
-def conclusion(curve: dict[str, Any]) -> str:
-    """What a plot shows: how dealkit compares, from point to point, with the peer that comes closest."""
+def describe_plot(curve: dict[str, Any]) -> str:
+    """Describes a plot in a sentence: the ratio of dealkit to the closest peer at each point."""
     ours, *others = ([point[2] for point in series["points"]] for series in curve["series"])
     peers = ([our / its for our, its in zip(ours, other, strict=False)] for other in others)
     closest, ratios = min(enumerate(peers, 1), key=lambda peer: abs(1 - sum(peer[1]) / len(peer[1])))
@@ -76,8 +78,8 @@ def conclusion(curve: dict[str, Any]) -> str:
     return f"{title}:\n{times} times {curve['series'][closest]['name']}"
 
 
-def drawn(curve: dict[str, Any]) -> str:
-    """A curve as SVG, with the median and the quartiles of each point, without a background of its own."""
+def draw_curve(curve: dict[str, Any]) -> str:
+    """Draws a curve as SVG with a transparent background: the median and the quartiles of each point."""
     inked = ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"]
     style: Any = {**dict.fromkeys(inked, INK), "svg.fonttype": "none", "svg.hashsalt": curve["title"]}
     better = "higher" if "/s" in curve["unit"] else "lower"
@@ -89,7 +91,7 @@ def drawn(curve: dict[str, Any]) -> str:
             axes.plot(at, middle, marker="o", markersize=4, color=colour, label=series["name"])
             axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.set(xscale="log", xlabel=curve["along"], ylabel=f"{curve['unit']} ({better} is better)")
-        axes.set_title(conclusion(curve), fontsize="medium")
+        axes.set_title(describe_plot(curve), fontsize="medium")
         every = [value for series in curve["series"] for point in series["points"] for value in point[1:]]
         if max(every) > 20 * min(every):
             axes.set_yscale("log")
@@ -105,15 +107,15 @@ def drawn(curve: dict[str, Any]) -> str:
     return file.getvalue()
 
 
-def plot(curve: dict[str, Any]) -> str:
-    """A plot as part of the page: in its text colour, and without anything meant for the rest of the page."""
-    svg = drawn(curve)
+def render_plot(curve: dict[str, Any]) -> str:
+    """Returns a plot to embed in a page: in the page's text colour, and without declarations that would affect the page."""
+    svg = draw_curve(curve)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    label = html.escape(conclusion(curve).replace("\n", " "))
+    label = html.escape(describe_plot(curve).replace("\n", " "))
     return svg.replace("<svg", f'<svg class="plot" role="img" aria-label="{label}"', 1)
 
 
@@ -121,8 +123,8 @@ class Curves(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FIGURES))
         curves = json.loads(FIGURES.read_text("utf-8")).get("curves", [])
-        # A curve without a peer compares nothing.
-        plots = [plot(curve) for curve in curves if len(curve["series"]) > 1]
+        # Skip a curve without a peer.
+        plots = [render_plot(curve) for curve in curves if len(curve["series"]) > 1]
         return [nodes.raw("", f'<div class="plots">{"".join(plots)}</div>', format="html")] if plots else []
 
 

@@ -1,5 +1,5 @@
-"""Rust in the pages: on the page of the Rust reference, links from names such as `dealkit::Client` to rustdoc's output, and a list of
-what it documents, so that the search finds it. Code hosts, which do not have that output, show the names."""
+"""Links names such as `dealkit::Client` on the page of the Rust reference to rustdoc's output, and adds a list of the documented items,
+for the search. Code hosts, which lack that output, show the names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 from docutils import nodes
 
-# Where `make site` puts the Rust reference, and where rustdoc has written it.
+# The folder of the Rust reference in the site, and the folder that rustdoc has written.
 REFERENCE = "reference/rust"
 RUSTDOC = Path(__file__).parents[2] / "target" / "doc"
 ITEM = re.compile(r'<dt><a class="(?!mod)\w+" href="([^"]+)"[^>]*>(.*?)</a>.*?</dt>(?:<dd>(.*?)</dd>)?', re.DOTALL)
 
 
-def plain(markup: str) -> str:
+def strip_tags(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>|\n", " ", markup)).replace("*", "\\*").strip()
 
 
-def items() -> Iterator[tuple[str, str, str]]:
-    """Each item: its name, its page, and a line with what it is, and the methods that a program calls on it."""
+def find_items() -> Iterator[tuple[str, str, str]]:
+    """Yields each item: its name, its page, and a line with its kind and its public methods."""
     for module in sorted(RUSTDOC.glob("dealkit*/**/index.html")):
         folders = module.parent.relative_to(RUSTDOC)
         yield "::".join(folders.parts), f"{folders}/index.html", ""
@@ -34,24 +34,24 @@ def items() -> Iterator[tuple[str, str, str]]:
             called = sorted(set(re.findall(r'id="method\.(\w+)"', page)))
             calls = f" ({', '.join(f'`{each}`' for each in called)})" if called else ""
             shown = "::".join([*folders.parts, re.sub(r"<[^>]*>", "", name)])
-            yield shown, str(target.relative_to(RUSTDOC)), f"{plain(what)}{calls}"
+            yield shown, str(target.relative_to(RUSTDOC)), f"{strip_tags(what)}{calls}"
 
 
 def write(_app: Any, page: str, source: list[str]) -> None:
     if page != REFERENCE:
         return
-    found = [*items()]
+    found = [*find_items()]
     targets = {name: target for name, target, _ in found}
 
-    def linked(name: re.Match[str]) -> str:
+    def link_names(name: re.Match[str]) -> str:
         return f"[{name[0]}](rust:{targets[name[1]]})" if name[1] in targets else name[0]
 
-    source[0] = re.sub(r"`(dealkit[\w:]*)`", linked, source[0])
+    source[0] = re.sub(r"`(dealkit[\w:]*)`", link_names, source[0])
     lines = (f"* [`{name}`](rust:{target}): {text}" for name, target, text in found if text)
     source[0] += "\n" + "\n".join(dict.fromkeys(lines)) + "\n"
 
 
-def link(app: Any, document: nodes.document, page: str) -> None:
+def make_link(app: Any, document: nodes.document, page: str) -> None:
     up = "../" * page.count("/")
     for reference in document.findall(nodes.reference):
         scheme, _, path = reference.get("refuri", "").partition(":")
@@ -62,5 +62,5 @@ def link(app: Any, document: nodes.document, page: str) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", write)
-    app.connect("doctree-resolved", link)
+    app.connect("doctree-resolved", make_link)
     return {"parallel_read_safe": True}

@@ -19,12 +19,12 @@ STUBS = PACKAGE / "dealkit" / "_native.pyi"
 
 
 def load(version: str) -> None:
-    # Leaves no bytecode next to the sources.
+    # Do not write bytecode next to the sources.
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(PACKAGE))
     native = ModuleType("dealkit._native")
     native.__file__ = str(STUBS)
-    # autodoc asks the loader for the source, to determine the order of the members.
+    # autodoc reads the source through the loader, to determine the order of the members.
     native.__loader__ = SourceFileLoader(native.__name__, str(STUBS))
     # The stubs only declare the types of these.
     native.__version__ = version  # type: ignore[attr-defined]
@@ -36,14 +36,14 @@ def load(version: str) -> None:
     exec(code, native.__dict__)
     for model in [*native._Model.__subclasses__(), native._Model]:
         with_constructor(model, native.__dict__)
-    # The stub says nothing of what only dealkit's own code calls.
+    # The stub lacks functions that only dealkit's own code calls.
     native.__getattr__ = lambda name: lambda *_: None  # type: ignore[method-assign]
-    # The stub has all of each model, to which the package would add what follows from its fields.
+    # The stub already declares the methods that the package adds to the models.
     native._Model.__subclasses__ = list
 
 
 def with_constructor(model: Any, names: dict[str, Any]) -> None:
-    """What type checkers make of the attributes of a model: its constructor, and the type that each is read as."""
+    """Replaces the attributes of a model, as type checkers do, by its constructor and the types of reading."""
     parameters = []
     for name, text in {**model.__annotations__, **names["_Model"].__annotations__}.items():
         given = read = eval(text, names)
@@ -61,19 +61,19 @@ def with_constructor(model: Any, names: dict[str, Any]) -> None:
 def without_constructor(
     _app: Any, what: str, _name: str, _value: Any, _options: Any, signature: str | None, _returns: str | None
 ) -> tuple[str, None] | None:
-    """Nobody makes exceptions, or classes shown with empty parentheses, by hand, so their signature is left out."""
+    """Removes the signatures of exceptions, and of classes with empty parentheses, because programs do not construct them."""
     return ("", None) if what == "exception" or (what == "class" and signature == "()") else None
 
 
 def without_private_bases(_app: Any, _name: str, _of: Any, _options: Any, bases: list[Any]) -> None:
-    """An exception's private base is of no use to readers."""
+    """Removes the private bases of exceptions."""
     for at, base in enumerate(bases):
         if isinstance(base, type) and issubclass(base, Exception) and base.__name__.startswith("_"):
             bases[at] = base.__base__
 
 
 def without_builtins(_app: Any, document: nodes.document) -> None:
-    """A reference to a built-in such as the type `type` does not mean an attribute of that name."""
+    """Ignores references to built-ins such as `type` that an attribute of the same name would resolve."""
     for reference in list(document.findall(pending_xref)):
         if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
             reference.replace_self(nodes.Text(reference.children[0].astext()))
@@ -84,18 +84,18 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("autodoc-process-bases", without_private_bases)
     app.connect("doctree-read", without_builtins)
-    # Napoleon takes text before a colon in an attribute's docstring for its type, so these docstrings are kept from it.
-    kept: dict[str, list[str]] = {}
+    # Hide attributes' docstrings from Napoleon, which would take text before a colon for the type.
+    hidden: dict[str, list[str]] = {}
 
-    def keep(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    def hide_docstring(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
         if what in ("attribute", "property"):
-            kept[name] = lines[:]
+            hidden[name] = lines[:]
             lines.clear()
 
-    def put_back(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    def restore_docstring(_app: Any, what: str, name: str, _value: Any, _options: Any, lines: list[str]) -> None:
         if what in ("attribute", "property"):
-            lines[:] = kept.pop(name)
+            lines[:] = hidden.pop(name)
 
-    app.connect("autodoc-process-docstring", keep, priority=499)
-    app.connect("autodoc-process-docstring", put_back, priority=501)
+    app.connect("autodoc-process-docstring", hide_docstring, priority=499)
+    app.connect("autodoc-process-docstring", restore_docstring, priority=501)
     return {"parallel_read_safe": True}

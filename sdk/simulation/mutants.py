@@ -1,7 +1,7 @@
 """Puts faults into a copy of the SDK, one at a time, and checks that the simulator finds each within ten seconds.
 
-Usage: python sdk/simulation/mutants.py [WORDS], which `make soak-mutants` calls; with words, only the mutants whose names contain
-them. Takes a few minutes, mostly to build.
+Usage: python sdk/simulation/mutants.py [TEXT], which `make soak-mutants` calls. With a text, it runs only the mutants whose names contain
+it. Takes a few minutes, mostly to build.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMIT = 10
 
 
 def copy_sources() -> None:
-    """Copies the files that git knows. Those that are the same keep their times, so that cargo does not build them again."""
+    """Copies the tracked files. Unchanged files keep their modification times, so that cargo does not compile them again."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, target = ROOT / name, COPY / name
@@ -30,11 +30,11 @@ def copy_sources() -> None:
 
 
 def find_violation(name: str) -> bool:
-    """Builds the simulator, runs it until it finds something or its time is over, and prints what it has found."""
+    """Builds and runs the simulator, and prints the violation that it finds within the time limit, if any."""
     env = {
         **os.environ,
         "CARGO_TARGET_DIR": str(ROOT / "target" / "mutants-target"),
-        # Most mutants leave something unused.
+        # Ignore warnings about code that a mutant leaves unused.
         "RUSTFLAGS": "-A warnings",
         "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
     }

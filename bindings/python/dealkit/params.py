@@ -62,6 +62,8 @@ class CreateAgentParams(TypedDict):
     """The office that the agent belongs to."""
     collective_id: NotRequired[str | None]
     """The collective that the agent belongs to."""
+    extra: NotRequired[Mapping[str, object]]
+    """Undocumented fields of the request, which are sent unchanged, next to the others."""
 
 
 def _schema(cls: Any, source: Any, handler: Any, /) -> Any:

@@ -42,6 +42,11 @@ pub(crate) fn write_agent_body(
         // A profile that is not a dict is written like any other value, and the rules reject it.
         match value.cast_exact::<PyDict>() {
             Ok(dict) if name == PROFILE => body.write_profile(dict)?,
+            Ok(dict) if name == EXTRA => body.write_extra_fields(dict, arguments, omitted)?,
+            _ if name == EXTRA => {
+                let location = Location::Field(&Location::Root, EXTRA);
+                body.violations.push(extra_violation(location, &value));
+            }
             _ => body.write_argument(name, &value),
         }
     }
@@ -55,7 +60,7 @@ pub(crate) fn write_agent_body(
 /// The only argument whose fields have rules.
 const PROFILE: &str = "profile";
 
-/// The key of a profile under which callers put undocumented fields.
+/// The argument, or the key of a profile, with undocumented fields.
 const EXTRA: &str = "extra";
 
 #[derive(Default)]
@@ -112,12 +117,7 @@ impl AgentBody {
                     if *is_extra {
                         pointers.insert(location.pointer());
                     } else if name == EXTRA {
-                        let found = builtin::type_name(value);
-                        violations.push(Violation::new(
-                            location.pointer(),
-                            ViolationCode::WrongType,
-                            format!("must be an object of undocumented fields, got {found}"),
-                        ));
+                        violations.push(extra_violation(location, value));
                     }
                     writer.field(name, |writer| writer.value(value, location));
                 }
@@ -133,6 +133,33 @@ impl AgentBody {
         }
     }
 
+    /// Writes the undocumented fields of the request. Fails if one of them is also an argument.
+    fn write_extra_fields(
+        &mut self,
+        extra: &Bound<'_, PyDict>,
+        arguments: &Bound<'_, PyDict>,
+        omitted: &Bound<'_, PyAny>,
+    ) -> Result<()> {
+        // A copy, because another thread may change the original.
+        for (name, value) in extra.copy()? {
+            let Some(name) = self.writer.name(&name, Location::Root) else {
+                continue;
+            };
+            let is_same = |(other, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+                builtin::as_str(&other) == Some(name) && !value.is(omitted)
+            };
+            if name != EXTRA && arguments.iter().any(is_same) {
+                let message = "extra must not hold a field that is also given as an argument";
+                return Err(Failure::Type(message.to_owned()));
+            }
+            let location = Location::Field(&Location::Root, name);
+            self.extra.insert(location.pointer());
+            self.writer
+                .field(name, |writer| writer.value(&value, location));
+        }
+        Ok(())
+    }
+
     /// Returns the JSON. Fails if a value could not be written or, with `validate`, breaks a rule.
     fn finish(self, validate: bool) -> Result<String> {
         let (text, unwritable) = self.writer.finish()?;
@@ -140,10 +167,9 @@ impl AgentBody {
         if let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
             // An unknown argument is rejected even without `validate`, as in the signature of `create`.
             let is_rejected = |violation: &&Violation| match &violation.code {
-                ViolationCode::UnknownField if in_profile(violation) => {
-                    validate && !self.extra.contains(&violation.pointer)
-                }
-                code => validate || *code == ViolationCode::UnknownField,
+                ViolationCode::UnknownField if self.extra.contains(&violation.pointer) => false,
+                ViolationCode::UnknownField => validate || !in_profile(violation),
+                _ => validate,
             };
             let rejected = error.violations().iter().filter(is_rejected);
             violations.extend(rejected.cloned().map(add_advice));
@@ -152,6 +178,16 @@ impl AgentBody {
         ValidationError::check(merge(violations, unwritable))?;
         Ok(text)
     }
+}
+
+/// Returns the violation of an `extra` that is not a dict.
+fn extra_violation(location: Location<'_>, value: &Bound<'_, PyAny>) -> Violation {
+    let found = builtin::type_name(value);
+    Violation::new(
+        location.pointer(),
+        ViolationCode::WrongType,
+        format!("must be an object of undocumented fields, got {found}"),
+    )
 }
 
 fn in_profile(violation: &Violation) -> bool {

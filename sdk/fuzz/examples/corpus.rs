@@ -12,14 +12,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (name, input) in dealkit_fuzz::corpus::inputs(target) {
             fs::write(corpus.join(name), input)?;
         }
-        let words: String = dealkit_fuzz::corpus::words(target)
+        let dictionary: String = dealkit_fuzz::corpus::tokens(target)
             .iter()
-            .map(|word| {
-                let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
+            .map(|token| {
+                let bytes = token.bytes().map(|byte| format!("\\x{byte:02x}"));
                 format!("\"{}\"\n", bytes.collect::<String>())
             })
             .collect();
-        fs::write(directory.join(format!("{target}.dict")), words)?;
+        fs::write(directory.join(format!("{target}.dict")), dictionary)?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! The documents of `sdk/contract/vectors` as inputs of the targets.
+//! Corpora of the fuzz targets: the documents of `sdk/contract/vectors`.
 
 use serde_json::Value;
 
 use crate::vectors::{self, contract, given_in, name};
 
-/// The initial inputs of a target, each with a name.
+/// Returns the initial inputs of a target, each with a name.
 pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "readers" => [documents("deals.json"), documents("agents.json")].concat(),
@@ -21,16 +21,16 @@ pub fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
-/// Words that an input of the target is likely to contain.
-pub fn words(target: &str) -> Vec<String> {
-    let words: &[&str] = match target {
+/// Returns tokens that inputs of the target are likely to contain.
+pub fn tokens(target: &str) -> Vec<String> {
+    let tokens: &[&str] = match target {
         "readers" | "create_agent" => {
             return [JSON.map(str::to_owned).to_vec(), names()].concat();
         }
         "request" => &REQUEST,
         _ => &["%", "%2F", "..", "/", "?", "#", "\\"],
     };
-    words.iter().map(|&word| word.to_owned()).collect()
+    tokens.iter().map(|&token| token.to_owned()).collect()
 }
 
 const JSON: [&str; 11] = [
@@ -47,7 +47,7 @@ const JSON: [&str; 11] = [
     "$serde_json::private::RawValue",
 ];
 
-/// The fields of every request and response, and the roles.
+/// Returns the field names of every request and response, and the roles.
 fn names() -> Vec<String> {
     let openapi: Value = serde_json::from_str(contract("openapi.json")).unwrap();
     let schemas = openapi["components"]["schemas"].as_object().unwrap();
@@ -104,12 +104,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// The bytes of a case. What a case wants repeated is included once: short inputs are better for a fuzzer.
+/// Returns the bytes of a case without applying `repeat`, because short inputs are better for a fuzzer.
 fn document(case: &Value) -> Vec<u8> {
     given_in(case).expect("a case has bytes")
 }
 
-/// A request in the form that the target `request` reads.
+/// Writes a request in the format that the target `request` reads.
 fn message(request: &Value) -> Vec<u8> {
     let mut head = format!(
         "{} {} HTTP/1.1",

@@ -1,4 +1,4 @@
-//! Creating an agent: the SDK and the server judge a body alike, and the agent is what was asked for.
+//! Creating an agent: the SDK and the server find the same violations, and the agent matches the request.
 
 use bytes::Bytes;
 use dealkit::{Agent, CreateAgent, Json, Problem, UnknownFields, Violation};
@@ -6,7 +6,7 @@ use dealkit_server::Service;
 
 use crate::sandbox;
 
-/// Any bytes as the body of "Create agent".
+/// Sends any bytes as the body of "Create agent".
 pub fn create_agent(data: &[u8]) {
     thread_local! {
         static SERVICES: [(UnknownFields, Service); 2] = [
@@ -22,7 +22,7 @@ pub fn create_agent(data: &[u8]) {
 }
 
 fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
-    // If the server would not accept a document at all, the SDK need only not panic on it.
+    // For a document that the server rejects as JSON, check only that the SDK does not panic.
     let by_sdk = std::str::from_utf8(data)
         .ok()
         .and_then(|text| Json::parse(text).ok())
@@ -33,9 +33,9 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
     let status = sandbox::check(&response, false);
     if status == 400 {
         let problem = sandbox::problem(&response);
-        return stands_in(data, problem["detail"].as_str().unwrap());
+        return check_position(data, problem["detail"].as_str().unwrap());
     }
-    match by_sdk.expect("what the server takes as JSON, the SDK does too") {
+    match by_sdk.expect("the SDK accepts the JSON that the server accepts") {
         Ok(request) => {
             assert_eq!(status, 201, "{}", String::from_utf8_lossy(response.body()));
             request.validate().unwrap();
@@ -55,7 +55,7 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
             let by_server = Problem::from_json(response.body()).unwrap();
             let by_client = error.violations().iter().take(Problem::MAX_ERRORS);
             assert!(by_server.errors.iter().eq(by_client));
-            // Of a value, only the type, the length and the contract's own words are shown.
+            // Details show the type and the length of a value, but not the value.
             for Violation { detail, .. } in by_server.errors {
                 assert!(detail.is_ascii() && detail.len() < 120, "{detail}");
             }
@@ -63,10 +63,10 @@ fn create(data: &[u8], unknown: UnknownFields, service: &Service) {
     }
 }
 
-/// The detail ends with a place, `at line L column C`, and that place is in the text.
-fn stands_in(data: &[u8], detail: &str) {
-    let (_, place) = detail.rsplit_once(" at line ").unwrap();
-    let (line, column) = place.split_once(" column ").unwrap();
+/// Checks that the detail ends with a position, `at line L column C`, that exists in the text.
+fn check_position(data: &[u8], detail: &str) {
+    let (_, position) = detail.rsplit_once(" at line ").unwrap();
+    let (line, column) = position.split_once(" column ").unwrap();
     let (line, column): (usize, usize) = (line.parse().unwrap(), column.parse().unwrap());
     let mut lines = data.split(|byte| *byte == b'\n');
     let line = lines.nth(line - 1).expect("the line is there");

@@ -1,4 +1,4 @@
-//! A deal's id on its way from the SDK through a URL to the server's store.
+//! Identifiers: the SDK's URL leads to the deal with exactly this id.
 
 use bytes::Bytes;
 use dealkit::{Client, ErrorKind, Method, ViolationCode};
@@ -10,13 +10,13 @@ use crate::sandbox::{self, KEY};
 
 const BASE: &str = "http://127.0.0.1:8080";
 
-/// A URL longer than this does not fit into the `http` crate's type.
+/// The maximum length of a URL in the `http` crate.
 const LONGEST: usize = 60_000;
 
-/// Any string as the id of a deal; what is not UTF-8 is replaced.
+/// Retrieves a deal with any string as its id. Bytes that are not UTF-8 are replaced.
 pub fn identifier(data: &[u8]) {
     thread_local! {
-        static ENDS: (Client, Service) = (
+        static CLIENT_AND_SERVICE: (Client, Service) = (
             Client::builder()
                 .base_url(BASE)
                 .service_key(KEY)
@@ -26,18 +26,18 @@ pub fn identifier(data: &[u8]) {
         );
     }
     let id = String::from_utf8_lossy(data);
-    ENDS.with(|(client, service)| travels(&id, client, service));
+    CLIENT_AND_SERVICE.with(|(client, service)| retrieve(&id, client, service));
 }
 
-fn travels(id: &str, client: &Client, service: &Service) {
-    let segment = escaped(id);
+fn retrieve(id: &str, client: &Client, service: &Service) {
+    let segment = escape(id);
     if segment.len() > LONGEST {
         return;
     }
     let request = match client.deals().retrieve(id).into_request() {
         Ok(request) => request,
         Err(error) => {
-            assert!(matches!(id, "" | "." | ".."), "refused: {error}");
+            assert!(matches!(id, "" | "." | ".."), "rejected: {error}");
             assert_eq!(error.kind(), ErrorKind::Validation);
             assert_eq!(error.violations().len(), 1);
             assert_eq!(error.violations()[0].code, ViolationCode::InvalidId);
@@ -51,7 +51,7 @@ fn travels(id: &str, client: &Client, service: &Service) {
     assert_eq!(request.uri().path(), target);
     assert_eq!(request.uri().query(), None);
 
-    // The deal with that id is found, whatever is stored next to it.
+    // The server finds the deal with this id among deals with similar ids.
     let deal = json!({ "id": id }).to_string();
     service.insert_deal(deal.as_str()).unwrap();
     for other in [
@@ -78,8 +78,8 @@ fn travels(id: &str, client: &Client, service: &Service) {
     assert_eq!(sandbox::check(&service.handle(origin), false), 404);
 }
 
-/// The id as one segment: everything but the unreserved characters of RFC 3986 as `%` and two hex digits.
-fn escaped(id: &str) -> String {
+/// Escapes the id as one path segment: all but the unreserved characters of RFC 3986 as `%` and two hex digits.
+fn escape(id: &str) -> String {
     id.bytes().fold(String::new(), |mut segment, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             segment.push(char::from(byte));

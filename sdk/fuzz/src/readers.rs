@@ -1,4 +1,4 @@
-//! The readers of a response, into models and from those into columns; what they read is JSON by serde_json, too.
+//! The readers of a response, into models and table columns, compared with serde_json.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::OnceLock};
 
@@ -10,7 +10,7 @@ use dealkit::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Any bytes as a deal and as an agent, alone and in a list, and as a row of a table.
+/// Reads any bytes as a deal and as an agent, alone and in a list, and as a row of a table.
 pub fn readers(data: &[u8]) {
     model(data, Deal::from_json);
     model(data, Agent::from_json);
@@ -19,19 +19,19 @@ pub fn readers(data: &[u8]) {
         assert_eq!(Problem::from_json(&written), Some(problem));
     }
     for unreadable in [Unreadable::Error, Unreadable::Skip] {
-        columns(data, Decimals::STRINGS, unreadable);
-        columns(data, Decimals::default(), unreadable);
+        check_columns(data, Decimals::STRINGS, unreadable);
+        check_columns(data, Decimals::default(), unreadable);
     }
     let list = [b"[", data, b"]"].concat();
-    checked(&list, Deal::list_from_json(&list));
-    checked(&list, Agent::list_from_json(&list));
+    check_result(&list, Deal::list_from_json(&list));
+    check_result(&list, Agent::list_from_json(&list));
 }
 
 fn model<T>(data: &[u8], read: fn(Vec<u8>) -> Result<T, DecodeError>)
 where
     T: Serialize + PartialEq + Debug,
 {
-    if let Some(model) = checked(data, read(data.to_owned())) {
+    if let Some(model) = check_result(data, read(data.to_owned())) {
         let written = serde_json::to_string(&model).unwrap();
         let again = read(written.clone().into_bytes()).unwrap();
         assert!(again == model, "{written} reads as another");
@@ -39,8 +39,8 @@ where
     }
 }
 
-/// What was read, from what is JSON; or what the error says is true, and shows no value.
-fn checked<T>(data: &[u8], read: Result<T, DecodeError>) -> Option<T> {
+/// Checks that the input is JSON if it was read, and otherwise that the error is right and shows no value.
+fn check_result<T>(data: &[u8], read: Result<T, DecodeError>) -> Option<T> {
     let json = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
     let is_json = serde_json::from_slice::<&RawValue>(json).is_ok();
     let error = match read {
@@ -62,7 +62,7 @@ fn checked<T>(data: &[u8], read: Result<T, DecodeError>) -> Option<T> {
         let detail = format!("expected {expected}, found {}", error.found());
         assert_eq!(error.detail().to_string(), detail);
     }
-    // A path consists of names of the specification and of positions.
+    // A path consists of the specification's names and of positions.
     for token in error
         .path()
         .split(['.', '[', ']'])
@@ -70,15 +70,15 @@ fn checked<T>(data: &[u8], read: Result<T, DecodeError>) -> Option<T> {
     {
         let position = token.strip_prefix("entry ").unwrap_or(token);
         assert!(
-            position.parse::<usize>().is_ok() || names_of_the_specification().contains(token),
+            position.parse::<usize>().is_ok() || specification_names().contains(token),
             "{error}"
         );
     }
     None
 }
 
-/// The fields of every request and of every response that is not an error.
-fn names_of_the_specification() -> &'static BTreeSet<String> {
+/// Returns the field names of every request and of every response that is not an error.
+fn specification_names() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
         let openapi = include_str!("../../contract/openapi.json");
@@ -93,8 +93,9 @@ fn names_of_the_specification() -> &'static BTreeSet<String> {
     })
 }
 
-/// Reads into columns what a model can be read from, and has decimals that fit. What is refused leaves no trace.
-fn columns(data: &[u8], decimals: Decimals, unreadable: Unreadable) {
+/// Checks that reading into columns accepts the same documents as reading a model, if the decimals fit. A rejected document leaves
+/// the columns unchanged.
+fn check_columns(data: &[u8], decimals: Decimals, unreadable: Unreadable) {
     let before = br#"{"id": "before", "metadata": {"a": "b"}, "sides": [{"side_percentage": 1.5}], "new": [1]}"#;
     let (mut read, mut stored) = (
         DealBatchBuilder::new(decimals),
@@ -105,7 +106,7 @@ fn columns(data: &[u8], decimals: Decimals, unreadable: Unreadable) {
     }
     let pushed = read.push_json_with(data, unreadable);
     let model = Deal::from_json_with(data, unreadable).and_then(|deal| {
-        // What was skipped is written again.
+        // Writing preserves skipped values.
         let again = Deal::from_json_with(serde_json::to_vec(&deal).unwrap(), unreadable)?;
         assert!(again == deal && again.unreadable() == deal.unreadable());
         stored.push(&deal)?;

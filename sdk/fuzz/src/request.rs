@@ -8,8 +8,8 @@ use crate::sandbox::{self, KEY};
 
 const MAX_BODY: usize = 512;
 
-/// Any bytes as a request: `METHOD TARGET VERSION`, lines of `name: value`, an empty line, the body. In a value,
-/// `{key}` stands for the right key. Whatever a request cannot hold is left out.
+/// Sends any bytes as a request: `METHOD TARGET VERSION`, lines of `name: value`, an empty line, the body. The value `{key}` stands
+/// for the right key. Parts that the `http` crate rejects are left out.
 pub fn request(data: &[u8]) {
     thread_local! {
         static SERVICES: (Service, Service) = (
@@ -20,7 +20,7 @@ pub fn request(data: &[u8]) {
         );
     }
     if let Some(request) = parse(data) {
-        SERVICES.with(|(service, full)| answered(&request, service, full));
+        SERVICES.with(|(service, full)| check_response(&request, service, full));
     }
 }
 
@@ -28,10 +28,10 @@ fn parse(data: &[u8]) -> Option<Request<Bytes>> {
     let end = data.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((data, &[][..]), |end| (&data[..end], &data[end + 2..]));
     let mut lines = head.split(|byte| *byte == b'\n');
-    let mut words = lines.next()?.split(|byte| *byte == b' ');
-    let method = Method::from_bytes(words.next()?).ok()?;
-    let uri = Uri::try_from(words.next()?).ok()?;
-    let version = match words.next() {
+    let mut parts = lines.next()?.split(|byte| *byte == b' ');
+    let method = Method::from_bytes(parts.next()?).ok()?;
+    let uri = Uri::try_from(parts.next()?).ok()?;
+    let version = match parts.next() {
         Some(b"HTTP/1.0") => Version::HTTP_10,
         Some(b"HTTP/2") => Version::HTTP_2,
         _ => Version::HTTP_11,
@@ -62,12 +62,12 @@ fn parse(data: &[u8]) -> Option<Request<Bytes>> {
     Some(request)
 }
 
-fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
+fn check_response(request: &Request<Bytes>, service: &Service, full: &Service) {
     let response = service.handle(request.clone());
     let is_head = request.method() == Method::HEAD;
     let status = sandbox::check(&response, is_head);
 
-    // The caller's own request id is returned if it is valid, and only then.
+    // The response repeats the request's id exactly if it is valid.
     let id = sandbox::header(response.headers(), "x-request-id").unwrap();
     let sent: Vec<_> = request.headers().get_all("x-request-id").iter().collect();
     if let [sent] = sent[..] {
@@ -76,7 +76,7 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
         assert_eq!(sane, id.as_bytes() == sent);
     }
 
-    // No response repeats the key, except where it is the request's own id or agent.
+    // No error response repeats the key, unless it is the request id.
     if status >= 400 && id != KEY {
         assert!(!String::from_utf8_lossy(response.body()).contains(KEY));
     }
@@ -103,7 +103,7 @@ fn answered(request: &Request<Bytes>, service: &Service, full: &Service) {
         }
     }
 
-    // A full store changes one response only.
+    // A full store changes only the response to a create.
     let by_full = sandbox::check(&full.handle(request.clone()), is_head);
     assert_eq!(by_full, if status == 201 { 507 } else { status });
 }

@@ -1,4 +1,4 @@
-//! What holds for every response of the server, whatever was asked.
+//! Checks that every response of the server must pass.
 
 use bytes::Bytes;
 use dealkit_server::{Sandbox, SandboxBuilder, SeedDeal, Service};
@@ -10,10 +10,10 @@ mod invariants;
 
 pub(crate) use invariants::header;
 
-/// The key of a server that was given none.
+/// The default key of a server.
 pub(crate) const KEY: &str = "sandbox-key";
 
-/// A service with `deals` and a changed configuration.
+/// Creates a service with `deals` and a changed configuration.
 pub(crate) fn service(
     deals: Vec<SeedDeal>,
     change: impl FnOnce(SandboxBuilder) -> SandboxBuilder,
@@ -22,7 +22,7 @@ pub(crate) fn service(
     change(builder).service().unwrap()
 }
 
-/// A request with what every request needs.
+/// Creates a request with the headers that every request needs.
 pub(crate) fn request(method: &str, target: &str) -> http::request::Builder {
     Request::builder()
         .method(method)
@@ -34,7 +34,7 @@ pub(crate) fn request(method: &str, target: &str) -> http::request::Builder {
 /// Every status of the contract except 408, which needs a clock.
 const STATUSES: [u16; 11] = [200, 201, 204, 400, 401, 404, 405, 413, 415, 422, 507];
 
-/// The body of an error.
+/// Parses the body of an error.
 pub(crate) fn problem(response: &Response<Bytes>) -> Value {
     serde_json::from_slice(response.body()).unwrap()
 }
@@ -43,10 +43,10 @@ pub(crate) fn problem(response: &Response<Bytes>) -> Value {
 pub(crate) fn check(response: &Response<Bytes>, is_head: bool) -> u16 {
     let (status, headers) = (response.status().as_u16(), response.headers());
     assert!(STATUSES.contains(&status), "the contract has no {status}");
-    let is_there = |name| header(headers, name).is_some();
-    assert_eq!(is_there("allow"), [204, 405].contains(&status));
-    assert_eq!(is_there("www-authenticate"), status == 401);
-    assert!(!is_there("x-service-key"));
+    let has_header = |name| header(headers, name).is_some();
+    assert_eq!(has_header("allow"), [204, 405].contains(&status));
+    assert_eq!(has_header("www-authenticate"), status == 401);
+    assert!(!has_header("x-service-key"));
     invariants::check("response", status, headers, response.body(), is_head);
     status
 }

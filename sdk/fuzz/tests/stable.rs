@@ -1,9 +1,9 @@
-//! The fuzz bodies without a fuzzer: the contract's vectors, arbitrary bytes, and documents that are nearly right.
-//! `make fuzz` goes on from here.
+//! Runs the fuzz targets without a fuzzer: on the contract's vectors, on arbitrary bytes, and on nearly valid documents. `make fuzz`
+//! runs them for longer.
 
 use std::fmt;
 
-use dealkit_fuzz::{Body, TARGETS, corpus};
+use dealkit_fuzz::{TARGETS, Target, corpus};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -11,8 +11,8 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Bytes that mean something to one of the readers.
-const PIECES: [&str; 32] = [
+/// Fragments with a meaning in the input of some target.
+const FRAGMENTS: [&str; 32] = [
     "",
     "null",
     "true",
@@ -47,7 +47,7 @@ const PIECES: [&str; 32] = [
     "+15550100",
 ];
 
-/// Shown as text when it fails.
+/// An input of a target, which a failure shows as text.
 #[derive(Clone)]
 struct Input(Vec<u8>);
 
@@ -59,55 +59,55 @@ impl fmt::Debug for Input {
 
 #[derive(Clone, Debug)]
 enum Edit {
-    /// Put these bytes here, in place of this many.
+    /// Replaces this many bytes at this position.
     Replace(Index, usize, Vec<u8>),
-    /// Put a value here, in place of the one between the nearest separators.
+    /// Replaces the value between the nearest separators around this position.
     Swap(Index, &'static str),
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
     let at = any::<Index>;
-    let piece = || select(&PIECES[..]);
+    let fragment = || select(&FRAGMENTS[..]);
     let bytes = prop_oneof![
         vec(any::<u8>(), 0..3),
-        piece().prop_map(|piece| piece.as_bytes().to_vec()),
+        fragment().prop_map(|fragment| fragment.as_bytes().to_vec()),
     ];
     prop_oneof![
         3 => (at(), 0..12_usize, bytes).prop_map(|(at, length, by)| Edit::Replace(at, length, by)),
-        4 => (at(), piece()).prop_map(|(at, piece)| Edit::Swap(at, piece)),
+        4 => (at(), fragment()).prop_map(|(at, fragment)| Edit::Swap(at, fragment)),
     ]
 }
 
 fn apply(edit: &Edit, input: &mut Vec<u8>) {
-    let place = |at: &Index, input: &[u8]| at.index(input.len() + 1);
+    let position = |at: &Index, input: &[u8]| at.index(input.len() + 1);
     match edit {
         Edit::Replace(at, length, by) => {
-            let at = place(at, input);
+            let at = position(at, input);
             let end = (at + length).min(input.len());
             input.splice(at..end, by.iter().copied());
         }
-        Edit::Swap(at, piece) => {
-            let at = place(at, input);
+        Edit::Swap(at, fragment) => {
+            let at = position(at, input);
             let separates = |byte: &u8| b"[]{},:\n ".contains(byte);
             let start = input[..at].iter().rposition(separates);
             let start = start.map_or(0, |found| found + 1);
             let end = input[at..].iter().position(separates);
             let end = end.map_or(input.len(), |found| at + found);
-            input.splice(start..end, piece.bytes());
+            input.splice(start..end, fragment.bytes());
         }
     }
 }
 
-/// A JSON document with fields that the target knows, in any order and of any type.
-fn nearly(words: Vec<String>) -> impl Strategy<Value = Vec<u8>> {
+/// Generates JSON documents with fields that the target knows, in any order and of any type.
+fn nearly_valid(names: Vec<String>) -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
-        4 => select(&PIECES[1..18]).prop_map(str::to_owned),
+        4 => select(&FRAGMENTS[1..18]).prop_map(str::to_owned),
         2 => any::<String>().prop_map(|text| serde_json::Value::from(text).to_string()),
         2 => "-?(0|[1-9][0-9]{0,30})([.][0-9]{1,30})?([eE][+-]?[0-9]{1,3})?",
         1 => "[0-9]{4}-[01][0-9]-[0-3][0-9](T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{1,10})?(Z|[+-][0-2][0-9]:[0-5][0-9])?)?"
             .prop_map(|text| format!("\"{text}\"")),
     ];
-    let name = select(words);
+    let name = select(names);
     value
         .prop_recursive(4, 40, 8, move |inner| {
             prop_oneof![
@@ -125,16 +125,16 @@ fn nearly(words: Vec<String>) -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Runs a target on its vectors, then on `cases` inputs of each kind.
-fn drive(target: &str, cases: u32) {
-    let body: Body = TARGETS.iter().find(|(name, _)| *name == target).unwrap().1;
+fn run_target(target: &str, cases: u32) {
+    let run: Target = TARGETS.iter().find(|(name, _)| *name == target).unwrap().1;
     let inputs: Vec<Vec<u8>> = corpus::inputs(target)
         .into_iter()
         .map(|(_, input)| input)
         .collect();
     for input in &inputs {
-        body(input);
+        run(input);
     }
-    // Keeping the same failure is of no use: whatever is found becomes a vector.
+    // Do not store failures: a failing input becomes a vector.
     let config = Config {
         cases,
         failure_persistence: None,
@@ -148,11 +148,11 @@ fn drive(target: &str, cases: u32) {
         }
         input
     });
-    let nearly = nearly(corpus::words(target));
-    let input = prop_oneof![1 => bytes, 1 => nearly, 3 => mutants].prop_map(Input);
+    let nearly_valid = nearly_valid(corpus::tokens(target));
+    let input = prop_oneof![1 => bytes, 1 => nearly_valid, 3 => mutants].prop_map(Input);
     TestRunner::new(config)
         .run(&input, |input| {
-            body(&input.0);
+            run(&input.0);
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{target}: {error}"));
@@ -160,20 +160,20 @@ fn drive(target: &str, cases: u32) {
 
 #[test]
 fn any_document_by_both_readers() {
-    drive("readers", 3_000);
+    run_target("readers", 3_000);
 }
 
 #[test]
 fn any_agent_to_create() {
-    drive("create_agent", 800);
+    run_target("create_agent", 800);
 }
 
 #[test]
 fn any_identifier() {
-    drive("identifier", 1_000);
+    run_target("identifier", 1_000);
 }
 
 #[test]
 fn any_request() {
-    drive("request", 1_500);
+    run_target("request", 1_500);
 }

@@ -239,15 +239,17 @@ async fn job(
         }
     }
     let mut stream = job.stream();
-    let mut came = Vec::new();
+    let mut completed = Vec::new();
     let held = run.concurrency * if has_ledger { 2 } else { 1 };
     let mut take = |creation: &Creation| {
         check(creation);
-        came.push(creation.index);
-        let is_early = run.is_ordered && !came.is_sorted();
+        completed.push(creation.index);
+        let is_early = run.is_ordered && !completed.is_sorted();
         let taken = taken.load(Ordering::Relaxed);
-        if is_early || taken > came.len() - 1 + held {
-            simulation.report_violation(format!("of {taken} rows that were taken, {came:?} came"));
+        if is_early || taken > completed.len() - 1 + held {
+            simulation.report_violation(format!(
+                "of {taken} rows that were taken, {completed:?} completed"
+            ));
         }
     };
     let mut interruption = pin!(interrupt(process, run).fuse());
@@ -274,11 +276,11 @@ async fn job(
             }
         }
     }
-    came.sort_unstable();
+    completed.sort_unstable();
     let taken = taken.load(Ordering::Relaxed);
-    if came != (0..taken).collect::<Vec<_>>() {
+    if completed != (0..taken).collect::<Vec<_>>() {
         simulation.report_violation(format!(
-            "of {taken} rows that were taken, {came:?} came back"
+            "of {taken} rows that were taken, {completed:?} completed back"
         ));
     }
 }

@@ -1,9 +1,8 @@
-//! The simulator: jobs with a ledger, run by the SDK's own code on a simulated clock, network and database, with every fault that a
-//! tape of bytes asks for.
+//! The simulator. It runs jobs with a ledger, with the SDK's own code, on a simulated clock, network and database. A tape of bytes
+//! decides which faults occur.
 //!
-//! A *schedule* is one run of several processes over the same rows, on one thread and a paused clock, so the same tape always gives
-//! the same run. A process has the real client, job, rules and retry loop; the sandbox is the service. Each decision is read from the
-//! tape: when a request arrives, whether its response is lost, whether a transaction is committed, when a process is killed or
+//! A *schedule* is one run of several processes over the same rows, on one thread with a paused clock, so the same tape always gives the
+//! same run. A process uses the real client, job, rules and retry loop; the sandbox is the service. The tape contains each decision: when a request arrives, whether its response is lost, whether a transaction is committed, when a process is killed or
 //! stopped. After the faults have ended, one last run must complete everything. Checks follow each step; see [`run`].
 
 mod job;
@@ -37,34 +36,37 @@ use crate::{
     tape::Tape,
 };
 
-/// The time within which a schedule ends, on its own clock.
+/// The time limit of a schedule, on the simulated clock.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
 
-/// A pause in which requests that are on their way arrive, and leases end.
+/// A pause in which requests in flight arrive, and leases end.
 const QUIET: Duration = Duration::from_secs(300);
 
 /// The result of a schedule.
 #[derive(Debug)]
 pub struct Schedule {
-    /// The tape that was read.
+    /// The part of the tape that was read.
     pub tape: Vec<u8>,
-    /// The events, if they were to be kept: one line each.
+    /// The history, one line for each event; empty unless requested.
     pub history: Vec<String>,
-    /// The first event that must never happen.
+    /// The first violation.
     pub violation: Option<String>,
 }
 
 /// Runs the schedule of a tape.
 ///
-/// It is violated by a second agent for a row (unless an operator had the row sent again), a request without a durable claim or after
-/// others may take the job for dead, a result that the ledger does not have, a row that comes back twice or never, a result that
-/// says that there is no agent where there is one, a call beyond the rate limit or during a pause, and a row without an agent after
-/// the last run.
+/// Each of these is a violation:
+///
+/// * a second agent for a row, unless an operator had the row sent again
+/// * a request without a durable claim, or after the job's lease has ended
+/// * a result that the ledger does not have, or a result that wrongly reports that there is no agent
+/// * a row that is returned twice or never, or a row without an agent after the last run
+/// * a call beyond the rate limit or during a pause
 ///
 /// # Panics
-/// If no runtime can be made, and where the code under test panics.
+/// If the runtime cannot be created, or the code under test panics.
 pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
-    // The client's jitter.
+    // Seed the client's jitter.
     fastrand::seed(0);
     #[expect(clippy::expect_used, reason = "no input can cause this")]
     let runtime = Builder::new_current_thread()
@@ -88,12 +90,12 @@ pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
 
 /// Runs the schedule of a seed.
 pub fn run_seed(seed: u64, keeps_history: bool) -> Schedule {
-    run(tape::of_seed(seed).current(), keeps_history)
+    run(tape::tape_from_seed(seed).current(), keeps_history)
 }
 
-/// Finds the simplest schedule that is violated, starting from a seed whose schedule is.
+/// Simplifies the violated schedule of a seed as far as it stays violated.
 pub fn simplify(seed: u64) -> Schedule {
-    let mut tree = tape::of_seed(seed);
+    let mut tree = tape::tape_from_seed(seed);
     let mut simplest = tree.current();
     while tree.simplify() {
         loop {
@@ -144,7 +146,7 @@ async fn schedule(simulation: &Arc<Simulation>) {
     }
 }
 
-/// Runs the job a few times on one machine, as processes one after the other. Returns them.
+/// Runs the job a few times on one machine, in one process after the other, and returns the processes.
 async fn repeat(
     simulation: &Arc<Simulation>,
     machine: u32,
@@ -165,7 +167,7 @@ async fn repeat(
     processes
 }
 
-/// The folder with the tapes of schedules that were violated once.
+/// The folder with tapes of schedules that earlier versions violated.
 pub const TAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tapes");
 
 /// Reads a tape from its file: two hexadecimal digits for each byte.
@@ -178,7 +180,7 @@ pub fn read_tape(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a tape as its file has it.
+/// Writes a tape in the format of its file.
 pub fn write_tape(tape: &[u8]) -> String {
     let line = |bytes: &[u8]| {
         let digits = bytes.iter().map(|byte| format!("{byte:02x}"));

@@ -1,6 +1,6 @@
 //! Runs schedules by their seeds, and prints the history of the first that is violated, in its simplest form.
 //!
-//! `dealkit-simulation SEED` prints the history of one schedule, `dealkit-simulation FILE.tape` that of a tape, and
+//! `dealkit-simulation SEED` prints the history of one schedule, `dealkit-simulation FILE.tape` the history of a tape, and
 //! `dealkit-simulation FIRST COUNT` runs many schedules, on all processors, and keeps the simplest tape of one that is violated; with
 //! `--find`, it only names its seed.
 

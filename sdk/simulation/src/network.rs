@@ -53,7 +53,7 @@ enum Exchange {
     /// It is answered.
     Answered,
     /// There is no connection.
-    Refused,
+    NotConnected,
     /// The connection breaks before the service has acted.
     BrokenBefore,
     /// The connection breaks after the service has acted.
@@ -79,7 +79,7 @@ enum Exchange {
 impl Exchange {
     fn read(simulation: &Simulation) -> Self {
         match simulation.byte() {
-            24..44 => Self::Refused,
+            24..44 => Self::NotConnected,
             44..56 => Self::BrokenBefore,
             56..80 => Self::BrokenAfter,
             80..88 => Self::CutOff,
@@ -163,9 +163,9 @@ fn serve(
         response
     };
     match exchange {
-        Exchange::Refused => {
-            let refused = TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
-            return without_acting(Some(Err(refused.into())));
+        Exchange::NotConnected => {
+            let error = TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+            return without_acting(Some(Err(error.into())));
         }
         Exchange::BrokenBefore => return without_acting(broken("the connection was reset")),
         Exchange::Lost => return without_acting(None),

@@ -35,7 +35,7 @@ pub(crate) async fn look_up(
     answer
 }
 
-/// Looks for the agent as a careful operator does.
+/// Looks for the agent, as a careful operator would.
 fn find(simulation: &Simulation, key: &str) -> Resolution {
     match simulation.look_for_agent(key) {
         Ok(Some(agent)) => Resolution::Agent(agent.into()),
@@ -52,7 +52,7 @@ fn recorded(person: &Arc<Process>, key: &str) -> Option<LedgerRow> {
     found.into_iter().next().flatten()
 }
 
-/// The agent that the ledger has for another row.
+/// Returns the agent that the ledger has for another row.
 fn agent_of_another_row(person: &Arc<Process>, keys: &[String], key: &str) -> Option<AgentId> {
     let others = keys.iter().filter(|other| *other != key);
     let agent = |other: &String| recorded(person, other)?.agent_id;

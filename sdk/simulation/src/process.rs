@@ -1,4 +1,4 @@
-//! Simulated processes: they can be killed and stopped at any await, and each has clocks of its own.
+//! Simulated processes, which can be killed and stopped at any await. Each has its own clocks.
 
 use std::{
     collections::BTreeMap,
@@ -24,23 +24,23 @@ const EPOCH: i64 = 1_800_000_000_000;
 pub(crate) struct Process {
     pub(crate) number: u32,
     pub(crate) simulation: Arc<Simulation>,
-    /// The reading of its monotonic clock when the schedule begins.
+    /// The process's monotonic clock at the start of the schedule.
     offset: Duration,
-    /// The error of its wall clock, in milliseconds.
+    /// The error of the process's wall clock, in milliseconds.
     skew: i64,
     state: Mutex<ProcessState>,
 }
 
 #[derive(Default)]
 struct ProcessState {
-    /// It was killed.
+    /// Whether the process was killed.
     has_ended: bool,
     has_returned: bool,
-    /// A transaction of its ledger has failed.
+    /// Whether a transaction of the process's ledger has failed.
     has_met_fault: bool,
     /// The end of a stop, before which no task of the process runs.
     stopped_until: Option<Instant>,
-    /// The end of an outage of its connection to the database.
+    /// The end of an outage of the process's database connection.
     cut_off_until: Option<Instant>,
     tasks: BTreeMap<usize, Waker>,
     last_task: usize,
@@ -58,7 +58,7 @@ impl Process {
         })
     }
 
-    /// The ledger, as this process uses it.
+    /// The ledger, as opened by this process.
     pub(crate) fn ledger(self: &Arc<Self>) -> Ledger {
         let process = Arc::clone(self);
         Ledger::in_memory(&self.simulation.database, process)
@@ -86,13 +86,13 @@ impl Process {
         self.state().has_returned = true;
     }
 
-    /// Returns whether the program has ended by itself and its ledger was always there: then it leaves no row in flight.
+    /// Returns whether the program ended by itself and could always reach its ledger. Such a process leaves no row in flight.
     pub(crate) fn leaves_nothing(&self) -> bool {
         let state = self.state();
         state.has_returned && !state.has_ended && !state.has_met_fault
     }
 
-    /// When the process last began to run after a stop.
+    /// Returns the time at which the process last continued after a stop.
     pub(crate) fn stopped_until(&self) -> Option<Instant> {
         self.state().stopped_until
     }

@@ -17,10 +17,10 @@ use crate::{process::Process, tape::Tape};
 
 mod checks;
 
-/// The time for which operators wait before they say that a row whose job was cut off has no agent.
+/// The time that operators wait before they report that a row of an interrupted job has no agent.
 const SENT_LONG_AGO: Duration = Duration::from_secs(120);
 
-/// The beginning of the keys of rows that are in no ledger.
+/// The prefix of the keys of rows that are in no ledger.
 pub(crate) const UNRECORDED: &str = "unrecorded-";
 
 pub(crate) struct Simulation {
@@ -39,17 +39,17 @@ struct State {
     violation: Option<String>,
     requests: Vec<Request>,
     delivered: Vec<DeliveredResult>,
-    /// Keys whose rows operators had sent again, although their outcome was unknown.
+    /// Keys of rows with unknown outcomes that operators had sent again.
     sent_again: BTreeSet<String>,
-    /// Keys whose rows operators have resolved, or corrected.
+    /// Keys of rows that operators have resolved or corrected.
     resolved: BTreeSet<String>,
     /// The version of the key that the service accepts.
     key_version: u32,
     /// The number of times that the service has moved to another base URL.
     moves: u32,
-    /// The ledger was moved away and put back.
+    /// Whether the ledger was moved away and back.
     was_moved: bool,
-    /// When leases were last ended early.
+    /// The time at which leases were last ended early.
     ended_leases: Option<Instant>,
     /// The times at which each process has sent something.
     departures: BTreeMap<u32, Vec<Instant>>,
@@ -61,7 +61,7 @@ struct State {
 struct Request {
     key: String,
     process: u32,
-    /// Its effect, once it is known.
+    /// The effect of the request, once known.
     end: Option<RequestEnd>,
 }
 
@@ -73,13 +73,13 @@ pub(crate) enum RequestEnd {
     Nothing,
 }
 
-/// A result that says that there is no agent.
+/// A result that reports that there is no agent.
 struct DeliveredResult {
     key: String,
-    /// The process that has sent the row for this result only, if at all.
+    /// The process that sent the row for this result alone, if any.
     process: Option<u32>,
     outcome: Outcome,
-    /// The number of requests that were sent before the process began. The ledger has a claim for each of them.
+    /// The number of requests before the process started. The ledger has a claim for each of them.
     earlier: usize,
 }
 
@@ -97,7 +97,7 @@ impl Simulation {
         })
     }
 
-    /// Reads a byte of the tape: zero once the faults are over.
+    /// Reads a byte of the tape, or zero after the end of the faults.
     pub(crate) fn byte(&self) -> u8 {
         if self.state().faults_are_over {
             return 0;
@@ -109,13 +109,13 @@ impl Simulation {
         self.byte() % limit
     }
 
-    /// Reads a choice: zero is the first.
+    /// Reads a choice; zero chooses the first.
     pub(crate) fn one_of<const N: usize>(&self, choices: [u32; N]) -> u32 {
         let choice = usize::from(self.byte()) % N;
         choices.get(choice).copied().unwrap_or_default()
     }
 
-    /// Returns whether the ledger has agents for all rows. It does not know the identifier of an agent whose response was cut off.
+    /// Returns whether the ledger has agents for all rows. It lacks the identifier of an agent whose response was cut off.
     pub(crate) fn is_complete(&self, keys: &[String]) -> bool {
         keys.iter().all(|key| {
             let entries = self.database.entries(key);
@@ -169,7 +169,7 @@ impl Simulation {
         self.state().violation.is_some()
     }
 
-    /// The service key that the service accepts now.
+    /// Returns the service key that the service accepts now.
     pub(crate) fn service_key(&self) -> String {
         format!("key-{}", self.state().key_version)
     }
@@ -179,7 +179,7 @@ impl Simulation {
         self.log_event(|| "the service accepts another key".to_owned());
     }
 
-    /// The base URL of the service now.
+    /// Returns the current base URL of the service.
     pub(crate) fn base_url(&self) -> String {
         base_url(self.state().moves)
     }
@@ -209,8 +209,8 @@ impl Simulation {
         });
     }
 
-    /// Returns the agent of a row as a careful operator finds it: `Ok(None)` if there is none and none is on its way, `Err` if that
-    /// is not certain yet.
+    /// Returns the agent of a row, as a careful operator would find it: `Ok(None)` if there is none and no request is in flight, `Err`
+    /// if that is not certain yet.
     pub(crate) fn look_for_agent(&self, key: &str) -> Result<Option<String>, ()> {
         let state = self.state();
         let of_key = |request: &&Request| request.key == key;
@@ -236,7 +236,7 @@ impl Simulation {
         self.state().resolved.insert(key.to_owned());
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> usize {
         self.state().requests.len()
     }
@@ -291,7 +291,7 @@ impl Simulation {
 }
 
 impl Request {
-    /// The agent that it has created.
+    /// Returns the agent that the request has created.
     fn agent(&self) -> Option<&str> {
         match &self.end {
             Some(RequestEnd::Created(agent)) => Some(agent),

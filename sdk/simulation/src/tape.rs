@@ -44,10 +44,10 @@ impl Tape {
 }
 
 /// Makes the tape of a seed. The value can be simplified.
-pub(crate) fn of_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
+pub(crate) fn tape_from_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
     let mut bytes = [0; 32];
-    for (place, byte) in bytes.iter_mut().zip(seed.to_le_bytes()) {
-        *place = byte;
+    for (target, byte) in bytes.iter_mut().zip(seed.to_le_bytes()) {
+        *target = byte;
     }
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);

@@ -1,4 +1,4 @@
-//! Schedules that were violated once, and a thousand others.
+//! Schedules that earlier versions violated, and a thousand random ones.
 
 use std::{fs, panic};
 

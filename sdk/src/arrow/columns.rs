@@ -1,4 +1,4 @@
-//! The columns of a table, derived from the field table, and how a deal is added to them.
+//! The columns of a table of deals, derived from the field table, and appending of values to them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     value::*,
 };
 
-/// The columns of a model: one for each field, and `extra`.
+/// Returns the columns of a model: one for each field, and `extra`.
 pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
     let documented = model.fields.iter().map(|field| {
         let is_list = matches!(field.kind, FieldKind::ModelList(_) | FieldKind::StringMap);
@@ -45,7 +45,7 @@ fn data_type(kind: FieldKind, decimals: Decimals) -> DataType {
             DataType::List(Arc::new(Field::new_list_field(items, false)))
         }
         FieldKind::StringMap => {
-            // The names in the Arrow specification.
+            // The Arrow specification recommends these names.
             let entry = ["key", "value"].map(|name| Field::new(name, DataType::Utf8, false));
             let entries = DataType::Struct(entry.into_iter().collect());
             DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
@@ -53,111 +53,111 @@ fn data_type(kind: FieldKind, decimals: Decimals) -> DataType {
     }
 }
 
-/// A type of the field table whose values go into a column.
-pub(super) trait Cell {
-    /// Adds a value, or nothing: a null, or an empty list where the column has no nulls. A decimal must
-    /// [fit](Self::misfit).
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals);
+/// A type of the field table whose values are appended to a column.
+pub(super) trait ColumnValue {
+    /// Appends a value; `None` becomes a null, or an empty list in a column without nulls. Call
+    /// [`find_overflow`](Self::find_overflow) first: a decimal must fit.
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals);
 
-    /// Where a decimal is that its column cannot hold, from the inside out; `None` if all fit.
-    fn misfit(&self, _: Decimals) -> Option<Vec<Step<'static>>> {
+    /// Finds a decimal that its column cannot hold, and returns its path in reverse order; `None` if all fit.
+    fn find_overflow(&self, _: Decimals) -> Option<Vec<Step<'static>>> {
         None
     }
 }
 
-/// Does something with a column, which has the type that `data_type` says.
-fn with<B: ArrayBuilder>(column: &mut dyn ArrayBuilder, add: impl FnOnce(&mut B)) {
+/// Calls `append` with the column's builder, whose type `B` must match [`data_type`].
+fn with_column<B: ArrayBuilder>(column: &mut dyn ArrayBuilder, append: impl FnOnce(&mut B)) {
     let column = column.as_any_mut().downcast_mut();
     debug_assert!(column.is_some());
-    column.map(add);
+    column.map(append);
 }
 
-impl<T: Cell> Cell for Option<T> {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
-        T::add(value.and_then(Option::as_ref), column, decimals);
+impl<T: ColumnValue> ColumnValue for Option<T> {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
+        T::append_to(value.and_then(Option::as_ref), column, decimals);
     }
 
-    fn misfit(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
-        self.as_ref()?.misfit(decimals)
+    fn find_overflow(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
+        self.as_ref()?.find_overflow(decimals)
     }
 }
 
-impl<T: Cell> Cell for Vec<T> {
-    fn add(items: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
-        with(column, |column: &mut ListBuilder<Box<dyn ArrayBuilder>>| {
+impl<T: ColumnValue> ColumnValue for Vec<T> {
+    fn append_to(items: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
+        with_column(column, |column: &mut ListBuilder<Box<dyn ArrayBuilder>>| {
             for item in items.into_iter().flatten() {
-                T::add(Some(item), &mut **column.values(), decimals);
+                T::append_to(Some(item), &mut **column.values(), decimals);
             }
             column.append(true);
         });
     }
 
-    fn misfit(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
+    fn find_overflow(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
         self.iter().enumerate().find_map(|(index, item)| {
-            let mut path = item.misfit(decimals)?;
+            let mut path = item.find_overflow(decimals)?;
             path.push(Step::Item(index));
             Some(path)
         })
     }
 }
 
-impl Cell for BTreeMap<String, String> {
-    fn add(entries: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
+impl ColumnValue for BTreeMap<String, String> {
+    fn append_to(entries: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
         type Strings = MapBuilder<Box<dyn ArrayBuilder>, Box<dyn ArrayBuilder>>;
-        with(column, |column: &mut Strings| {
+        with_column(column, |column: &mut Strings| {
             for (name, value) in entries.into_iter().flatten() {
-                String::add(Some(name), &mut **column.keys(), decimals);
-                String::add(Some(value), &mut **column.values(), decimals);
+                String::append_to(Some(name), &mut **column.keys(), decimals);
+                String::append_to(Some(value), &mut **column.values(), decimals);
             }
-            // There are as many values as names.
+            // Appending cannot fail, because there are as many values as names.
             let _ = column.append(true);
         });
     }
 }
 
-impl Cell for i64 {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
-        with(column, |column: &mut Int64Builder| {
+impl ColumnValue for i64 {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
+        with_column(column, |column: &mut Int64Builder| {
             column.append_option(value.copied());
         });
     }
 }
 
-impl Cell for Decimal {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
+impl ColumnValue for Decimal {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
         match decimals.scale() {
-            Some(_) => with(column, |column: &mut Decimal128Builder| {
-                column.append_option(value.and_then(|value| decimals.digits(*value)));
+            Some(_) => with_column(column, |column: &mut Decimal128Builder| {
+                column.append_option(value.and_then(|value| decimals.unscaled(*value)));
             }),
-            None => with(column, |column: &mut StringBuilder| {
+            None => with_column(column, |column: &mut StringBuilder| {
                 column.append_option(value.map(Decimal::to_string));
             }),
         }
     }
 
-    fn misfit(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
-        let fits = decimals.scale().is_none() || decimals.digits(*self).is_some();
+    fn find_overflow(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
+        let fits = decimals.scale().is_none() || decimals.unscaled(*self).is_some();
         (!fits).then(Vec::new)
     }
 }
 
-/// The day 1970-01-01, from which Arrow counts days, in chrono's count.
+/// The number of 1970-01-01, Arrow's day 0, in chrono's count of days.
 const EPOCH: i32 = 719_163;
 
-impl Cell for NaiveDate {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
-        with(column, |column: &mut Date32Builder| {
+impl ColumnValue for NaiveDate {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
+        with_column(column, |column: &mut Date32Builder| {
             column.append_option(value.map(|day| day.num_days_from_ce() - EPOCH));
         });
     }
 }
 
-impl Cell for DateTime<Utc> {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
-        with(column, |column: &mut TimestampMicrosecondBuilder| {
+impl ColumnValue for DateTime<Utc> {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
+        with_column(column, |column: &mut TimestampMicrosecondBuilder| {
             column.append_option(value.map(|moment| {
-                // Anything finer is truncated, and a leap second ends before it begins, as in Python's datetimes. The
-                // years are 0001 to 9999, which fit.
+                // Truncate to microseconds, and limit a leap second to the last microsecond before it, as in Python's
+                // datetimes. The sum cannot overflow in the years 0001 to 9999.
                 let micros = i64::from(moment.timestamp_subsec_micros().min(999_999));
                 moment.timestamp() * 1_000_000 + micros
             }));
@@ -165,15 +165,15 @@ impl Cell for DateTime<Utc> {
     }
 }
 
-impl<T: WireText> Cell for T {
-    fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
-        with(column, |column: &mut StringBuilder| {
+impl<T: StringValue> ColumnValue for T {
+    fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
+        with_column(column, |column: &mut StringBuilder| {
             column.append_option(value.map(AsRef::<str>::as_ref));
         });
     }
 }
 
-/// Makes structs of the response types; see [`__response_models`](crate::__response_models) for the table.
+/// Implements [`ColumnValue`] for the response types; see [`__response_models`](crate::__response_models) for the syntax.
 macro_rules! structs {
     ($(
         $(#[$doc:meta])*
@@ -184,27 +184,27 @@ macro_rules! structs {
         $( structs!(@model $model { $( $field: $type = $wire, )+ }); )+
     };
 
-    // Agents come one at a time, and do not form tables.
+    // There are no tables of agents.
     (@model Agent $fields:tt) => {};
     (@model AgentProfileResponse $fields:tt) => {};
     (@model RoleAssignment $fields:tt) => {};
 
     (@model $model:ident { $( $field:ident: $type:ty = $wire:literal, )+ }) => {
-        impl Cell for $model {
-            fn add(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
-                with(column, |column: &mut StructBuilder| {
+        impl ColumnValue for $model {
+            fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals) {
+                with_column(column, |column: &mut StructBuilder| {
                     if let [$( $field, )+ extra] = column.field_builders_mut() {
-                        $( <$type>::add(value.map(|value| &value.$field), &mut **$field, decimals); )+
+                        $( <$type>::append_to(value.map(|value| &value.$field), &mut **$field, decimals); )+
                         let undocumented = value.map(Self::extra).filter(|extra| !extra.is_empty());
                         let undocumented = undocumented.map(|extra| Json::from_infallible(extra).into_text());
-                        String::add(undocumented.as_ref(), &mut **extra, decimals);
+                        String::append_to(undocumented.as_ref(), &mut **extra, decimals);
                     }
                     column.append(value.is_some());
                 });
             }
 
-            fn misfit(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
-                $( if let Some(mut path) = self.$field.misfit(decimals) {
+            fn find_overflow(&self, decimals: Decimals) -> Option<Vec<Step<'static>>> {
+                $( if let Some(mut path) = self.$field.find_overflow(decimals) {
                     path.push(Step::Field($wire.into(), None));
                     return Some(path);
                 } )+

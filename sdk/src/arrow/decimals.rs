@@ -1,4 +1,4 @@
-//! How decimal numbers are represented in a table, and whether a number fits.
+//! The column type of decimal numbers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 
 use crate::value::Decimal;
 
-/// How the decimal numbers of deals are represented in a table: as `decimal128(38, 10)` by default.
+/// The column type of a deal's decimal numbers: `decimal128(38, 10)` by default.
 ///
 /// ```
 /// use dealkit::arrow::Decimals;
@@ -20,19 +20,18 @@ use crate::value::Decimal;
 pub struct Decimals(Option<u8>);
 
 impl Decimals {
-    /// As text, with the original digits: `10.10` stays `10.10`.
+    /// Strings with the original digits: `10.10` stays `10.10`.
     pub const STRINGS: Self = Self(None);
 
     /// The maximum number of digits, before and after the point together.
     pub const PRECISION: u8 = 38;
 
-    /// How many digits after the point are kept by default.
+    /// The default number of digits after the point.
     pub const SCALE: u8 = 10;
 
-    /// As `decimal128` with this many digits after the point, which leaves 38 minus `scale` before it; `None` for
-    /// more than 38.
+    /// Returns `decimal128` with `scale` digits after the point and 38 minus `scale` before it; `None` if `scale` is above 38.
     ///
-    /// A number with more digits than that is an error of its deal, and is never rounded.
+    /// A number with more digits is an error of its deal, and is never rounded.
     pub const fn with_scale(scale: u8) -> Option<Self> {
         if scale <= Self::PRECISION {
             Some(Self(Some(scale)))
@@ -41,14 +40,14 @@ impl Decimals {
         }
     }
 
-    /// The number of digits after the point; `None` for text.
+    /// Returns the number of digits after the point; `None` for strings.
     pub const fn scale(self) -> Option<u8> {
         self.0
     }
 
     pub(super) fn data_type(self) -> DataType {
         match self.0 {
-            // At most 38.
+            // The scale is at most 38, so the cast is exact.
             Some(scale) => DataType::Decimal128(Self::PRECISION, scale as i8),
             None => DataType::Utf8,
         }
@@ -70,14 +69,14 @@ impl fmt::Display for Decimals {
     }
 }
 
-/// The smallest number that has too many digits.
+/// The smallest number with more than 38 digits.
 const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
 
 impl Decimals {
-    /// The integer that represents a number in a column of this scale; `None` if that would be another number, or has too
-    /// many digits, or for text.
+    /// Returns the integer that represents a number in a column of this scale: the number times `10^scale`. `None` if that is
+    /// not an integer of at most 38 digits, and for strings.
     #[inline]
-    pub(super) fn digits(self, number: Decimal) -> Option<i128> {
+    pub(super) fn unscaled(self, number: Decimal) -> Option<i128> {
         let number = number.into_inner();
         let (mantissa, scale, wanted) = (number.mantissa(), number.scale(), u32::from(self.0?));
         let value = if scale <= wanted {

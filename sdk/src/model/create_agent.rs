@@ -1,11 +1,12 @@
 //! The request "Create agent": its contents, its builder, and how it is decoded from JSON.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap as _};
 
 use crate::{
     json::document_limits::without_bom,
+    model::responses::json_with_field,
     rules::{
         fields::{Fields, check_names, parse_object},
         validate::{
@@ -18,8 +19,8 @@ use crate::{
 
 /// The request "Create agent" (specification, "Create agent").
 ///
-/// The compiler ensures that required fields are set on the builder, and `build` checks every rule before anything is
-/// sent. `Debug` hides personal data.
+/// A builder without a required field does not compile, and `build` checks every rule before anything is sent. `Debug` hides
+/// personal data.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent, Role};
@@ -44,19 +45,19 @@ use crate::{
 /// let request = CreateAgent::builder().email("ada@example.com").build();
 /// ```
 ///
-/// # A value, null, or nothing
+/// # Null and omitted fields
 ///
-/// Five fields may be null, and there is one way to express each case:
+/// Five fields may be null. Each case is expressed in one way:
 ///
-/// | what is sent | how to write it |
+/// | sent | code |
 /// |---|---|
 /// | a value | `.office_id("o_1")` |
 /// | null | `.office_id(Nullable::Null)` |
 /// | nothing | do not call the setter |
 /// | the value of an `Option`, or nothing for `None` | `.maybe_office_id(option)` |
 ///
-/// Other optional fields have both setters too, but accept no null. Passing an `Option` where a value is expected does
-/// not compile, because its `None` could mean null or absent:
+/// Other optional fields have both setters, too, but cannot be null. A setter without `maybe_` does not accept an `Option`,
+/// because its `None` could mean null or omitted:
 ///
 /// ```
 /// # use dealkit::{CreateAgent, OfficeId};
@@ -72,9 +73,9 @@ use crate::{
 ///
 /// # From JSON
 ///
-/// `Deserialize` checks every rule, as `build` does, and its error names every violation. It ignores fields
-/// that are not in the specification; [`from_json`](Self::from_json) can reject them, and returns the
-/// violations one by one. Of serde's formats, those that are self-describing (JSON, YAML, …) can be read.
+/// `Deserialize` checks every rule, as `build` does, and its error names every violation. It accepts undocumented fields and
+/// keeps them in [`extra`](Self::extra); [`from_json`](Self::from_json) can reject them, and returns the violations one by
+/// one. A request can be read from any self-describing serde format (JSON, YAML, …).
 ///
 /// ```
 /// # use dealkit::CreateAgent;
@@ -83,15 +84,15 @@ use crate::{
 /// assert!(error.contains("/first_name: ") && error.contains("(too_short)"));
 /// assert!(error.contains("/role: ") && error.contains("(unknown_value)"));
 /// ```
-#[derive(Clone, PartialEq, Serialize, bon::Builder)]
+#[derive(Clone, PartialEq, bon::Builder)]
 #[builder(finish_fn(
     name = build_unvalidated,
     doc {
-        /// Builds the request without checking any rule: a real service may accept more than the rules allow.
+        /// Builds the request without checking the rules. A real service may accept more than they allow.
     }
 ), builder_type(doc {
-    /// Collects the fields of a [`CreateAgent`]: [`build`](Self::build) checks every rule, and
-    /// [`build_unvalidated`](Self::build_unvalidated) none.
+    /// Builder of a [`CreateAgent`]: [`build`](Self::build) checks every rule, [`build_unvalidated`](Self::build_unvalidated)
+    /// checks none.
 }), state_mod(vis = "pub"), derive(Clone), on(String, into), on(AssignedRole, into), on(Nullable<_>, into))]
 pub struct CreateAgent {
     /// E-mail address: a bare mailbox such as `ada@example.com`. Required.
@@ -102,35 +103,29 @@ pub struct CreateAgent {
     last_name: String,
     /// The profile; it may be empty. Required.
     profile: AgentProfile,
-    /// The role: a [`Role`](crate::Role), or a string, which the rules check. If none is sent, the service uses
-    /// `AGENT`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The role: a [`Role`](crate::Role), or a string, which the rules check. The service's default is `AGENT`.
     role: Option<AssignedRole>,
     /// Phone number: a plus sign and digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     phone: Option<String>,
     /// URL of a picture. `Nullable::Null` sends null.
-    #[serde(skip_serializing_if = "Option::is_none")]
     image_url: Option<Nullable<String>>,
     /// Date of birth: a `chrono::NaiveDate`, or a string `YYYY-MM-DD`. `Nullable::Null` sends null.
-    #[serde(skip_serializing_if = "Option::is_none")]
     date_of_birth: Option<Nullable<String>>,
     /// The brokerage that the agent belongs to. `Nullable::Null` sends null.
-    #[serde(skip_serializing_if = "Option::is_none")]
     brokerage_id: Option<Nullable<BrokerageId>>,
     /// The office that the agent belongs to. `Nullable::Null` sends null.
-    #[serde(skip_serializing_if = "Option::is_none")]
     office_id: Option<Nullable<OfficeId>>,
     /// The collective that the agent belongs to. `Nullable::Null` sends null.
-    #[serde(skip_serializing_if = "Option::is_none")]
     collective_id: Option<Nullable<CollectiveId>>,
+    #[builder(skip)]
+    extra: BTreeMap<String, Json>,
 }
 
 impl<S: create_agent_builder::IsComplete> CreateAgentBuilder<S> {
     /// Builds the request if it follows every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] has every violation, with the service's own codes.
+    /// [`ValidationError`] has every violation.
     pub fn build(self) -> Result<CreateAgent, ValidationError> {
         let request = self.build_unvalidated();
         request.validate()?;
@@ -145,11 +140,11 @@ impl<S: create_agent_builder::State> fmt::Debug for CreateAgentBuilder<S> {
 }
 
 impl CreateAgent {
-    /// Decodes the request from its JSON body and checks every rule.
+    /// Reads the request from its JSON body, and checks every rule.
     ///
     /// # Errors
-    /// [`ValidationError`] holds every violation, including wrong types and missing fields. A text that is not JSON is one
-    /// of the body.
+    /// [`ValidationError`] has every violation, including wrong types and missing fields. A body that is not JSON is one
+    /// violation, with an empty pointer.
     ///
     /// ```
     /// use dealkit::{CreateAgent, UnknownFields};
@@ -187,19 +182,20 @@ impl CreateAgent {
             brokerage_id: fields.take_nullable_text("brokerage_id"),
             office_id: fields.take_nullable_text("office_id"),
             collective_id: fields.take_nullable_text("collective_id"),
+            extra: fields.undocumented(),
         };
         ValidationError::check(fields.finish(unknown))?;
         Ok(request)
     }
 
-    /// Checks every rule on the request as it would be sent.
+    /// Checks every rule.
     ///
     /// # Errors
     /// [`ValidationError`] has every violation.
     pub fn validate(&self) -> Result<(), ValidationError> {
         let mut violations = Vec::new();
         let out = &mut violations;
-        // The types guarantee the rest.
+        // The field types ensure the other rules.
         check_text("email", Some(&self.email), out);
         check_text("first_name", Some(&self.first_name), out);
         check_text("last_name", Some(&self.last_name), out);
@@ -211,9 +207,53 @@ impl CreateAgent {
         ValidationError::check(violations)
     }
 
-    /// The JSON body to be sent.
+    /// Sets a field by its JSON name, such as a field that the specification lacks and a service accepts.
+    ///
+    /// An undocumented field is sent unchanged, next to the others. If the field is documented, the whole request is written as
+    /// JSON and read again, so every rule is checked.
+    ///
+    /// # Errors
+    /// [`ValidationError`], if the field is documented and the request breaks a rule.
+    ///
+    /// ```
+    /// # use dealkit::{AgentProfile, CreateAgent, Json};
+    /// let request = CreateAgent::builder()
+    ///     .email("ada@example.com")
+    ///     .first_name("Ada")
+    ///     .last_name("Lovelace")
+    ///     .profile(AgentProfile::new())
+    ///     .build()?
+    ///     .with("referral", Json::string("r_1"))?;
+    /// assert_eq!(request.get("referral"), Some(Json::string("r_1")));
+    /// assert_eq!(request.with("phone", 5).unwrap_err().violations()[0].pointer, "/phone");
+    /// # Ok::<(), dealkit::ValidationError>(())
+    /// ```
+    pub fn with(mut self, name: &str, value: impl Into<Json>) -> Result<Self, ValidationError> {
+        let value = value.into();
+        if field_names::CREATE_AGENT_FIELD_NAMES.contains(&name) {
+            let body = json_with_field(&self, name, &value);
+            return Self::from_json(body, UnknownFields::Ignore);
+        }
+        self.extra.insert(name.to_owned(), value);
+        Ok(self)
+    }
+
+    /// Returns the undocumented fields, by name.
+    pub fn extra(&self) -> &BTreeMap<String, Json> {
+        &self.extra
+    }
+
+    /// Returns a field, documented or not, by its JSON name; `None` if it is not sent.
+    ///
+    /// Each call serializes the request.
+    pub fn get(&self, name: &str) -> Option<Json> {
+        let mut fields: BTreeMap<String, Json> = self.to_json().deserialize().ok()?;
+        fields.remove(name)
+    }
+
+    /// Returns the JSON body to be sent.
     pub fn to_json(&self) -> Json {
-        // There are only strings and JSON values, which always serialize.
+        // Serializing strings and JSON values cannot fail.
         Json::from_infallible(self)
     }
 
@@ -237,8 +277,7 @@ impl CreateAgent {
         &self.profile
     }
 
-    /// The role that the agent gets: `AGENT` if none is set. Can differ from the five of
-    /// [`Role`](crate::Role) only if the rules have not been checked.
+    /// The role of the agent: `AGENT` if none is set. It is always a [`Role`](crate::Role), unless the rules were not checked.
     pub fn role(&self) -> &AssignedRole {
         self.role.as_ref().unwrap_or(&AssignedRole::Agent)
     }
@@ -248,38 +287,69 @@ impl CreateAgent {
         self.phone.as_deref()
     }
 
-    /// URL of a picture; `None` when absent or null.
+    /// URL of a picture; `None` if omitted or null.
     pub fn image_url(&self) -> Option<&str> {
-        value(&self.image_url).map(String::as_str)
+        value_of(&self.image_url).map(String::as_str)
     }
 
-    /// Date of birth as `YYYY-MM-DD`; `None` when absent or null.
+    /// Date of birth as `YYYY-MM-DD`; `None` if omitted or null.
     pub fn date_of_birth(&self) -> Option<&str> {
-        value(&self.date_of_birth).map(String::as_str)
+        value_of(&self.date_of_birth).map(String::as_str)
     }
 
-    /// The brokerage; `None` when absent or null.
+    /// The brokerage; `None` if omitted or null.
     pub fn brokerage_id(&self) -> Option<&BrokerageId> {
-        value(&self.brokerage_id)
+        value_of(&self.brokerage_id)
     }
 
-    /// The office; `None` when absent or null.
+    /// The office; `None` if omitted or null.
     pub fn office_id(&self) -> Option<&OfficeId> {
-        value(&self.office_id)
+        value_of(&self.office_id)
     }
 
-    /// The collective; `None` when absent or null.
+    /// The collective; `None` if omitted or null.
     pub fn collective_id(&self) -> Option<&CollectiveId> {
-        value(&self.collective_id)
+        value_of(&self.collective_id)
     }
 }
 
-/// The value of a field that may be null or absent.
-fn value<T>(field: &Option<Nullable<T>>) -> Option<&T> {
+/// Returns the value of a field that may be omitted or null.
+fn value_of<T>(field: &Option<Nullable<T>>) -> Option<&T> {
     field.as_ref()?.as_ref().value()
 }
 
-/// Checks every rule; fields that are not in the specification are ignored.
+impl Serialize for CreateAgent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("email", &self.email)?;
+        fields.serialize_entry("first_name", &self.first_name)?;
+        fields.serialize_entry("last_name", &self.last_name)?;
+        fields.serialize_entry("profile", &self.profile)?;
+        /// Writes the optional fields that are set.
+        macro_rules! write_if_set {
+            ($($field:ident),+) => {
+                $( if let Some(value) = &self.$field {
+                    fields.serialize_entry(stringify!($field), value)?;
+                } )+
+            };
+        }
+        write_if_set!(
+            role,
+            phone,
+            image_url,
+            date_of_birth,
+            brokerage_id,
+            office_id,
+            collective_id
+        );
+        for (name, value) in &self.extra {
+            fields.serialize_entry(name, value)?;
+        }
+        fields.end()
+    }
+}
+
+/// Checks every rule, and accepts undocumented fields.
 impl<'de> Deserialize<'de> for CreateAgent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let body = <Json as Deserialize>::deserialize(deserializer)?;
@@ -291,7 +361,7 @@ impl fmt::Debug for CreateAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateAgent")
             .field("profile", &self.profile)
-            // An unknown role may be anything, if the rules have not been checked.
+            // Show documented roles only: without a check of the rules, a role can be any string.
             .field("role", &self.role.as_ref().and_then(AssignedRole::known))
             .field("brokerage_id", &self.brokerage_id)
             .field("office_id", &self.office_id)
@@ -302,9 +372,9 @@ impl fmt::Debug for CreateAgent {
 
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
-/// The specification does not say what the fields mean or whether they are required: the profile may be empty.
-/// `clientMetadata` must be a JSON object, whose text is sent exactly as it is. `Debug` shows the names of the fields
-/// and none of the values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
+/// The specification states neither the meaning of the fields nor whether they are required, so the profile may be empty.
+/// `clientMetadata` must be a JSON object, whose text is sent unchanged. `Debug` shows the names of the fields, but not their
+/// values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
 /// use dealkit::{AgentProfile, Json};
@@ -314,26 +384,28 @@ impl fmt::Debug for CreateAgent {
 ///     .external_id("crm-17")
 ///     .client_metadata(serde_json::json!({"source": "import"}))
 ///     .maybe_mls_id(None::<String>) // not sent
-///     .extra("badge", Json::string("gold"));
-/// assert_eq!(profile.get("tier").unwrap().as_str(), r#""A""#);
-/// assert!(profile.get("mlsId").is_none());
+///     .with("badge", Json::string("gold")); // undocumented
+/// assert_eq!(profile.get("tier"), Some(Json::string("A")));
+/// assert_eq!(profile.get("mlsId"), None);
+/// assert_eq!(profile.extra()["badge"], Json::string("gold"));
 /// ```
-#[derive(Clone, Default, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Default, PartialEq)]
 pub struct AgentProfile {
-    /// By wire name. There is one map for all fields, so that none is sent twice.
-    fields: BTreeMap<Cow<'static, str>, Json>,
+    /// The documented fields, by JSON name.
+    documented: BTreeMap<&'static str, Json>,
+    extra: BTreeMap<String, Json>,
 }
 
-/// The setters of each field.
+/// Defines two setters for each documented field.
 macro_rules! setters {
     ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
         $(
             #[doc = concat!("Sets `", $wire, "`.")]
             #[must_use]
-            pub fn $setter(self, value: impl Into<$type>) -> Self {
+            pub fn $setter(mut self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.with(Cow::Borrowed($wire), Json::from_infallible(value))
+                self.documented.insert($wire, Json::from_infallible(value));
+                self
             }
 
             #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]
@@ -349,32 +421,42 @@ macro_rules! setters {
 }
 
 impl AgentProfile {
-    /// A profile without any fields.
+    /// Creates a profile without fields.
     pub fn new() -> Self {
         Self::default()
     }
 
     field_names::profile_fields!(setters);
 
-    /// Sets a field by its wire name, even an undocumented one. Setting a known field this way
-    /// replaces it, and the rules check its type.
+    /// Sets a field, documented or not, by its JSON name. The rules check the type of a documented field; an undocumented
+    /// field is sent unchanged.
     #[must_use]
-    pub fn extra(self, name: impl Into<String>, value: impl Into<Json>) -> Self {
-        self.with(Cow::Owned(name.into()), value.into())
-    }
-
-    fn with(mut self, name: Cow<'static, str>, value: Json) -> Self {
-        self.fields.insert(name, value);
+    pub fn with(mut self, name: &str, value: impl Into<Json>) -> Self {
+        match Self::known_fields().find(|known| *known == name) {
+            Some(known) => self.documented.insert(known, value.into()),
+            None => self.extra.insert(name.to_owned(), value.into()),
+        };
         self
     }
 
-    /// The wire names of the documented fields, in the specification's order.
+    /// Returns the undocumented fields, by name.
+    pub fn extra(&self) -> &BTreeMap<String, Json> {
+        &self.extra
+    }
+
+    /// Returns a field, documented or not, by its JSON name; `None` if it is not sent.
+    pub fn get(&self, name: &str) -> Option<Json> {
+        let field = self.documented.get(name).or_else(|| self.extra.get(name));
+        field.cloned()
+    }
+
+    /// Returns the JSON names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
         field_names::PROFILE_FIELD_NAMES.iter().copied()
     }
 
-    /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
-    /// which is a violation.
+    /// Reads and checks the profile at the pointer `at`. Undocumented fields stay in the profile even if `unknown` makes them
+    /// violations. Returns `None` if the profile is not an object, which is a violation.
     fn read(
         json: &[u8],
         at: &str,
@@ -386,42 +468,48 @@ impl AgentProfile {
             .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {
-            // It always is JSON.
+            // Parsing cannot fail, because `parse_object` has checked the JSON.
             if let Ok(value) = Json::parse(value) {
-                profile = profile.extra(name, value);
+                profile = profile.with(&name, value);
             }
         }
         profile.check(at, unknown, out);
         Some(profile)
     }
 
-    /// Checks the types of the documented fields, and the names.
+    /// Checks the types of the documented fields, and rejects undocumented names if `unknown` says so.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
-        // In the order of the specification, but without a look-up for each of its names.
-        let place = |name: &str| {
-            field_names::PROFILE_FIELD_NAMES
-                .iter()
-                .position(|known| *known == name)
-        };
-        let mut given: Vec<_> = self.fields.iter().collect();
-        given.sort_by_key(|(name, _)| place(name));
-        for (name, value) in given {
-            let documented = field_names::PROFILE_FIELDS
-                .iter()
-                .find(|(known, _)| known == name);
-            if let Some(&(_, kind)) = documented
+        for &(name, kind) in field_names::PROFILE_FIELDS {
+            if let Some(value) = self.documented.get(name)
                 && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
             {
                 out.push(Violation::new(field_pointer(at, name), code, detail));
             }
         }
-        let given = self.fields.keys().map(|name| &**name);
-        check_names(given, field_names::PROFILE_FIELD_NAMES, at, unknown, out);
+        let undocumented = self.extra.keys().map(String::as_str);
+        check_names(
+            undocumented,
+            field_names::PROFILE_FIELD_NAMES,
+            at,
+            unknown,
+            out,
+        );
     }
 
-    /// A field by its wire name, if it is set.
-    pub fn get(&self, name: &str) -> Option<&Json> {
-        self.fields.get(name)
+    /// Returns all fields, sorted by name.
+    fn fields(&self) -> BTreeMap<&str, &Json> {
+        let documented = self.documented.iter().map(|(name, value)| (*name, value));
+        let extra = self.extra.iter().map(|(name, value)| (&**name, value));
+        documented.chain(extra).collect()
+    }
+}
+
+impl Serialize for AgentProfile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.extra.is_empty() {
+            return self.documented.serialize(serializer);
+        }
+        self.fields().serialize(serializer)
     }
 }
 
@@ -429,7 +517,7 @@ impl fmt::Debug for AgentProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
             .entries(
-                self.fields
+                self.fields()
                     .keys()
                     .map(|name| (name, format_args!("<hidden>"))),
             )

@@ -1,33 +1,32 @@
-//! The request, and the response types: exactly the tables of the specification, decoded leniently.
+//! The request, and the response types, with exactly the fields of the specification.
 //!
-//! All response types have this in common:
+//! The response types are read leniently, and have these properties:
 //!
-//! * Fields that are missing or null become `None`, an empty list or an empty map; only the fields that the
-//!   specification requires must be present.
-//! * An unreadable value is an error of the whole document, unless its field is optional and
+//! * A field that is missing or null becomes `None`, an empty list or an empty map; only fields that the specification
+//!   requires must be present.
+//! * An unreadable value makes the whole document an error, unless its field is optional and
 //!   [skipped](crate::Unreadable::Skip).
-//! * Undocumented fields are kept, digit for digit. `get("name")` finds a field and `with("name", value)` sets one,
-//!   whether this version knows it or not; `extra()` has those that it does not know.
-//! * `Serialize` writes the wire names back; `Debug` shows identifiers, statuses, dates and numbers, and hides
-//!   personal data.
-//! * The types are `#[non_exhaustive]`: new fields break nothing. In tests, build them with `builder()`, or decode them
+//! * Undocumented fields stay available, unchanged. `get("name")` reads a field and `with("name", value)` sets one, documented
+//!   or not; `extra()` returns the undocumented fields.
+//! * `Serialize` writes the JSON names; `Debug` shows identifiers, statuses, dates and numbers, and hides personal data.
+//! * The types are `#[non_exhaustive]`, so that new fields break no program. In tests, build them with `builder()`, or read them
 //!   from JSON.
 
-mod any_format;
 mod create_agent;
-mod define;
-mod field;
+mod field_value;
+mod responses;
+mod serde_document;
 
 pub use create_agent::{AgentProfile, CreateAgent};
-pub use define::{
+pub use responses::{
     Address, Agent, AgentProfileResponse, Application, Contact, ContactField, Deal, ListingAgent,
     ListingContract, Offer, Quote, RoleAssignment, Side,
 };
 
 /// The builders of the models and of the request, as returned by their `builder()`.
 ///
-/// Fields that a model requires must be set, or `build()` does not compile; lists and maps are empty if
-/// not set. A setter `maybe_…` takes an `Option`.
+/// `build()` compiles only if all required fields are set. Lists and maps are empty by default. A setter `maybe_…` takes an
+/// `Option`.
 ///
 /// ```
 /// use dealkit::{Application, Deal, DealStatus, Json, Offer};
@@ -41,7 +40,7 @@ pub use define::{
 ///             .build(),
 ///     )
 ///     .build()
-///     .with("badge", Json::string("gold"))?; // undocumented, or documented one day
+///     .with("badge", Json::string("gold"))?; // a later version may document it
 /// assert_eq!(deal.status, Some(DealStatus::Closed));
 /// assert!(deal.quotes.is_empty());
 /// assert_eq!(deal.get("badge").unwrap(), Json::string("gold"));
@@ -55,11 +54,11 @@ pub use define::{
 /// let deal = Deal::builder().status("CLOSED").build(); // no id
 /// ```
 ///
-/// # Returned from a function
+/// # Returning an incomplete builder
 ///
-/// What is set is part of a builder's type, by the names in its module, such as
-/// [`create_agent_builder`](builder::create_agent_builder): the latest first. So a function can return an incomplete
-/// builder, and each use can be a clone:
+/// A builder's type lists the fields that are set, the latest first, by their names in a module such as
+/// [`create_agent_builder`](builder::create_agent_builder). A function can return an incomplete builder, which its callers clone
+/// and complete:
 ///
 /// ```
 /// use dealkit::{
@@ -67,12 +66,12 @@ pub use define::{
 ///     builder::{CreateAgentBuilder, create_agent_builder::{SetBrokerageId, SetProfile}},
 /// };
 ///
-/// /// What all agents of a brokerage have in common.
-/// fn of_brokerage(id: &str) -> CreateAgentBuilder<SetBrokerageId<SetProfile>> {
+/// /// Sets the fields that all agents of a brokerage share.
+/// fn agent_of_brokerage(id: &str) -> CreateAgentBuilder<SetBrokerageId<SetProfile>> {
 ///     CreateAgent::builder().profile(AgentProfile::new().tier("A")).brokerage_id(id)
 /// }
 ///
-/// let common = of_brokerage("b_1");
+/// let common = agent_of_brokerage("b_1");
 /// let ada = common.clone().email("ada@example.com").first_name("Ada").last_name("Lovelace").build()?;
 /// let grace = common.email("grace@example.com").first_name("Grace").last_name("Hopper").build()?;
 /// assert_eq!(ada.brokerage_id(), grace.brokerage_id());
@@ -81,7 +80,7 @@ pub use define::{
 pub mod builder {
     pub use super::{
         create_agent::{CreateAgentBuilder, create_agent_builder},
-        define::{
+        responses::{
             AddressBuilder, AgentBuilder, AgentProfileResponseBuilder, ApplicationBuilder,
             ContactBuilder, ContactFieldBuilder, DealBuilder, ListingAgentBuilder,
             ListingContractBuilder, OfferBuilder, QuoteBuilder, RoleAssignmentBuilder, SideBuilder,

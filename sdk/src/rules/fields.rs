@@ -13,7 +13,7 @@ use crate::{
         Null, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
     },
     specification::field_names,
-    value::{JsonKind, Nullable},
+    value::{Json, JsonKind, Nullable},
 };
 
 /// The similarity of two names, from 0 to 1, above which one is suggested as a correction of the other.
@@ -145,6 +145,17 @@ impl<'a> Fields<'a> {
         }
         check_text(name, text.as_deref(), &mut self.violations);
         text
+    }
+
+    /// Returns the undocumented fields.
+    pub(crate) fn undocumented(&self) -> BTreeMap<String, Json> {
+        let fields = self.object.iter();
+        let undocumented =
+            fields.filter(|(name, _)| !field_names::CREATE_AGENT_FIELD_NAMES.contains(&&**name));
+        // Parsing cannot fail, because `parse_object` has checked the JSON.
+        undocumented
+            .filter_map(|(name, value)| Some((name.to_string(), Json::parse(*value).ok()?)))
+            .collect()
     }
 
     /// Returns the violations, after every documented field has been taken. With `UnknownFields::Reject`, the rest are violations.

@@ -192,7 +192,7 @@ impl std::error::Error for ValidationError {}
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// Ignore them.
+    /// Accept them. The request keeps and sends them.
     #[default]
     Ignore,
     /// Report each as [`ViolationCode::UnknownField`], to catch typos.

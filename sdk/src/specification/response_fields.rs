@@ -10,7 +10,7 @@
 /// * show: `shown` or `hidden` in Rust's `Debug` and in Python's `repr` and HTML. Personal data and unknown content are hidden;
 /// * type: the Rust type. Its names are resolved where the callback is defined: `DealId`, `Decimal` and the like are dealkit's,
 ///   `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the callback defines the table's own types.
-///   `Word<T>` is the type `T`; it marks fields whose setters accept any value that converts into `T`, such as a string.
+///   `Convertible<T>` is the type `T`; it marks fields whose setters accept any value that converts into `T`, such as a string.
 ///
 /// Types and fields are in the specification's order. The docs appear in both Rust and Python.
 #[doc(hidden)]
@@ -23,11 +23,11 @@ macro_rules! __response_models {
             /// splits, so the numbers are the service's, unchanged.
             Deal {
                 /// The deal's identifier.
-                required shown id: Word<DealId> = "id",
+                required shown id: Convertible<DealId> = "id",
                 /// Status, an extensible enum; CLOSED is the one documented value.
-                optional shown status: Option<Word<DealStatus>> = "status",
+                optional shown status: Option<Convertible<DealStatus>> = "status",
                 /// Phase, an extensible enum; APPLICATION is the one documented value.
-                optional shown phase: Option<Word<DealPhase>> = "phase",
+                optional shown phase: Option<Convertible<DealPhase>> = "phase",
                 /// The day on which the deal expires.
                 optional shown expiry_date: Option<NaiveDate> = "expiry_date",
                 /// When the deal was created.
@@ -45,15 +45,15 @@ macro_rules! __response_models {
                 /// Free-form metadata: a map of strings.
                 optional hidden metadata: BTreeMap<String, String> = "metadata",
                 /// The caller's own identifier of the deal.
-                optional hidden external_id: Option<Word<String>> = "external_id",
+                optional hidden external_id: Option<Convertible<String>> = "external_id",
             }
 
             /// The listing contract of a deal.
             ListingContract {
                 /// The contract's identifier.
-                optional shown id: Option<Word<ListingContractId>> = "id",
+                optional shown id: Option<Convertible<ListingContractId>> = "id",
                 /// The side that the agent is on, an extensible enum.
-                optional shown side: Option<Word<ListingSide>> = "side",
+                optional shown side: Option<Convertible<ListingSide>> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
                 /// The sale price.
@@ -77,41 +77,41 @@ macro_rules! __response_models {
             /// A postal address.
             Address {
                 /// First line.
-                optional hidden line1: Option<Word<String>> = "line1",
+                optional hidden line1: Option<Convertible<String>> = "line1",
                 /// Second line.
-                optional hidden line2: Option<Word<String>> = "line2",
+                optional hidden line2: Option<Convertible<String>> = "line2",
                 /// City.
-                optional hidden city: Option<Word<String>> = "city",
+                optional hidden city: Option<Convertible<String>> = "city",
                 /// State.
-                optional hidden state: Option<Word<String>> = "state",
+                optional hidden state: Option<Convertible<String>> = "state",
                 /// Postal code.
-                optional hidden zip: Option<Word<String>> = "zip",
+                optional hidden zip: Option<Convertible<String>> = "zip",
             }
 
             /// The agent of a listing contract.
             ListingAgent {
                 /// The agent's identifier.
-                optional shown id: Option<Word<AgentId>> = "id",
+                optional shown id: Option<Convertible<AgentId>> = "id",
                 /// E-mail address.
-                optional hidden email: Option<Word<String>> = "email",
+                optional hidden email: Option<Convertible<String>> = "email",
                 /// First name.
-                optional hidden first_name: Option<Word<String>> = "first_name",
+                optional hidden first_name: Option<Convertible<String>> = "first_name",
                 /// Last name.
-                optional hidden last_name: Option<Word<String>> = "last_name",
+                optional hidden last_name: Option<Convertible<String>> = "last_name",
             }
 
             /// The application of a deal.
             Application {
                 /// The application's identifier.
-                optional shown id: Option<Word<ApplicationId>> = "id",
+                optional shown id: Option<Convertible<ApplicationId>> = "id",
                 /// Status, an extensible enum; PENDING is the one documented value.
-                optional shown status: Option<Word<ApplicationStatus>> = "status",
+                optional shown status: Option<Convertible<ApplicationStatus>> = "status",
                 /// When the application was decided: a string, because the specification states no format.
-                optional shown decisioned_on: Option<Word<String>> = "decisioned_on",
+                optional shown decisioned_on: Option<Convertible<String>> = "decisioned_on",
                 /// When the application was created: a string, because the specification states no format.
-                optional shown created_at: Option<Word<String>> = "created_at",
+                optional shown created_at: Option<Convertible<String>> = "created_at",
                 /// The deal that the application belongs to.
-                optional shown deal_id: Option<Word<DealId>> = "deal_id",
+                optional shown deal_id: Option<Convertible<DealId>> = "deal_id",
                 /// The amount requested.
                 optional shown requested_amount: Option<Decimal> = "requested_amount",
                 /// The offers made.
@@ -121,7 +121,7 @@ macro_rules! __response_models {
             /// An offer of an application.
             Offer {
                 /// The offer's identifier.
-                optional shown id: Option<Word<OfferId>> = "id",
+                optional shown id: Option<Convertible<OfferId>> = "id",
                 /// When the offer expires.
                 optional shown expiry_date_time: Option<DateTime<Utc>> = "expiry_date_time",
                 /// Origination fee in percent.
@@ -135,7 +135,7 @@ macro_rules! __response_models {
             /// A quote.
             Quote {
                 /// The quote's identifier.
-                optional shown id: Option<Word<QuoteId>> = "id",
+                optional shown id: Option<Convertible<QuoteId>> = "id",
                 /// When the quote was created.
                 optional shown created_at: Option<DateTime<Utc>> = "created_at",
                 /// Lower end of the estimated percentage.
@@ -151,11 +151,11 @@ macro_rules! __response_models {
             /// A contact of a deal.
             Contact {
                 /// The contact's identifier.
-                optional shown id: Option<Word<ContactId>> = "id",
+                optional shown id: Option<Convertible<ContactId>> = "id",
                 /// The schema that the contact follows.
-                optional shown contact_schema_id: Option<Word<ContactSchemaId>> = "contactSchemaId",
+                optional shown contact_schema_id: Option<Convertible<ContactSchemaId>> = "contactSchemaId",
                 /// Type, an extensible enum.
-                optional shown r#type: Option<Word<ContactType>> = "type",
+                optional shown r#type: Option<Convertible<ContactType>> = "type",
                 /// The contact's data, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
             }
@@ -163,21 +163,21 @@ macro_rules! __response_models {
             /// One field of a contact.
             ContactField {
                 /// The field's identifier.
-                optional shown id: Option<Word<ContactFieldId>> = "id",
+                optional shown id: Option<Convertible<ContactFieldId>> = "id",
                 /// The schema that the field follows.
-                optional shown field_schema_id: Option<Word<FieldSchemaId>> = "fieldSchemaId",
+                optional shown field_schema_id: Option<Convertible<FieldSchemaId>> = "fieldSchemaId",
                 /// The field's name as shown to people.
-                optional hidden label: Option<Word<String>> = "label",
+                optional hidden label: Option<Convertible<String>> = "label",
                 /// Type, an extensible enum.
-                optional shown r#type: Option<Word<ContactFieldType>> = "type",
+                optional shown r#type: Option<Convertible<ContactFieldType>> = "type",
                 /// The field's value.
-                optional hidden value: Option<Word<String>> = "value",
+                optional hidden value: Option<Convertible<String>> = "value",
             }
 
             /// A commission side of a deal.
             Side {
                 /// The contact that the side belongs to.
-                optional shown contact_id: Option<Word<ContactId>> = "contact_id",
+                optional shown contact_id: Option<Convertible<ContactId>> = "contact_id",
                 /// Gross commission.
                 optional shown gross_commission: Option<Decimal> = "gross_commission",
                 /// The agent's units.
@@ -190,19 +190,19 @@ macro_rules! __response_models {
             /// response.
             Agent {
                 /// The agent's identifier.
-                required shown id: Word<AgentId> = "id",
+                required shown id: Convertible<AgentId> = "id",
                 /// E-mail address.
-                required hidden email: Word<String> = "email",
+                required hidden email: Convertible<String> = "email",
                 /// Date of birth, if the service knows it.
                 nullable hidden date_of_birth: Option<NaiveDate> = "date_of_birth",
                 /// First name.
-                required hidden first_name: Word<String> = "first_name",
+                required hidden first_name: Convertible<String> = "first_name",
                 /// Last name.
-                required hidden last_name: Word<String> = "last_name",
+                required hidden last_name: Convertible<String> = "last_name",
                 /// The agent's profile.
                 required shown profile: AgentProfileResponse = "profile",
                 /// The brokerage the agent is currently associated with; an agent is active with at most one.
-                nullable shown current_brokerage_id: Option<Word<BrokerageId>> = "current_brokerage_id",
+                nullable shown current_brokerage_id: Option<Convertible<BrokerageId>> = "current_brokerage_id",
                 /// The roles that the agent has, each with its scope.
                 required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
             }
@@ -212,21 +212,21 @@ macro_rules! __response_models {
                 /// Whether the agent's onboarding is complete.
                 optional shown onboarding_complete: Option<bool> = "onboarding_complete",
                 /// Metadata that the caller attached to the agent: a JSON object in which every number is exact.
-                optional hidden client_metadata: Option<Word<Json>> = "client_metadata",
+                optional hidden client_metadata: Option<Convertible<Json>> = "client_metadata",
                 /// The caller's own identifier of the agent.
-                optional hidden external_id: Option<Word<String>> = "external_id",
+                optional hidden external_id: Option<Convertible<String>> = "external_id",
             }
 
             /// A role of an agent, and its scope.
             RoleAssignment {
                 /// The brokerage that the role is for.
-                nullable shown brokerage_id: Option<Word<BrokerageId>> = "brokerage_id",
+                nullable shown brokerage_id: Option<Convertible<BrokerageId>> = "brokerage_id",
                 /// The office that the role is for.
-                nullable shown office_id: Option<Word<OfficeId>> = "office_id",
+                nullable shown office_id: Option<Convertible<OfficeId>> = "office_id",
                 /// The collective that the role is for.
-                nullable shown collective_id: Option<Word<CollectiveId>> = "collective_id",
+                nullable shown collective_id: Option<Convertible<CollectiveId>> = "collective_id",
                 /// The role: one of the roles that a request can name, or any other string, unchanged.
-                required shown role: Word<AssignedRole> = "role",
+                required shown role: Convertible<AssignedRole> = "role",
             }
         }
     };

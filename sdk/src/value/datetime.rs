@@ -5,7 +5,7 @@ use chrono::{DateTime, Datelike, Days, NaiveDate, SecondsFormat, Utc};
 /// Parses a date: exactly four, two and two ASCII digits that name a day in the years 0001 to 9999.
 ///
 /// ```
-/// use dealkit::scalar;
+/// use dealkit::internal::scalar;
 ///
 /// assert!(scalar::parse_date("2024-02-29").is_some());
 /// assert!(scalar::parse_date("2024-2-29").is_none());
@@ -39,7 +39,7 @@ pub(crate) fn parse_two_digits(tens: u8, ones: u8) -> Option<u8> {
 /// offset (`Z`, `+01:00`, `+0100`, `+01`) is converted to UTC, and a missing one means UTC.
 ///
 /// ```
-/// use dealkit::scalar;
+/// use dealkit::internal::scalar;
 ///
 /// let moment = scalar::parse_timestamp("2024-01-31T09:30:00Z").unwrap();
 /// assert_eq!(scalar::parse_timestamp("20240131T1030+01"), Some(moment));

@@ -92,9 +92,9 @@ macro_rules! extensible_enum {
             }
         }
 
-        $crate::value::like_a_string!($name);
+        $crate::value::impl_string_traits!($name);
 
-        impl $crate::value::WireText for $name {
+        impl $crate::value::StringValue for $name {
             const EXTENSIBLE_ENUM: Option<&'static str> = Some(stringify!($name));
         }
 

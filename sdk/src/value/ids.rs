@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use super::{Nullable, serde_errors::expected, text::like_a_string};
+use super::{Nullable, serde_errors::expected, string_value::impl_string_traits};
 
 /// Defines identifiers, which are strings in JSON and distinct types in Rust.
 ///
@@ -61,7 +61,7 @@ macro_rules! identifiers {
             }
         }
 
-        like_a_string!($name);
+        impl_string_traits!($name);
 
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
@@ -69,7 +69,7 @@ macro_rules! identifiers {
             }
         }
 
-        impl $crate::value::WireText for $name {
+        impl $crate::value::StringValue for $name {
             const IS_IDENTIFIER: bool = true;
         }
 

@@ -21,7 +21,7 @@ mod role;
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod serde_json_probe;
-mod text;
+mod string_value;
 #[doc(hidden)]
 pub mod text_encoding;
 mod wtf8;
@@ -44,5 +44,5 @@ pub(crate) use named_enum::named_enum;
 #[cfg(any(feature = "arrow", feature = "client"))]
 pub(crate) use opaque_debug::opaque_debug;
 pub(crate) use serde_errors::expected;
-pub(crate) use text::{WireText, Word, like_a_string};
+pub(crate) use string_value::{Convertible, StringValue, impl_string_traits};
 pub(crate) use wtf8::Wtf8;

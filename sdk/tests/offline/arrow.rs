@@ -1,4 +1,4 @@
-//! Deals as tables: what is refused. `bindings/tests/test_arrow.py` and the fuzz target `readers` compare values.
+//! Numbers that a table column cannot hold. `bindings/tests/test_arrow.py` and the fuzz target `readers` compare values.
 
 use dealkit::{
     Deal,
@@ -12,7 +12,7 @@ fn column<'a>(within: &'a StructArray, name: &str) -> &'a dyn Array {
 }
 
 #[test]
-fn a_number_that_does_not_fit_is_an_error_and_leaves_no_trace() {
+fn a_number_that_does_not_fit_is_an_error_and_leaves_the_batch_unchanged() {
     let mut builder = DealBatchBuilder::new(Decimals::with_scale(2).unwrap());
     builder
         .push_json(r#"{"id": "d_1", "sides": [{"side_percentage": 50.100}]}"#)

@@ -1,4 +1,4 @@
-//! `Decimal`: arithmetic, and use together with integers.
+//! `Decimal`: arithmetic, and comparison with integers.
 
 use std::panic::catch_unwind;
 
@@ -31,7 +31,7 @@ fn operators_are_exact() {
     assert_eq!(total, 2);
     let splits = [decimal("33.33"), decimal("33.33"), decimal("33.34")];
     assert_eq!(splits.into_iter().sum::<Decimal>().to_string(), "100.00");
-    // The classic case that binary floats get wrong.
+    // Binary floats fail this comparison.
     assert_eq!(decimal("0.1") + decimal("0.2"), decimal("0.3"));
 }
 
@@ -59,37 +59,37 @@ fn a_mantissa_and_a_scale_make_a_decimal() {
 }
 
 proptest! {
-    /// Any JSON number is read exactly or refused; it is never rounded.
+    /// Any JSON number is read exactly or rejected, and never rounded.
     #[test]
-    fn any_number_is_exact_or_refused(text in "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?") {
+    fn any_number_is_exact_or_rejected(text in "-?(0|[1-9][0-9]{0,40})([.][0-9]{1,40})?([eE][+-]?[0-9]{1,3})?") {
         let Ok(decimal) = text.parse::<Decimal>() else {
-            // A number that clearly fits is not refused.
+            // A number of at most 28 digits without an exponent must be read.
             let digits = text.bytes().filter(u8::is_ascii_digit).count();
-            prop_assert!(digits > 28 || text.contains(['e', 'E']), "{} was refused", text);
+            prop_assert!(digits > 28 || text.contains(['e', 'E']), "{} was rejected", text);
             prop_assert!(serde_json::from_str::<Decimal>(&text).is_err());
             return Ok(());
         };
-        prop_assert_eq!(value_of(&decimal.to_string()), value_of(&text), "{} became {}", text, decimal);
+        prop_assert_eq!(normalized(&decimal.to_string()), normalized(&text), "{} became {}", text, decimal);
         prop_assert_eq!(serde_json::from_str::<Decimal>(&text).unwrap(), decimal);
     }
 }
 
-/// A number as its digits and the power of ten to multiply them by, with one representation for each value.
-fn value_of(text: &str) -> (bool, String, i64) {
+/// Returns the sign, the digits and the power of ten of a number, equal for equal numbers.
+fn normalized(text: &str) -> (bool, String, i64) {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches(['-', '0']);
-    let short = digits.trim_end_matches('0');
-    if short.is_empty() {
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
         return (false, "0".to_owned(), 0);
     }
-    let dropped = i64::try_from(digits.len() - short.len()).unwrap();
-    let places = i64::try_from(fraction.len()).unwrap();
+    let dropped = i64::try_from(digits.len() - significant.len()).unwrap();
+    let decimals = i64::try_from(fraction.len()).unwrap();
     let exponent: i64 = exponent.parse().unwrap();
     (
         text.starts_with('-'),
-        short.to_owned(),
-        exponent - places + dropped,
+        significant.to_owned(),
+        exponent - decimals + dropped,
     )
 }

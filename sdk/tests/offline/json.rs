@@ -1,14 +1,14 @@
-//! `Json`: no depth of nesting ends the process.
+//! Deep nesting, cancellation of decoding, and equality of `Json`.
 
 use std::cell::Cell;
 
 use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields, Unreadable};
 use serde_json::Value;
 
-/// The deepest nesting of a document that has some fields next to it.
+/// The deepest possible nesting of a document with a few other fields.
 const DEEPEST: usize = dealkit::internal::document_limits::MAX_VALUES - 100;
 
-/// Far deeper than the stack of a thread, for code that reads by recursion.
+/// A depth at which recursive code would overflow the stack of a thread.
 const DEEP: usize = 100_000;
 
 fn json(text: impl Into<String>) -> Json {
@@ -23,27 +23,28 @@ fn objects(depth: usize) -> String {
     format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
 }
 
-/// A document of which every 64 KB could be the last.
+/// The cancellation check is called once per 64 KB.
 #[test]
-fn reading_a_large_document_can_be_stopped() {
+fn decoding_a_large_document_can_be_cancelled() {
     let fields: String = (0..100_000).map(|n| format!(r#","k{n}":1"#)).collect();
     let document = format!(r#"{{"id":"d_1"{fields}}}"#);
-    let asked = Cell::new(0);
-    let go_on = || {
-        asked.set(asked.get() + 1);
+    let calls = Cell::new(0);
+    let should_continue = || {
+        calls.set(calls.get() + 1);
         true
     };
-    let deal = Deal::from_json_cancellable(&document, Unreadable::Error, Some(&go_on)).unwrap();
+    let deal =
+        Deal::from_json_cancellable(&document, Unreadable::Error, Some(&should_continue)).unwrap();
     assert_eq!(deal.extra().len(), 100_000);
     let steps = document.len() / (64 * 1024);
-    assert!((steps - 2..=steps).contains(&asked.get()), "{asked:?}");
+    assert!((steps - 2..=steps).contains(&calls.get()), "{calls:?}");
 
-    let stops = || {
-        asked.set(asked.get() - 1);
-        asked.get() > 10
+    let stops_early = || {
+        calls.set(calls.get() - 1);
+        calls.get() > 10
     };
     let error =
-        Deal::from_json_cancellable(&document, Unreadable::Error, Some(&stops)).unwrap_err();
+        Deal::from_json_cancellable(&document, Unreadable::Error, Some(&stops_early)).unwrap_err();
     assert!(error.was_cancelled());
     assert_eq!(error.to_string(), "it could not be read to the end in time");
     assert_eq!(
@@ -53,7 +54,7 @@ fn reading_a_large_document_can_be_stopped() {
 }
 
 #[test]
-fn the_same_value_in_other_words_is_equal() {
+fn the_same_value_in_another_notation_is_equal() {
     for (left, right) in [
         (r#"{"a":1,"b":[2.5]}"#, r#"{ "b" : [ 2.5 ], "\u0061" : 1 }"#),
         (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
@@ -81,7 +82,7 @@ fn the_same_value_in_other_words_is_equal() {
 
 /// The limit is serde_json's own.
 #[test]
-fn what_is_too_deep_for_a_tree_is_an_error() {
+fn deserializing_a_value_that_is_nested_too_deep_is_an_error() {
     for nested in [arrays, objects] {
         json(nested(Json::MAX_DEPTH))
             .deserialize::<Value>()
@@ -94,7 +95,7 @@ fn what_is_too_deep_for_a_tree_is_an_error() {
 }
 
 #[test]
-fn fields_of_any_depth_are_kept_exactly() {
+fn fields_of_any_depth_stay_exact() {
     for nested in [arrays(DEEPEST), objects(DEEPEST)] {
         let body = format!(r#"{{"id":"d","quotes":[{{"more":{nested}}}]}}"#);
         let deal = Deal::from_json(&body).unwrap();
@@ -130,9 +131,9 @@ fn fields_of_any_depth_are_kept_exactly() {
     }
 }
 
-/// Deep nesting where a deal has another shape, and where the text breaks at the bottom.
+/// Deep nesting in place of a field's value, also in a truncated document.
 #[test]
-fn nesting_in_the_place_of_a_field_is_an_error() {
+fn nesting_instead_of_a_value_is_an_error() {
     for nested in [arrays(DEEP), objects(DEEP)] {
         for field in ["status", "expiry_date", "sides", "metadata", "application"] {
             let body = format!(r#"{{"{field}":{nested},"id":"d"}}"#);

@@ -1,4 +1,4 @@
-//! Compares the lexer with serde and with the parsers of single values.
+//! Compares the lexer with serde_json and with the parsers of single values.
 
 use std::fmt::Debug;
 
@@ -9,8 +9,11 @@ use dealkit::{
 use proptest::{prelude::*, sample::select};
 use serde_json::value::RawValue;
 
-/// Reads a whole document that consists of one value.
-fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> LexResult<T>) -> Option<T> {
+/// Reads a document that consists of one value.
+fn read_document<'a, T>(
+    document: &'a str,
+    read: impl FnOnce(&mut Lexer<'a>) -> LexResult<T>,
+) -> Option<T> {
     let mut lexer = Lexer::new(document);
     let value = read(&mut lexer).ok()?;
     lexer.expect_end().ok()?;
@@ -18,16 +21,16 @@ fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> LexResul
 }
 
 fn string(document: &str) -> Option<String> {
-    whole(document, |lexer| lexer.read_string()).map(|text| text.into_owned())
+    read_document(document, |lexer| lexer.read_string()).map(|text| text.into_owned())
 }
 
-/// What serde_json reads from the same document.
-fn by_serde<T: serde::de::DeserializeOwned>(document: &str) -> Option<T> {
+/// Reads the document with serde_json.
+fn read_with_serde<T: serde::de::DeserializeOwned>(document: &str) -> Option<T> {
     serde_json::from_str(document).ok()
 }
 
 #[track_caller]
-fn same<T: PartialEq + Debug>(document: &str, lexed: Option<T>, expected: Option<T>) {
+fn assert_same<T: PartialEq + Debug>(document: &str, lexed: Option<T>, expected: Option<T>) {
     assert_eq!(lexed, expected, "{document:?}");
 }
 
@@ -68,18 +71,18 @@ fn strings() {
         r"\é",
     ];
     for body in bodies {
-        // At every distance from the end of the document, including where no whole word of eight bytes is left.
+        // Vary the distance from the end of the document, because the lexer reads the last seven bytes one by one.
         for after in 0..10 {
             let document = format!("\"{body}\"{}", " ".repeat(after));
-            same(&document, string(&document), by_serde(&document));
+            assert_same(&document, string(&document), read_with_serde(&document));
             let (open, _) = document.split_at(document.trim_end().len() - 1);
-            same(open, string(open), None);
+            assert_same(open, string(open), None);
         }
     }
 }
 
 #[test]
-fn every_character_at_every_place_of_a_word() {
+fn every_character_at_every_position_of_eight_bytes() {
     for c in ('\0'..='\u{ff}').chain(['\u{2022}', '\u{1f622}']) {
         for before in [" ", "!", "#", "[", "]", "a", "\u{7f}", "\u{e9}"] {
             for at in 0..8 {
@@ -87,7 +90,7 @@ fn every_character_at_every_place_of_a_word() {
                 let lexed = Lexer::new(&document).read_string().ok();
                 let mut values = serde_json::Deserializer::from_str(&document).into_iter();
                 let expected: Option<String> = values.next().and_then(Result::ok);
-                same(&document, lexed.map(|it| it.into_owned()), expected);
+                assert_same(&document, lexed.map(|it| it.into_owned()), expected);
                 let text = format!("{}{c}", before.repeat(at));
                 let written = serde_json::to_string(&text).unwrap();
                 assert_eq!(is_plain(&text), written.len() == text.len() + 2, "{text:?}");
@@ -97,35 +100,35 @@ fn every_character_at_every_place_of_a_word() {
 }
 
 #[track_caller]
-fn same_numbers(document: &str) {
-    let is_json = by_serde::<Box<RawValue>>(document).is_some();
-    let lexed = whole(document, |lexer| lexer.read_number());
-    same(
+fn assert_same_numbers(document: &str) {
+    let is_json = read_with_serde::<Box<RawValue>>(document).is_some();
+    let lexed = read_document(document, |lexer| lexer.read_number());
+    assert_same(
         document,
         lexed.map(|it| it.text),
         is_json.then(|| document.trim()),
     );
     let text = document.trim();
     let expected = scalar::parse_integer(text).filter(|_| is_json);
-    same(
+    assert_same(
         document,
-        whole(document, |lexer| lexer.read_integer()),
+        read_document(document, |lexer| lexer.read_integer()),
         expected,
     );
-    // Compares the texts: `10.10` and `10.1` are equal, and so are the two zeros.
+    // Compare the strings: as decimals, `10.10` equals `10.1`, and `-0` equals `0`.
     let expected = scalar::parse_decimal(text).filter(|_| is_json);
-    let lexed = whole(document, |lexer| lexer.read_decimal());
+    let lexed = read_document(document, |lexer| lexer.read_decimal());
     let exact = |it: Decimal| (it.to_string(), it.into_inner().is_sign_negative());
-    same(document, lexed.map(exact), expected.map(exact));
+    assert_same(document, lexed.map(exact), expected.map(exact));
 }
 
 #[track_caller]
-fn same_days_and_moments(text: &str) {
+fn assert_same_dates_and_timestamps(text: &str) {
     for document in [format!("\"{text}\""), format!(" \"{text}\" ")] {
-        let lexed = whole(&document, |lexer| lexer.read_date());
-        same(&document, lexed, scalar::parse_date(text));
-        let lexed = whole(&document, |lexer| lexer.read_timestamp());
-        same(&document, lexed, scalar::parse_timestamp(text));
+        let lexed = read_document(&document, |lexer| lexer.read_date());
+        assert_same(&document, lexed, scalar::parse_date(text));
+        let lexed = read_document(&document, |lexer| lexer.read_timestamp());
+        assert_same(&document, lexed, scalar::parse_timestamp(text));
     }
 }
 
@@ -139,15 +142,15 @@ proptest! {
 
     #[test]
     fn any_number(number in "[-+]?[0-9]{0,22}([.][0-9]{0,22})?([eE][+-]?[0-9]{0,3})?") {
-        same_numbers(&number);
-        same_numbers(&format!(" {number}\n"));
+        assert_same_numbers(&number);
+        assert_same_numbers(&format!(" {number}\n"));
     }
 
     #[test]
     fn any_day(
         day in "[0-9]{4}-[01][0-9]-[0-3][0-9]|(0000|0001|1900|2000|2023|9999)-(02-29|12-31)|[+]?[0-9]{3,5}[-/][0-9]{1,2}-[0-9]{1,3}",
     ) {
-        same_days_and_moments(&day);
+        assert_same_dates_and_timestamps(&day);
     }
 
     #[test]
@@ -157,6 +160,6 @@ proptest! {
         time in "[0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.][0-9]{0,11})?",
         zone in "Z|z||[+-][0-2][0-9]:[0-6][0-9]",
     ) {
-        same_days_and_moments(&format!("{day}{separator}{time}{zone}"));
+        assert_same_dates_and_timestamps(&format!("{day}{separator}{time}{zone}"));
     }
 }

@@ -1,17 +1,18 @@
-//! Tests that need no client and no service: of the contract's data, the models and the rules. They also run without
-//! default features.
+//! Tests of the contract's data, the models and the rules. They need neither a client nor a service, and also run without default
+//! features.
 
 #[cfg(feature = "arrow")]
 mod arrow;
-mod contract;
 mod decimal;
 mod errors_without_values;
+mod extra_fields;
 mod formats;
 mod json;
 mod lexer;
+mod masked_names;
 mod models;
-mod names;
-mod open_sets;
+mod openapi;
 mod rules;
+mod typed_strings;
 #[path = "../vectors/mod.rs"]
 mod vectors;

@@ -1,4 +1,4 @@
-//! The response types read every document of the vectors as the contract says, and write it back unchanged.
+//! The response types read every document of the vectors as the contract states, and write it unchanged.
 
 use dealkit::{Agent, Deal, DecodeError, Unreadable, UnreadableField};
 use serde::{Serialize, de::DeserializeOwned};
@@ -16,17 +16,17 @@ where
         let outcome = read(&document);
         let expect = &case["expect"];
         let problem = match (outcome, expect.get("error")) {
-            (Ok(value), None) => written_back(&value, expect),
-            (Err(error), Some(expected)) => refused(&error, expected, &document),
+            (Ok(value), None) => check_written(&value, expect),
+            (Err(error), Some(expected)) => check_error(&error, expected, &document),
             (Ok(_), Some(expected)) => Some(format!("was read, expected {expected}")),
-            (Err(error), None) => Some(format!("was refused: {error}")),
+            (Err(error), None) => Some(format!("was rejected: {error}")),
         };
         wrong.extend(problem.map(|problem| format!("{}: {problem}", name(&case))));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A reader that skips what it cannot read does so as the contract says, and writes it back.
+/// Reads with [`Unreadable::Skip`], and checks the skipped fields and that writing preserves them.
 fn skip_all<T>(
     file: &str,
     read: fn(&[u8], Unreadable) -> Result<T, DecodeError>,
@@ -49,7 +49,7 @@ fn skip_all<T>(
             let json = serde_json::to_string(&model).unwrap();
             let fields = listed(&model);
             assert!(!fields.is_empty(), "{name}");
-            // This parser refuses half of a character.
+            // serde_json cannot read an unpaired surrogate into a `Value`.
             let is_text = serde_json::from_str::<Value>(&json).is_ok();
             let written = tree(&json);
             for field in fields.iter().filter(|_| is_text) {
@@ -83,7 +83,8 @@ fn skip_all<T>(
     assert!(count >= 3, "{file} has only {count}");
 }
 
-fn written_back<T>(value: &T, expected: &Value) -> Option<String>
+/// Writes and reads a value again, and compares it with the case.
+fn check_written<T>(value: &T, expected: &Value) -> Option<String>
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
 {
@@ -92,7 +93,7 @@ where
     if again != *value {
         return Some("does not survive writing and reading".to_owned());
     }
-    let expected = at_pointers(expected);
+    let expected = expected_by_pointer(expected);
     assert!(!expected.is_empty(), "a case expects something");
     for (pointer, expected) in expected {
         let found = at(&json, &pointer);
@@ -103,8 +104,8 @@ where
     None
 }
 
-/// What a case expects at each pointer, or `None` where it expects nothing.
-fn at_pointers(expect: &Value) -> Vec<(String, Option<Value>)> {
+/// Returns the value that a case expects at each pointer, or `None` if it expects no value there.
+fn expected_by_pointer(expect: &Value) -> Vec<(String, Option<Value>)> {
     let members = |name: &str| expect[name].as_object().into_iter().flatten();
     let values = members("values").map(|(at, value)| (at.clone(), Some(tree(&value.to_string()))));
     let texts = members("exact").map(|(at, text)| (at.clone(), text.as_str().map(tree)));
@@ -113,7 +114,7 @@ fn at_pointers(expect: &Value) -> Vec<(String, Option<Value>)> {
     values.chain(texts).chain(absent).collect()
 }
 
-fn refused(error: &DecodeError, expected: &Value, document: &[u8]) -> Option<String> {
+fn check_error(error: &DecodeError, expected: &Value, document: &[u8]) -> Option<String> {
     if error.body() != document {
         return Some("the document was not kept".to_owned());
     }
@@ -129,12 +130,12 @@ fn refused(error: &DecodeError, expected: &Value, document: &[u8]) -> Option<Str
 }
 
 #[test]
-fn deals_are_read_as_the_contract_says() {
+fn deals_are_read_as_the_contract_states() {
     read_all("deals.json", 45, |document| Deal::from_json(document));
 }
 
 #[test]
-fn optional_fields_are_skipped_as_the_contract_says() {
+fn optional_fields_are_skipped_as_the_contract_states() {
     skip_all(
         "deals.json",
         |json, unreadable| Deal::from_json_with(json, unreadable),
@@ -148,7 +149,7 @@ fn optional_fields_are_skipped_as_the_contract_says() {
 }
 
 #[test]
-fn a_skipped_field_is_kept_like_an_undocumented_one() {
+fn a_skipped_field_is_stored_like_an_undocumented_one() {
     let json = r#"{"id": "d_1", "quotes": "CANARY", "expiry_date": "CANARY", "badge": "CANARY"}"#;
     let deal = Deal::from_json_with(json, Unreadable::Skip).unwrap();
     assert!(deal.quotes.is_empty() && deal.expiry_date.is_none());
@@ -156,29 +157,29 @@ fn a_skipped_field_is_kept_like_an_undocumented_one() {
     assert_eq!(deal.extra().len(), 3);
     let shown = format!("{deal:?} {:?}", deal.unreadable());
     assert!(!shown.contains("CANARY"), "{shown}");
-    let told = r#"extra: <1 hidden>, unreadable: ["expiry_date", "quotes"]"#;
-    assert!(shown.contains(told), "{shown}");
+    let expected = r#"extra: <1 hidden>, unreadable: ["expiry_date", "quotes"]"#;
+    assert!(shown.contains(expected), "{shown}");
 
-    // A field that is set can be read again; the others stay as they were.
-    let mended = deal.clone().with("quotes", serde_json::json!([])).unwrap();
-    let pointers = mended.unreadable().into_iter().map(|field| field.pointer);
+    // Setting a skipped field removes it from the list; other skipped fields stay.
+    let changed = deal.clone().with("quotes", serde_json::json!([])).unwrap();
+    let pointers = changed.unreadable().into_iter().map(|field| field.pointer);
     assert_eq!(pointers.collect::<Vec<_>>(), ["/expiry_date"]);
-    assert_ne!(mended, deal);
+    assert_ne!(changed, deal);
 
     let error = Deal::list_from_json(r#"[{"id": "d_1"}, {"id": "d_2", "quotes": 1}]"#).unwrap_err();
     assert_eq!(error.pointer(), "/1/quotes");
-    let told = "at [1].quotes: expected an array of objects, found a number";
-    assert_eq!(error.to_string(), told);
+    let expected = "at [1].quotes: expected an array of objects, found a number";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn agents_are_read_as_the_contract_says() {
+fn agents_are_read_as_the_contract_states() {
     read_all("agents.json", 20, |document| Agent::from_json(document));
 }
 
 #[test]
-fn a_document_that_ends_early_says_where() {
-    for (document, told) in [
+fn the_error_of_a_truncated_document_has_its_position() {
+    for (document, message) in [
         (r#"{"id":"#, "the document ends early, line 1 column 6"),
         (
             "{\n  \"id\": \"CANARY",
@@ -188,10 +189,10 @@ fn a_document_that_ends_early_says_where() {
     ] {
         let error = Deal::from_json(document).unwrap_err();
         assert_eq!(error.found(), "not JSON", "{document}");
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), message);
         assert!(!format!("{error:?}").contains("CANARY"));
     }
-    // One character too many is an error, though.
+    // An extra character after the document is not an early end.
     let error = Deal::from_json(r#"{"id": "d"}}"#).unwrap_err();
     assert!(
         error
@@ -201,7 +202,7 @@ fn a_document_that_ends_early_says_where() {
     );
 }
 
-/// The value at a JSON pointer, if there is one.
+/// Returns the value at a JSON pointer, if there is one.
 fn at(json: &str, pointer: &str) -> Option<Value> {
     tree(json).pointer(pointer).cloned()
 }

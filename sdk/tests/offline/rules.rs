@@ -74,7 +74,7 @@ fn the_builder_finds_every_violation_at_once() {
         .profile(
             AgentProfile::new()
                 .client_metadata(json!([1]))
-                .extra("tier", 5),
+                .with("tier", 5),
         )
         .role("AGNT")
         .phone("99887")
@@ -182,7 +182,7 @@ fn a_request_is_validated_when_serde_reads_it() {
     assert_eq!(command.tenant, 7);
     assert_eq!(
         command.agent.to_json().as_str(),
-        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{"badge":"gold","clientMetadata":{"rate": 10.10},"tier":"A"},"office_id":null}"#
+        r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{"badge":"gold","clientMetadata":{"rate": 10.10},"tier":"A"},"office_id":null,"unknown":1}"#
     );
     let value: Value = command.agent.to_json().deserialize().unwrap();
     assert_eq!(

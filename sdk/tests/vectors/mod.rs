@@ -1,7 +1,7 @@
-//! Reads the vectors of `sdk/contract`, whose `README.md` describes their format.
+//! Reads the vectors of `sdk/contract`. Its `README.md` describes their format.
 //!
-//! The tests of the SDK and of the server and the fuzzer include this module by its path.
-#![allow(dead_code, reason = "each uses its own part")]
+//! The tests of the SDK and the server, and the fuzzer, include this module by its path.
+#![allow(dead_code, reason = "each user needs only some functions")]
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ const FILES: [(&str, &str); 8] = files!(
     "vectors/requests.json"
 );
 
-/// A file of the contract.
+/// Returns the text of a file of the contract.
 pub(crate) fn contract(name: &str) -> &'static str {
     let file = FILES.iter().find(|(found, _)| *found == name);
-    file.unwrap_or_else(|| panic!("{name} is no file of the contract"))
+    file.unwrap_or_else(|| panic!("{name} is not a file of the contract"))
         .1
 }
 
-/// The cases in a vector file; `at_least` keeps a truncated file from passing.
+/// Returns the cases of a vector file; fails if there are fewer than `at_least`, so that a truncated file does not pass.
 pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T> {
     #[derive(Deserialize)]
     struct File {
@@ -61,38 +61,38 @@ pub(crate) fn vectors<T: DeserializeOwned>(file: &str, at_least: usize) -> Vec<T
         .collect()
 }
 
-/// The cases that an element of `cases` stands for.
+/// Returns the cases that an element of `cases` defines.
 fn expand(mut element: Value, base: &Value) -> Vec<Value> {
     if let Some(Value::Array(cases)) = take(&mut element, "cases") {
         return cases
             .into_iter()
-            .map(|case| with(&element, case))
+            .map(|case| combine(&element, case))
             .flat_map(|case| expand(case, base))
             .collect();
     }
-    let (Some(Value::Array(places)), Some(Value::Array(values))) =
+    let (Some(Value::Array(pointers)), Some(Value::Array(values))) =
         (take(&mut element, "at"), take(&mut element, "values"))
     else {
         return vec![element];
     };
     let mut cases = Vec::new();
-    for place in places.iter().map(|place| place.as_str().unwrap()) {
-        let (parent, member) = place.rsplit_once('/').unwrap();
+    for pointer in pointers.iter().map(|pointer| pointer.as_str().unwrap()) {
+        let (parent, member) = pointer.rsplit_once('/').unwrap();
         for value in &values {
             let mut json = base["json"].clone();
             json.pointer_mut(parent).unwrap()[member] = value.clone();
-            let expect = element["expect"].to_string().replace("{at}", place);
+            let expect = element["expect"].to_string().replace("{at}", pointer);
             let expect: Value = serde_json::from_str(&expect).unwrap();
             let name = format!("{}-{}", name(&element), cases.len() + 1);
             let own = serde_json::json!({"name": name, "json": json, "expect": expect});
-            cases.push(with(&element, own));
+            cases.push(combine(&element, own));
         }
     }
     cases
 }
 
-/// The members of both objects; where both have one, the second one's.
-fn with(object: &Value, other: Value) -> Value {
+/// Combines the members of two objects; `other` takes precedence.
+fn combine(object: &Value, other: Value) -> Value {
     let mut members = object.as_object().unwrap().clone();
     let Value::Object(other) = other else {
         panic!("a case is an object");
@@ -101,7 +101,7 @@ fn with(object: &Value, other: Value) -> Value {
     members.into()
 }
 
-/// Puts into a case what it takes from its file's `base`.
+/// Adds the members to a case that it inherits from its file's `base`.
 fn complete(case: &mut Value, base: &Value) {
     if let Some(patch) = take(case, "patch") {
         case["json"] = merge(&base["json"], &patch);
@@ -123,7 +123,7 @@ fn take(case: &mut Value, member: &str) -> Option<Value> {
     case.as_object_mut().unwrap().remove(member)
 }
 
-/// A document with a JSON merge patch (RFC 7396).
+/// Applies a JSON merge patch (RFC 7396) to a document.
 fn merge(document: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch.clone();
@@ -138,12 +138,12 @@ fn merge(document: &Value, patch: &Value) -> Value {
     merged.into()
 }
 
-/// The name of a case.
+/// Returns the name of a case.
 pub(crate) fn name(case: &Value) -> &str {
     case["name"].as_str().unwrap()
 }
 
-/// The bytes of a case, including what it wants repeated.
+/// Returns the bytes of a case, with its `repeat` applied.
 pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     let Some(repeat) = case.get("repeat") else {
         return given_in(case).expect("a case has bytes");
@@ -162,13 +162,13 @@ pub(crate) fn bytes(case: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that a case or its request gives; what is to be repeated is included once.
+/// Returns the bytes of a case or its request, without applying `repeat`.
 pub(crate) fn given_in(case: &Value) -> Option<Vec<u8>> {
     let text = |member| case.get(member).map(|value| value.as_str().unwrap());
     given(case.get("json"), text("text"), text("base64"))
 }
 
-/// Bytes in any of the ways in which the vectors give them: as JSON, as text, or encoded.
+/// Returns bytes that the vectors state as JSON, as text, or in Base64.
 pub(crate) fn given(
     json: Option<&Value>,
     text: Option<&str>,
@@ -183,8 +183,8 @@ pub(crate) fn given(
     }
 }
 
-/// JSON as a `Value` in which every number is `{"\0": "its exact text"}`, to compare without losing digits; and half of a
-/// character stands for itself.
+/// Parses JSON into a `Value` for exact comparison: every number becomes `{"\0": "its exact text"}`, and a string with an
+/// unpaired surrogate becomes its JSON text.
 pub(crate) fn tree(text: &str) -> Value {
     let text = text.trim();
     match text.as_bytes()[0] {

@@ -141,7 +141,7 @@ async fn every_setter_of_a_request_has_its_wire_name() {
         .processor_onboarding_complete(false)
         .client_metadata(json!({"k": [1]}))
         .external_id("14")
-        .extra("badge", json!({"gold": null}));
+        .with("badge", json!({"gold": null}));
     let request = CreateAgent::builder()
         .email("ada@example.com")
         .first_name("Ada")
@@ -155,6 +155,8 @@ async fn every_setter_of_a_request_has_its_wire_name() {
         .office_id("o_1")
         .collective_id("c_1")
         .build()
+        .unwrap()
+        .with("referral", json!(["r_1", null]))
         .unwrap();
     let service = Peer::answering(201, &[], AGENT);
     service.client().agents().create(request).await.unwrap();
@@ -189,6 +191,7 @@ async fn every_setter_of_a_request_has_its_wire_name() {
             "brokerage_id": "b_1",
             "office_id": "o_1",
             "collective_id": "c_1",
+            "referral": ["r_1", null],
         })
     );
 }

@@ -69,7 +69,7 @@ fn agent_id(number: u64) -> String {
 pub(crate) fn build_agent(sent: &CreateAgent, number: u64) -> Agent {
     let profile = sent.profile();
     let onboarded = profile.get("onboardingComplete");
-    let metadata = profile.get("clientMetadata").cloned();
+    let metadata = profile.get("clientMetadata");
     let external_id = profile.get("externalId");
     let response = AgentProfileResponse::builder()
         .onboarding_complete(onboarded.is_some_and(|onboarded| onboarded.as_str() == "true"))

@@ -14,7 +14,7 @@ from dealkit.params import CreateAgentParams
 if TYPE_CHECKING:
     from dealkit import _native
 
-FIELDS = frozenset(CreateAgentParams.__annotations__)
+FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
 """The fields of a row."""
 
 

@@ -19,7 +19,7 @@ _PROFILE = "profile."
 METADATA = "profile.client_metadata."
 
 FIELDS = (
-    *(name for name in CreateAgentParams.__annotations__ if name != "profile"),
+    *(name for name in CreateAgentParams.__annotations__ if name not in ("profile", "extra")),
     *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name not in ("client_metadata", "extra")),
 )
 """The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import date
 from os import PathLike
 from typing import Protocol, TypeVar, Unpack
@@ -35,6 +35,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         brokerage_id: str | None = ...,
         office_id: str | None = ...,
         collective_id: str | None = ...,
+        extra: Mapping[str, object] = ...,
     ) -> Created:
         """Creates an agent; see ``Client.agents.create``."""
         ...

@@ -6,7 +6,7 @@ call returns are parameters of its class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, Unpack, overload
@@ -96,6 +96,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         brokerage_id: str | None | Omitted = OMITTED,
         office_id: str | None | Omitted = OMITTED,
         collective_id: str | None | Omitted = OMITTED,
+        extra: Mapping[str, object] | Omitted = OMITTED,
         validate: bool = True,
         **options: Unpack[CallOptions],
     ) -> Created:
@@ -120,6 +121,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             brokerage_id: The brokerage that the agent belongs to.
             office_id: The office that the agent belongs to.
             collective_id: The collective that the agent belongs to.
+            extra: Undocumented fields of the request, which are sent unchanged, next to the others.
             validate: Whether to check the rules before sending anything. A real service may accept more than the rules
                 allow.
             options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,

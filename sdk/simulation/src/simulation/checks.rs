@@ -1,4 +1,4 @@
-//! The checks of a schedule. Each says what is violated.
+//! The checks of a schedule. Each records a message if it is violated.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{DeliveredResult, Simulation, UNRECORDED};
 use crate::process::Process;
 
 impl Simulation {
-    /// Checks that a process may send a row: it has a durable claim, and others may not take it for dead yet.
+    /// Checks that a process may send a row: it has a durable claim, and its lease has not ended.
     pub(super) fn check_claim(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
         let is_claim =
@@ -27,9 +27,9 @@ impl Simulation {
                         "process {number} sends {key} although the database has rejected its lease"
                     ));
                 }
-                // A lease that ended early is over once the job learns of it.
+                // A lease that ended early counts as ended when the job notices it.
                 let may_be_over = self.state().ended_leases.is_some();
-                // A row that is sent again may learn meanwhile that its agent exists.
+                // While a row is sent again, its ledger may learn that its agent exists.
                 let is_resent = self.state().sent_again.contains(key);
                 let is_over = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
                 if is_over && !may_be_over {
@@ -47,7 +47,7 @@ impl Simulation {
         requests.any(|request| request.process == process.number && request.key == key)
     }
 
-    /// Checks that a process keeps to its rate limit and to the pauses that it was asked for.
+    /// Checks that a process observes its rate limit and the pauses that responses requested.
     pub(crate) fn check_traffic(&self, process: &Process, rate: Option<u32>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -60,7 +60,7 @@ impl Simulation {
             .filter(|at| second.is_none_or(|second| **at > second));
         let count = lately.count();
         drop(state);
-        // The timer counts in milliseconds, and the first call does not wait.
+        // The timer has a resolution of a millisecond, and the first call does not wait.
         if rate.is_some_and(|rate| count > rate as usize + 2) {
             self.report_violation(format!(
                 "process {} sends {count} in a second",
@@ -79,7 +79,7 @@ impl Simulation {
         }
     }
 
-    /// Checks that no two rows have one agent.
+    /// Checks that no two rows have the same agent.
     pub(super) fn check_agents(&self) {
         let mut seen = BTreeSet::new();
         for row in self.database.rows() {
@@ -127,16 +127,16 @@ impl Simulation {
         let is_recorded = match &creation.result {
             _ if key.starts_with(UNRECORDED) => true,
             _ if creation.ledger_error.is_some() => true,
-            // Of the agents of a row that was sent again, the ledger has one.
+            // If a row was sent again, the ledger has one of its agents.
             Ok(_) if was_resent && agent.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
-            // Another job may be asking about it by now.
+            // Another job may be resolving the row by now.
             Ok(Created::Already { agent_id, .. }) => {
                 agent_id.is_none()
                     || state == "sending"
                     || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
             }
-            // These report what the ledger had when it was read.
+            // These results report the earlier content of the ledger.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -145,12 +145,12 @@ impl Simulation {
             {
                 true
             }
-            // It is only an earlier request that may have created the agent.
+            // Only an earlier request may have created the agent.
             Err(_) if !self.has_sent(process, &key) => true,
             Err(error) => match error.outcome() {
                 Outcome::Unknown => {
                     let by = entries.last().and_then(|entry| entry.process);
-                    // Below the claim of a job that sends the row again, a claim stays as it is.
+                    // An earlier claim stays below the claim of a job that sends the row again.
                     let is_alone = !has_another && !was_resent;
                     let is_own = is_alone && by == Some(process.number);
                     was_resolved
@@ -182,7 +182,7 @@ impl Simulation {
         self.check_agents();
     }
 
-    /// Checks, once every request has ended, that no row has an agent of which a result says that there is none.
+    /// Checks, once every request has ended, that no row has an agent although its result says that there is none.
     pub(crate) fn check_end(&self) {
         self.check_agents();
         let state = self.state();
@@ -208,8 +208,8 @@ impl Simulation {
         }
     }
 
-    /// Checks, after a while, that no process has left a row in flight that could have said what became of it, and that no row is in
-    /// doubt that was never sent.
+    /// Checks, after a while, that no process has left a row in flight whose outcome it could have recorded, and that no row that was
+    /// never sent has an unknown outcome.
     pub(crate) fn check_left(&self, processes: &[Arc<Process>], keys: &[String]) {
         if self.state().ended_leases.is_some() || self.state().was_moved {
             return;
@@ -238,12 +238,12 @@ impl Simulation {
         }
     }
 
-    /// Checks that a process that asks about a row has claimed it, so that no other asks or sends until its lease ends.
+    /// Checks that a process that resolves a row has claimed it, so that no other process resolves or sends it until the lease ends.
     pub(crate) fn check_question(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
         let is_claim =
             |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
-        // The job that sent the row may note meanwhile that its agent was created.
+        // The job that sent the row may record meanwhile that its agent was created.
         let last = entries.iter().rfind(|entry| entry.state != "succeeded");
         let is_asked = |claim: &Entry| !claim.is_alive || last == Some(claim);
         if !entries.iter().rfind(is_claim).is_some_and(is_asked) {

@@ -1,9 +1,9 @@
-//! No error shows names that are data; only those of the specification are shown.
+//! Errors show only the specification's field names, because other names may be personal data.
 
 use dealkit::{Deal, Problem, ValidationError, Violation, ViolationCode};
 
 #[test]
-fn a_name_that_is_data_is_shown_as_a_position() {
+fn an_undocumented_name_is_shown_as_a_position() {
     for (metadata, path, pointer) in [
         (
             r#"{"jane@example.com":1}"#,
@@ -21,13 +21,13 @@ fn a_name_that_is_data_is_shown_as_a_position() {
             "/metadata/jane~1~0",
         ),
         (r#"{"":1}"#, "metadata[entry 1]", "/metadata/"),
-        // Of equal names, the one that was refused.
+        // Of two equal names, the position of the one with the wrong value.
         (
             r#"{"jane":"","b":"","jane":2}"#,
             "metadata[entry 3]",
             "/metadata/jane",
         ),
-        // A name in the specification is not a secret, wherever it appears.
+        // A name from the specification is shown, even as a key of `metadata`.
         (
             r#"{"a":"","status":1}"#,
             "metadata.status",
@@ -44,7 +44,7 @@ fn a_name_that_is_data_is_shown_as_a_position() {
 }
 
 #[test]
-fn in_a_document_that_breaks_names_are_not_shown_either() {
+fn syntax_errors_show_no_names() {
     for broken in [
         r#"{"id":"d","metadata":{"x":"","jane@example.com":"#,
         r#"{"id":"d","metadata":{"x":"","jane@example.com":tru"#,
@@ -61,7 +61,7 @@ fn in_a_document_that_breaks_names_are_not_shown_either() {
 }
 
 #[test]
-fn the_pointer_of_a_violation_is_exact_and_shown_without_names_that_are_data() {
+fn the_pointer_of_a_violation_is_exact_and_shown_with_masked_names() {
     for (pointer, shown) in [
         (
             "/profile/clientMetadata/jane@example.com",

@@ -1,4 +1,4 @@
-//! Batches of failures: one row for each deal that failed.
+//! Batches of failures, with one row for each deal that failed.
 
 use std::{mem, sync::Arc};
 
@@ -12,11 +12,11 @@ use crate::{json::decode_error::DecodeError, value::opaque_debug};
 ///
 /// | column | |
 /// |---|---|
-/// | `index` | the index of the deal among those asked for, from 0 |
-/// | `id` | the identifier that was asked for; null for a document supplied by the caller |
+/// | `index` | the index of the deal in the input, counted from 0 |
+/// | `id` | the requested identifier; null for a document supplied by the caller |
 /// | `kind` | `status`, `decode`, `timeout`, …: see `ErrorKind::as_str` |
-/// | `status` | the status of the response, if one came |
-/// | `outcome` | what the call may have done; null for a document supplied by the caller |
+/// | `status` | the status of the response, if there was one |
+/// | `outcome` | the outcome of the call; null for a document supplied by the caller |
 /// | `message` | the error in one line, without the identifier |
 pub fn failure_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -45,28 +45,28 @@ struct Failure {
 }
 
 impl FailureBatchBuilder {
-    /// An empty builder.
+    /// Creates an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of failures.
+    /// Returns the number of failures.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no failures.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds the error of a deal that was asked for.
+    /// Adds the error of a requested deal.
     #[cfg(feature = "client")]
     pub fn push(&mut self, index: usize, id: &str, error: &crate::Error) {
         self.push_with_message(index, id, error, &error.to_string());
     }
 
-    /// [`push`](Self::push) with a text from the caller: for bindings, which word some things differently.
+    /// Adds the error of a requested deal, with another message. For bindings, whose messages differ.
     #[cfg(feature = "client")]
     #[doc(hidden)]
     pub fn push_with_message(
@@ -98,29 +98,29 @@ impl FailureBatchBuilder {
         });
     }
 
-    /// Takes the failures out as one batch.
+    /// Returns the failures as one batch, and empties the builder.
     ///
     /// # Errors
-    /// When their texts take more than 2 GiB.
+    /// If the strings take more than 2 GiB.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = mem::take(&mut self.rows);
-        let texts = rows
+        let strings = rows
             .iter()
             .flat_map(|row| [row.id.as_deref(), Some(&row.message)]);
-        let bytes: usize = texts.flatten().map(str::len).sum();
+        let bytes: usize = strings.flatten().map(str::len).sum();
         i32::try_from(bytes).map_err(|_| ArrowError::OffsetOverflowError(bytes))?;
-        fn strings(rows: &[Failure], of: impl Fn(&Failure) -> Option<&str>) -> ArrayRef {
-            Arc::new(rows.iter().map(of).collect::<StringArray>())
+        fn string_column(rows: &[Failure], get: impl Fn(&Failure) -> Option<&str>) -> ArrayRef {
+            Arc::new(rows.iter().map(get).collect::<StringArray>())
         }
         let indexes = rows.iter().map(|row| row.index as i64);
         let statuses = rows.iter().map(|row| row.status.map(i64::from));
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(indexes)),
-            strings(&rows, |row| row.id.as_deref()),
-            strings(&rows, |row| Some(row.kind)),
+            string_column(&rows, |row| row.id.as_deref()),
+            string_column(&rows, |row| Some(row.kind)),
             Arc::new(statuses.collect::<Int64Array>()),
-            strings(&rows, |row| row.outcome),
-            strings(&rows, |row| Some(&row.message)),
+            string_column(&rows, |row| row.outcome),
+            string_column(&rows, |row| Some(&row.message)),
         ];
         RecordBatch::try_new(failure_schema(), columns)
     }

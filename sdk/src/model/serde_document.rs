@@ -1,4 +1,4 @@
-//! A model in any serde format as the JSON document that it would be.
+//! Conversion of a model in any serde format into its JSON document.
 
 use serde::{Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
@@ -8,23 +8,23 @@ use crate::{
     value::{Decimal, Given},
 };
 
-/// The JSON document of what should be of this kind.
-pub(super) fn document<'de, D: Deserializer<'de>>(
+/// Returns the JSON document of a value that should be of this kind.
+pub(super) fn document_from<'de, D: Deserializer<'de>>(
     deserializer: D,
     kind: FieldKind,
 ) -> Result<String, D::Error> {
     match Given::read(deserializer)? {
         Given::Text(json) => Ok(Box::<str>::from(json).into_string()),
         Given::Value(value) => {
-            serde_json::to_string(&Document(&value, kind)).map_err(de::Error::custom)
+            serde_json::to_string(&WithNumbers(&value, kind)).map_err(de::Error::custom)
         }
     }
 }
 
-/// A value in which decimals may be strings: so they are written in other formats than JSON.
-struct Document<'a>(&'a Value, FieldKind);
+/// A value that serializes its decimals as JSON numbers; other formats write them as strings.
+struct WithNumbers<'a>(&'a Value, FieldKind);
 
-impl Serialize for Document<'_> {
+impl Serialize for WithNumbers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.1, self.0) {
             (FieldKind::Decimal, Value::String(digits)) => match digits.parse::<Decimal>() {
@@ -34,14 +34,14 @@ impl Serialize for Document<'_> {
             (FieldKind::Model(model), Value::Object(fields)) => {
                 serializer.collect_map(fields.iter().map(|(name, value)| {
                     let field = model.fields.iter().find(|field| field.wire == name);
-                    // Undocumented fields have no kind, and are written as they are.
+                    // Undocumented fields have no kind, and are written unchanged.
                     let kind = field.map_or(FieldKind::JsonObject, |field| field.kind);
-                    (name, Document(value, kind))
+                    (name, WithNumbers(value, kind))
                 }))
             }
             (FieldKind::ModelList(model), Value::Array(items)) => {
                 let kind = FieldKind::Model(model);
-                serializer.collect_seq(items.iter().map(|item| Document(item, kind)))
+                serializer.collect_seq(items.iter().map(|item| WithNumbers(item, kind)))
             }
             (_, value) => value.serialize(serializer),
         }

@@ -1,24 +1,24 @@
-//! Shared behavior of the types that are strings in JSON.
+//! Traits of the types that are strings in JSON.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A type that is a string in JSON.
-pub(crate) trait WireText:
+pub(crate) trait StringValue:
     AsRef<str> + From<String> + for<'t> From<&'t str> + Serialize + DeserializeOwned
 {
-    /// The name of the extensible enum, if the type is one.
+    /// The name of the type, if it is an extensible enum.
     const EXTENSIBLE_ENUM: Option<&'static str> = None;
 
     const IS_IDENTIFIER: bool = false;
 }
 
-impl WireText for String {}
+impl StringValue for String {}
 
-/// Marks a field type in the field table whose builder setter accepts any value that converts into it, such as a string.
-pub(crate) type Word<T> = T;
+/// The type `T`. In the field table, it marks fields whose setters accept any value that converts into `T`, such as a string.
+pub(crate) type Convertible<T> = T;
 
-/// Implements `Debug`, `Display`, `AsRef<str>` and comparison with strings for a type that has `as_str()`.
-macro_rules! like_a_string {
+/// Implements `Debug`, `Display`, `AsRef<str>` and comparison with strings, in both directions, for a type with `as_str()`.
+macro_rules! impl_string_traits {
     ($name:ident) => {
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,7 +44,7 @@ macro_rules! like_a_string {
             }
         }
 
-        $crate::value::like_a_string!(@equal $name: str, &str, String);
+        $crate::value::impl_string_traits!(@equal $name: str, &str, String);
     };
 
     (@equal $name:ident: $($string:ty),+) => {$(
@@ -63,4 +63,4 @@ macro_rules! like_a_string {
     )+};
 }
 
-pub(crate) use like_a_string;
+pub(crate) use impl_string_traits;

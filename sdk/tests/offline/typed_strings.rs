@@ -1,4 +1,4 @@
-//! Typed strings: extensible enums whose known values can be matched in patterns, and identifiers.
+//! Typed strings: extensible enums and identifiers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,18 +14,18 @@ fn documented_values_match_in_patterns() {
     assert!(matches!("APPLICATION".into(), DealPhase::Application));
     assert!(matches!("PENDING".into(), ApplicationStatus::Pending));
     assert!(matches!("AGENT".into(), AssignedRole::Agent));
-    let ways: [DealStatus; 5] = [
+    let conversions: [DealStatus; 5] = [
         "CLOSED".into(),
         "CLOSED".to_owned().into(),
         (&DealStatus::Closed).into(),
         serde_json::from_str(r#""CLO\u0053ED""#).unwrap(),
         serde_json::from_value("CLOSED".into()).unwrap(),
     ];
-    for way in ways {
-        assert!(matches!(way, DealStatus::Closed));
+    for status in conversions {
+        assert!(matches!(status, DealStatus::Closed));
     }
-    for near in ["", "closed", "CLOSED ", "PENDING"] {
-        assert!(matches!(near.into(), DealStatus::Other(_)));
+    for other in ["", "closed", "CLOSED ", "PENDING"] {
+        assert!(matches!(other.into(), DealStatus::Other(_)));
     }
     for side in ["SELL", "CLOSED"] {
         assert!(matches!(side.into(), ListingSide::Other(_)));
@@ -35,7 +35,7 @@ fn documented_values_match_in_patterns() {
 }
 
 #[test]
-fn every_role_of_a_request_is_a_known_one_in_a_response() {
+fn every_role_of_a_request_is_documented_in_a_response() {
     assert_eq!(AssignedRole::ALL, Role::ALL);
     for &role in Role::ALL {
         let assigned = AssignedRole::from(role);
@@ -47,12 +47,12 @@ fn every_role_of_a_request_is_a_known_one_in_a_response() {
     }
 }
 
-/// Behaves like the string, whichever way it was made, and whatever comes before or after it.
-macro_rules! is_the_string {
+/// Checks that each type behaves like the string that it was made from, for every conversion.
+macro_rules! test_string_behaviour {
     ($($type:ty),+) => {
         proptest! {
             #[test]
-            fn a_value_is_the_string_that_it_was(
+            fn a_value_behaves_like_its_string(
                 text in prop_oneof![
                     Just("CLOSED".to_owned()), Just("APPLICATION".to_owned()), Just("PENDING".to_owned()),
                     Just("AGENT".to_owned()), Just("OFFICE_ADMIN".to_owned()), Just("invalid_email".to_owned()),
@@ -63,22 +63,22 @@ macro_rules! is_the_string {
                 let json = serde_json::to_string(&text).unwrap();
                 $(
                     let value = <$type>::from(text.as_str());
-                    let ways: [$type; 5] = [
+                    let conversions: [$type; 5] = [
                         text.clone().into(),
                         (&value).into(),
                         serde_json::from_str(&json).unwrap(),
                         serde_json::from_value(text.as_str().into()).unwrap(),
                         String::from(value.clone()).into(),
                     ];
-                    for way in &ways {
-                        prop_assert_eq!(way, &value);
-                        prop_assert_eq!(format!("{way:?}"), format!("{text:?}"));
+                    for converted in &conversions {
+                        prop_assert_eq!(converted, &value);
+                        prop_assert_eq!(format!("{converted:?}"), format!("{text:?}"));
                     }
                     prop_assert_eq!(value.as_str(), &text);
                     prop_assert_eq!(value.to_string(), text.as_str());
                     prop_assert_eq!(serde_json::to_string(&value).unwrap(), json.as_str());
 
-                    // It compares as the strings do, in both directions.
+                    // Values compare as their strings do, in both directions.
                     let another = <$type>::from(other.as_str());
                     prop_assert_eq!(value == another, text == other);
                     let (str, string) = (other.as_str(), &other);
@@ -90,7 +90,7 @@ macro_rules! is_the_string {
         }
     };
 }
-is_the_string!(
+test_string_behaviour!(
     DealStatus,
     DealPhase,
     ApplicationStatus,
@@ -110,7 +110,7 @@ fn an_identifier_is_looked_up_by_its_text() {
     assert_eq!(ids.get("d_1"), Some(&1));
 }
 
-/// Every status of every deal is one of these, so it is no larger than a string, and a short one needs no allocation.
+/// Deals hold many of these values, so none may be larger than a string.
 #[test]
 fn a_value_is_no_larger_than_a_string() {
     for size in [

@@ -1,4 +1,4 @@
-//! How one field of a response is decoded from JSON and written back.
+//! Reading of a response's fields from JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,50 @@ use crate::{
         unreadable::UnreadableField,
     },
     specification::schema::FieldKind,
-    value::{Decimal, Json, WireText},
+    value::{Decimal, Json, StringValue},
 };
 
-/// A type that a field of a response can have. It is written as serde writes it.
+/// A type of a response's field. serde writes it; this trait reads it.
 pub(super) trait FieldValue: Sized {
     const KIND: FieldKind;
 
-    /// Reads it from a JSON document, without a reason if it fails.
+    /// Reads a value. An error has no reason.
     ///
-    /// The functions for fields and strings are inlined into their reader, so that a value is created at its final
-    /// place: a processor stalls when a value that was just written in parts is moved as a whole.
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self>;
+    /// Implementations for fields and strings are inlined into the model's reader, so that a value is created at its final
+    /// address: a processor stalls if a value is moved as a whole directly after it was written in parts.
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self>;
 
-    /// Adds the fields at any depth that could not be read, each with the path that leads to it.
+    /// Adds the unreadable fields at any depth to `found`. `path` leads to this value.
     fn add_unreadable<'a>(&'a self, _: &mut Vec<Step<'a>>, _: &mut Vec<UnreadableField>) {}
 
-    /// Whether there is no value to write: an optional field is then omitted.
+    /// Returns whether the value is absent, so that an optional field is omitted when written.
     fn is_none(&self) -> bool {
         false
     }
 }
 
-/// Reads a field that may be null: the type's default then stands for an absent value. A value that cannot be read and is
-/// skipped is kept among the undocumented fields.
+/// Reads a field that may be null, which becomes the type's default. If the lexer skips an unreadable value, the value is added
+/// to `extra`.
 #[inline(always)]
-pub(super) fn lex_lenient<T: FieldValue + Default>(
+pub(super) fn read_optional<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> LexResult<T> {
     lexer.peek();
     let start = lexer.position();
-    T::lex(lexer).or_else(|LexError| {
-        lex_absent(lexer, start, wire, extra)?;
+    T::read(lexer).or_else(|LexError| {
+        read_null_or_skip(lexer, start, wire, extra)?;
         Ok(T::default())
     })
 }
 
-/// Reads a null where something else was expected, or skips what is there if it cannot be read.
+/// Reads a null, or skips an unreadable value and adds it to `extra`.
 ///
-/// Not inlined, so that what is rarely needed does not take the registers of what is always.
+/// Not inlined, so that this rare case does not use the registers of the common one.
 #[cold]
 #[inline(never)]
-fn lex_absent(
+fn read_null_or_skip(
     lexer: &mut Lexer<'_>,
     start: usize,
     wire: &'static str,
@@ -70,28 +70,28 @@ fn lex_absent(
     Ok(())
 }
 
-/// Does the same without being inlined: where it is rarely needed, its code need not be repeated for each field.
+/// Calls [`read_optional`] without inlining it, so that this rare case does not repeat its code for each field.
 #[inline(never)]
-pub(super) fn lex_lenient_apart<T: FieldValue + Default>(
+pub(super) fn read_optional_outlined<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
 ) -> LexResult<T> {
-    lex_lenient(lexer, wire, extra)
+    read_optional(lexer, wire, extra)
 }
 
-/// Calls a reader without inlining it.
+/// Calls [`FieldValue::read`] without inlining it.
 #[inline(never)]
-pub(super) fn lex_apart<T: FieldValue>(lexer: &mut Lexer<'_>) -> LexResult<T> {
-    T::lex(lexer)
+pub(super) fn read_outlined<T: FieldValue>(lexer: &mut Lexer<'_>) -> LexResult<T> {
+    T::read(lexer)
 }
 
 impl<T: FieldValue> FieldValue for Option<T> {
     const KIND: FieldKind = T::KIND;
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
-        T::lex(lexer).map(Some)
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        T::read(lexer).map(Some)
     }
 
     fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
@@ -108,18 +108,18 @@ impl<T: FieldValue> FieldValue for Option<T> {
 impl<T: FieldValue> FieldValue for Vec<T> {
     const KIND: FieldKind = match T::KIND {
         FieldKind::Model(model) => FieldKind::ModelList(model),
-        // The table has no other lists.
+        // All lists in the table hold models.
         _ => FieldKind::JsonObject,
     };
 
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         let mut more = lexer.begin_array()?;
         if !more {
             return Ok(Vec::new());
         }
         let mut values = Vec::with_capacity(lexer.expected_items());
         while more {
-            values.push(T::lex(lexer)?);
+            values.push(T::read(lexer)?);
             more = lexer.next_item()?;
         }
         lexer.record_item_count(values.len());
@@ -139,7 +139,7 @@ impl FieldValue for i64 {
     const KIND: FieldKind = FieldKind::Integer;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         lexer.read_integer()
     }
 }
@@ -148,7 +148,7 @@ impl FieldValue for NaiveDate {
     const KIND: FieldKind = FieldKind::Date;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         lexer.read_date()
     }
 }
@@ -157,7 +157,7 @@ impl FieldValue for DateTime<Utc> {
     const KIND: FieldKind = FieldKind::Timestamp;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         lexer.read_timestamp()
     }
 }
@@ -166,7 +166,7 @@ impl FieldValue for bool {
     const KIND: FieldKind = FieldKind::Boolean;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         lexer.read_boolean()
     }
 }
@@ -175,12 +175,12 @@ impl FieldValue for Decimal {
     const KIND: FieldKind = FieldKind::Decimal;
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         lexer.read_decimal()
     }
 }
 
-impl<T: WireText> FieldValue for T {
+impl<T: StringValue> FieldValue for T {
     const KIND: FieldKind = match (T::EXTENSIBLE_ENUM, T::IS_IDENTIFIER) {
         (Some(name), _) => FieldKind::ExtensibleEnum(name),
         (None, true) => FieldKind::Identifier,
@@ -188,7 +188,7 @@ impl<T: WireText> FieldValue for T {
     };
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         match lexer.read_plain_string() {
             Some(text) => Ok(text.into()),
             None => Ok(lexer.read_string()?.into_owned().into()),
@@ -199,23 +199,23 @@ impl<T: WireText> FieldValue for T {
 impl FieldValue for BTreeMap<String, String> {
     const KIND: FieldKind = FieldKind::StringMap;
 
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         let mut map = BTreeMap::new();
         let mut more = lexer.begin_object()?;
         while more {
             let name = lexer.read_name()?;
-            map.insert(name.into_owned(), String::lex(lexer)?);
+            map.insert(name.into_owned(), String::read(lexer)?);
             more = lexer.next_field()?;
         }
         Ok(map)
     }
 }
 
-/// A free-form object, kept as its exact text.
+/// A free-form object, stored as its exact text.
 impl FieldValue for Json {
     const KIND: FieldKind = FieldKind::JsonObject;
 
-    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+    fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         match lexer.peek() {
             b'{' => Ok(Json::from_raw(lexer.read_raw()?)),
             _ => Err(LexError),

@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::{
-    columns::{Cell as _, columns},
+    columns::{ColumnValue as _, columns},
     decimals::Decimals,
 };
 use crate::{
@@ -21,19 +21,19 @@ use crate::{
     value::opaque_debug,
 };
 
-/// The schema of a table of deals: a column for each field of a [`Deal`], in the order of the specification.
+/// Returns the schema of a table of deals: a column for each field of a [`Deal`], in the specification's order.
 ///
 /// | in the model | in the table |
 /// |---|---|
 /// | identifiers, statuses and other strings | `utf8` |
 /// | integers | `int64` |
-/// | decimals | `decimal128(38, 10)`, `decimal128` with another scale, or `utf8`: see [`Decimals`] |
+/// | decimals | `decimal128(38, 10)`, another scale, or `utf8`: see [`Decimals`] |
 /// | dates | `date32` |
-/// | timestamps | `timestamp(us, UTC)`: anything finer than microseconds is truncated, as in Python's `datetime` |
+/// | timestamps | `timestamp(us, UTC)`, truncated to microseconds, as in Python's `datetime` |
 /// | models | a struct of their fields, null if absent |
-/// | lists | a list of structs, empty if absent: neither the list nor an item is null |
+/// | lists | a list of structs, empty if absent; lists and items are never null |
 /// | `metadata` | a map of strings, sorted by name, empty if absent |
-/// | `extra` | in each struct: undocumented fields, and those that were [skipped](DealBatchBuilder::push_json_with), as one JSON object in a `utf8`, null if there are none |
+/// | `extra` | in each struct, a JSON object (`utf8`) with the undocumented and the [skipped](DealBatchBuilder::push_json_with) fields, or null |
 ///
 /// ```
 /// use dealkit::arrow::{self, Decimals};
@@ -46,9 +46,9 @@ pub fn schema(decimals: Decimals) -> SchemaRef {
     Arc::new(Schema::new(columns(Deal::SCHEMA, decimals)))
 }
 
-/// Fills batches with deals, from JSON or from models.
+/// Builder of batches of deals, from JSON or from models.
 ///
-/// An unreadable document is an error, and leaves the batch as it was.
+/// An unreadable document is an error, and leaves the batch unchanged.
 ///
 /// ```
 /// use dealkit::arrow::{Decimals, DealBatchBuilder};
@@ -59,7 +59,7 @@ pub fn schema(decimals: Decimals) -> SchemaRef {
 /// let batch = builder.finish()?; // a RecordBatch; the builder begins the next
 /// assert_eq!(batch.num_rows(), 1);
 ///
-/// // A number that the column cannot hold is an error, too: none is rounded.
+/// // A number that the column cannot hold is an error, because numbers are never rounded.
 /// let mut cents = DealBatchBuilder::new(Decimals::with_scale(2).unwrap());
 /// let error = cents.push_json(r#"{"id": "d_1", "sides": [{"side_percentage": 33.3333}]}"#).unwrap_err();
 /// assert_eq!(error.path(), "sides[0].side_percentage");
@@ -68,7 +68,7 @@ pub fn schema(decimals: Decimals) -> SchemaRef {
 #[cfg_attr(
     feature = "client",
     doc = r#"
-With the deals of a service, one of which may fail while the others stay:
+Deals that a service returns; a deal that fails goes into a table of failures:
 
 ```no_run
 use dealkit::arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder};
@@ -95,15 +95,15 @@ pub struct DealBatchBuilder {
     decimals: Decimals,
     schema: SchemaRef,
     columns: StructBuilder,
-    /// How many bytes of JSON the columns hold: no string in a column is longer than its text in the document.
+    /// The size of the batch's documents: an upper limit for the strings in any column.
     bytes: usize,
 }
 
 impl DealBatchBuilder {
-    /// The maximum number of bytes of JSON in one batch: Arrow counts the bytes of strings with 31 bits.
+    /// The maximum number of bytes of JSON in one batch, because Arrow addresses the bytes of a string column with 31 bits.
     pub const MAX_BYTES: usize = i32::MAX as usize;
 
-    /// An empty builder.
+    /// Creates an empty builder.
     pub fn new(decimals: Decimals) -> Self {
         let schema = schema(decimals);
         Self {
@@ -114,22 +114,22 @@ impl DealBatchBuilder {
         }
     }
 
-    /// The [`schema`] of the batches.
+    /// Returns the [`schema`] of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The number of deals in the batch that is being filled.
+    /// Returns the number of deals in the current batch.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the current batch has no deals.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a document of this many bytes still fits into the batch. If not, finish the batch first.
+    /// Returns whether a document of this many bytes fits into the current batch. If not, finish the batch first.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes
             .checked_add(bytes)
@@ -145,11 +145,11 @@ impl DealBatchBuilder {
         self.push_json_with(body, Unreadable::Error).map(drop)
     }
 
-    /// Adds the deal of a JSON document, and lets you choose what to do about unreadable optional fields. A skipped
-    /// field is null or empty, with the original in the column `extra` of its struct. Returns the skipped fields.
+    /// Adds the deal of a JSON document, and can skip optional fields that cannot be read. A skipped field is null or empty,
+    /// and its original JSON is in the column `extra` of its struct. Returns the skipped fields.
     ///
     /// # Errors
-    /// As for [`push_json`](Self::push_json), except for what is skipped. A number that its column cannot hold is not.
+    /// As for [`push_json`](Self::push_json), except for skipped fields. A number that its column cannot hold is not skipped.
     ///
     /// ```
     /// use dealkit::{Unreadable, arrow::{DealBatchBuilder, Decimals, arrow_array::cast::AsArray}};
@@ -168,7 +168,7 @@ impl DealBatchBuilder {
         unreadable: Unreadable,
     ) -> Result<Vec<UnreadableField>, DecodeError> {
         let body = body.as_ref();
-        self.check_room(body)?;
+        self.check_fits(body)?;
         let deal = Deal::from_json_with(body, unreadable)?;
         self.add(&deal, body)?;
         Ok(match unreadable {
@@ -184,21 +184,21 @@ impl DealBatchBuilder {
     pub fn push(&mut self, deal: &Deal) -> Result<(), DecodeError> {
         // Serializing a model cannot fail.
         let body = serde_json::to_vec(deal).unwrap_or_default();
-        self.check_room(&body)?;
+        self.check_fits(&body)?;
         self.add(deal, &body)
     }
 
-    /// Takes the deals out as one batch.
+    /// Returns the deals as one batch, and begins the next batch.
     ///
     /// # Errors
-    /// None that is known: what the columns hold always fits. Arrow's constructor checks it once more.
+    /// Arrow's constructor checks the columns, but no error is known to be possible.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.bytes = 0;
         let (_, columns, _) = self.columns.finish().into_parts();
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
 
-    fn check_room(&self, body: &[u8]) -> Result<(), DecodeError> {
+    fn check_fits(&self, body: &[u8]) -> Result<(), DecodeError> {
         if self.has_room_for(body.len()) {
             Ok(())
         } else {
@@ -206,14 +206,14 @@ impl DealBatchBuilder {
         }
     }
 
-    /// Adds the deal of this document, unless a number does not fit.
+    /// Adds the deal of a document, unless its column cannot hold a number.
     fn add(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
-        if let Some(mut path) = deal.misfit(self.decimals) {
+        if let Some(mut path) = deal.find_overflow(self.decimals) {
             path.reverse();
             let reason = Reason::ColumnOverflow(self.decimals.to_string());
             return Err(DecodeError::new(&path, reason, body));
         }
-        Deal::add(Some(deal), &mut self.columns, self.decimals);
+        Deal::append_to(Some(deal), &mut self.columns, self.decimals);
         self.bytes += body.len();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The contract's data is consistent: openapi.json with the vectors, and the models with both.
+//! openapi.json, the vectors and the models state the same facts.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ fn openapi() -> Value {
     serde_json::from_str(contract("openapi.json")).unwrap()
 }
 
-fn schema(of: &str) -> Validator {
+fn schema_validator(name: &str) -> Validator {
     let openapi = openapi();
     let root = json!({
-        "$ref": format!("#/components/schemas/{of}"),
+        "$ref": format!("#/components/schemas/{name}"),
         "components": openapi["components"],
     });
     jsonschema::draft202012::new(&root).unwrap()
 }
 
-/// The document of a case, if a plain JSON parser can read it.
-fn document(case: &Value) -> Option<Value> {
+/// Returns the document of a case; `None` if serde_json cannot read it.
+fn parse_document(case: &Value) -> Option<Value> {
     serde_json::from_slice(&bytes(case)).ok()
 }
 
 #[test]
 fn requests_and_responses_match_the_schema() {
-    let (request, agent) = (schema("CreateAgent"), schema("Agent"));
-    let (mut accepted, mut refused) = (0, 0);
+    let (request, agent) = (schema_validator("CreateAgent"), schema_validator("Agent"));
+    let (mut accepted, mut rejected) = (0, 0);
     for case in vectors::<Value>("create_agent.json", 90) {
         let expect = &case["expect"];
-        let Some(body) = document(&case) else {
+        let Some(body) = parse_document(&case) else {
             continue;
         };
         match expect["status"].as_u64().unwrap() {
@@ -49,21 +49,22 @@ fn requests_and_responses_match_the_schema() {
                     assert!(errors.is_empty(), "{}: {errors:?}", name(&case));
                 }
             }
-            422 if schema_can_judge(expect) => {
+            422 if schema_detects(expect) => {
                 assert!(!request.is_valid(&body), "{}", name(&case));
-                refused += 1;
+                rejected += 1;
             }
             _ => {}
         }
     }
     assert!(
-        accepted >= 30 && refused >= 40,
-        "{accepted} accepted, {refused} refused"
+        accepted >= 30 && rejected >= 40,
+        "{accepted} accepted, {rejected} rejected"
     );
 }
 
-/// Formats are only annotations in JSON Schema, and closed sets of fields come only with `--strict`.
-fn schema_can_judge(expect: &Value) -> bool {
+/// Returns whether the schema detects a violation of the case. It does not detect formats, which are annotations in JSON Schema,
+/// or undocumented fields, which only `--strict` rejects.
+fn schema_detects(expect: &Value) -> bool {
     expect["errors"].as_array().unwrap().iter().any(|error| {
         !matches!(
             error[1].as_str().unwrap(),
@@ -72,13 +73,14 @@ fn schema_can_judge(expect: &Value) -> bool {
     })
 }
 
-/// Of a deal, the schema requires nothing but its `id`, so whatever the SDK reads matches the schema.
+/// The schema requires only a deal's `id`, as the SDK does, so it accepts every deal that the SDK reads.
 #[test]
 fn deals_that_are_read_match_the_schema() {
-    let schema = schema("Deal");
+    let schema = schema_validator("Deal");
     let mut checked = 0;
     for case in vectors::<Value>("deals.json", 45) {
-        let Some(document) = document(&case).filter(|_| case["expect"].get("error").is_none())
+        let Some(document) =
+            parse_document(&case).filter(|_| case["expect"].get("error").is_none())
         else {
             continue;
         };
@@ -92,7 +94,7 @@ fn deals_that_are_read_match_the_schema() {
     assert!(checked >= 50, "only {checked}");
 }
 
-/// A field is set and found by its name, whether this version knows it or not.
+/// `with` sets and `get` reads a field by its name, documented or not.
 #[test]
 fn every_field_of_the_schema_is_set_and_found_by_its_name() {
     let mut cases = vectors::<Value>("deals.json", 45).into_iter();
@@ -127,7 +129,7 @@ fn every_field_of_the_schema_is_set_and_found_by_its_name() {
     assert_eq!(empty.id.unwrap(), "o_1");
 }
 
-/// The types and wire names of the table, as another crate reads it.
+/// The types and JSON names of the table, as another crate sees them.
 macro_rules! table {
     ($(
         $(#[doc = $doc:literal])+
@@ -142,7 +144,7 @@ macro_rules! table {
 }
 dealkit::__response_models!(table);
 
-/// Every type in the table is a schema with the same fields, and whatever the table requires, the schema requires too.
+/// Every type in the table has a schema with the same fields, and the schema requires all fields that the table requires.
 #[test]
 fn the_table_states_the_fields_of_the_schemas() {
     let openapi = openapi();
@@ -174,29 +176,29 @@ fn snake_case(name: &str) -> String {
     letters.collect()
 }
 
-/// Things that client generators trip over, in schemas at any depth.
+/// Checks schemas at any depth for constructs that client generators handle wrongly.
 #[test]
-fn generated_clients_come_out_right() {
+fn schemas_suit_client_generators() {
     let openapi = openapi();
     let (mut objects, mut moments) = (0, 0);
-    let mut left: Vec<(String, &Value)> = openapi["components"]["schemas"]
+    let mut remaining: Vec<(String, &Value)> = openapi["components"]["schemas"]
         .as_object()
         .unwrap()
         .iter()
         .map(|(name, schema)| (name.clone(), schema))
         .collect();
-    while let Some((place, schema)) = left.pop() {
+    while let Some((path, schema)) = remaining.pop() {
         // openapi-typescript treats a field with a default as always present.
-        assert!(schema.get("default").is_none(), "{place}");
+        assert!(schema.get("default").is_none(), "{path}");
         // The server accepts addresses that are not ASCII, which `email` rejects.
-        assert_ne!(schema["format"], "email", "{place}");
+        assert_ne!(schema["format"], "email", "{path}");
         let types = &schema["type"];
         if types == "object" || types[0] == "object" {
-            // With both, typescript-fetch sends each field under two names; with neither, the object of
-            // openapi-typescript can have no fields at all.
-            let stated = schema.get("properties").is_some();
-            let open = schema.get("additionalProperties").is_some();
-            assert!(stated != open, "{place}");
+            // With both, typescript-fetch sends each field under two names. With neither, openapi-typescript generates an
+            // object that cannot have fields.
+            let has_properties = schema.get("properties").is_some();
+            let has_additional = schema.get("additionalProperties").is_some();
+            assert!(has_properties != has_additional, "{path}");
             objects += 1;
         }
         if matches!(schema["format"].as_str(), Some("date" | "date-time")) {
@@ -207,15 +209,15 @@ fn generated_clients_come_out_right() {
             };
             let check = jsonschema::draft202012::new(schema).unwrap();
             let valid = |day: &str| check.is_valid(&json!(format!("{day}{time}")));
-            assert!(valid("0001-01-01") && valid("9999-12-31"), "{place}");
-            assert!(!valid("0000-12-31"), "{place}");
+            assert!(valid("0001-01-01") && valid("9999-12-31"), "{path}");
+            assert!(!valid("0000-12-31"), "{path}");
             moments += 1;
         }
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            left.push((format!("{place}.{name}"), field));
+            remaining.push((format!("{path}.{name}"), field));
         }
         if let Some(items) = schema.get("items") {
-            left.push((format!("{place}[]"), items));
+            remaining.push((format!("{path}[]"), items));
         }
     }
     assert!(
@@ -224,7 +226,7 @@ fn generated_clients_come_out_right() {
     );
 }
 
-/// Facts that are both in the code and in openapi.json are the same in both.
+/// Paths, headers, roles, codes and limits are the same in the code and in openapi.json.
 #[test]
 fn the_code_and_openapi_state_the_same_facts() {
     let openapi = openapi();

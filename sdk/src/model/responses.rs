@@ -1,10 +1,10 @@
-//! The response types, generated from the table: the structs, their builders, decoding, serialization and `Debug`.
+//! The response types, generated from the table of response fields: structs, builders, decoding, serialization and `Debug`.
 //!
-//! serde's derive cannot do this: `#[serde(flatten)]`, its way to keep undocumented fields, passes
-//! numbers through a binary float and cannot hold raw JSON.
+//! serde's derive cannot generate them: `#[serde(flatten)]`, which collects undocumented fields, passes numbers through a
+//! binary float and cannot hold raw JSON.
 #![allow(
     missing_debug_implementations,
-    reason = "the builders show nothing: what they hold may be personal"
+    reason = "the builders hold personal data"
 )]
 
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use crate::{
         decode_error::{Expected, Step, format_pointer},
         unreadable::{Unreadable, UnreadableField},
     },
-    model::any_format::document,
-    model::field::{FieldValue, lex_apart, lex_lenient, lex_lenient_apart},
+    model::field_value::{FieldValue, read_optional, read_optional_outlined, read_outlined},
+    model::serde_document::document_from,
     specification::schema::{Field, FieldKind, Model, Presence},
     value::*,
 };
 
-/// Defines the response types; see [`__response_models`](crate::__response_models) for the columns.
+/// Defines the response types; see [`__response_models`](crate::__response_models) for the syntax.
 macro_rules! models {
     ($(
         $(#[$doc:meta])*
@@ -31,7 +31,7 @@ macro_rules! models {
             $( $(#[doc = $field_doc:literal])+ $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
-        enum Index { $($model),+ }
+        enum ModelIndex { $($model),+ }
 
         $( models!(@model
             $(#[$doc])*
@@ -49,12 +49,12 @@ macro_rules! models {
     ) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, bon::Builder)]
-        // Fields that are strings accept anything that converts into one. Numbers and dates are taken as they
-        // are, so that the type of `"10.10".parse()?` can be inferred.
+        // Setters of string fields accept any type that converts into the field's type. Setters of numbers and dates do not
+        // convert, so that the compiler can infer the type of `"10.10".parse()?`.
         #[builder(
             state_mod(vis = "pub"),
             derive(Clone),
-            on(Word<_>, into),
+            on(Convertible<_>, into),
             on(Vec<_>, into, default),
             on(BTreeMap<_, _>, default)
         )]
@@ -67,7 +67,7 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let json = document(deserializer, FieldKind::Model(Self::SCHEMA))?;
+                let json = document_from(deserializer, FieldKind::Model(Self::SCHEMA))?;
                 Self::from_json(json).map_err(serde::de::Error::custom)
             }
         }
@@ -77,7 +77,7 @@ macro_rules! models {
                 use serde::ser::SerializeMap as _;
 
                 let mut fields = serializer.serialize_map(None)?;
-                $( if !self.holds_apart($wire) {
+                $( if !self.is_in_extra($wire) {
                     models!(@write $need fields self.$field, $wire);
                 } )+
                 for (name, value) in &self.extra {
@@ -88,13 +88,13 @@ macro_rules! models {
         }
 
         impl $model {
-            /// The fields as data.
+            /// The fields as data. For the bindings and the sandbox.
             #[doc(hidden)]
             pub const SCHEMA: &'static Model = &Model {
                 name: stringify!($model),
-                index: Index::$model as usize,
+                index: ModelIndex::$model as usize,
                 fields: &[$( Field {
-                    name: plain(stringify!($field)),
+                    name: strip_raw_prefix(stringify!($field)),
                     wire: $wire,
                     kind: <$type as FieldValue>::KIND,
                     presence: models!(@presence $need),
@@ -103,69 +103,67 @@ macro_rules! models {
                 } ),+],
             };
 
-            /// The fields that no other field holds, by name: those that this version of dealkit does not know, and those that
-            /// could [not be read](Self::unreadable). For one of them, [`get`](Self::get) is better: it still finds the field
-            /// when a later version knows it, and this no longer has it.
+            /// Returns the undocumented fields, and the fields that could [not be read](Self::unreadable), by name. To read one
+            /// field, use [`get`](Self::get), which still finds it after a later version documents it.
             pub fn extra(&self) -> &BTreeMap<String, Json> {
                 &self.extra
             }
 
-            /// The optional fields that could not be read, here and at any depth: there are some only where
-            /// [`Unreadable::Skip`] was asked for. What was there instead is also written again with the model.
+            /// Returns the optional fields at any depth that could not be read. There are none unless the model was read with
+            /// [`Unreadable::Skip`].
             ///
-            /// Such a field is kept as an undocumented one is: [`extra`](Self::extra) and [`get`](Self::get) have what was
-            /// there, as JSON.
+            /// The original JSON of such a field stays in the model: [`extra`](Self::extra) and [`get`](Self::get) return it, and
+            /// `Serialize` writes it.
             pub fn unreadable(&self) -> Vec<UnreadableField> {
                 let mut found = Vec::new();
                 FieldValue::add_unreadable(self, &mut Vec::new(), &mut found);
                 found
             }
 
-            /// Whether a documented field could not be read, and is among the undocumented ones.
-            fn holds_apart(&self, name: &str) -> bool {
+            /// Returns whether a documented field could not be read, so that its value is in `extra`.
+            fn is_in_extra(&self, name: &str) -> bool {
                 !self.extra.is_empty() && self.extra.contains_key(name)
             }
 
-            /// A field as JSON by its name on the wire, documented or not; `None` if there is none, or null. A documented
-            /// list or map that was absent is empty, and one that could not be read is what was there instead.
+            /// Returns a field, documented or not, by its JSON name; `None` if it is missing or null. A documented list or map
+            /// that is missing is empty. A field that could not be read has its original JSON.
             ///
-            /// The JSON is written anew, with everything that is nested in it.
+            /// Each call serializes the field.
             pub fn get(&self, name: &str) -> Option<Json> {
                 match name {
-                    $( $wire if !self.holds_apart($wire) => Json::from_serialize(&self.$field).ok(), )+
+                    $( $wire if !self.is_in_extra($wire) => Json::from_serialize(&self.$field).ok(), )+
                     _ => self.extra.get(name).cloned(),
                 }
                 .filter(|json| json.kind() != JsonKind::Null)
             }
 
-            /// This with a field set by its name on the wire, documented or not. Everything is written as JSON and read
-            /// again, so a documented field obeys the same rules as in a response; if some could
-            /// [not be read](Self::unreadable), this is read in the same way, without them.
+            /// Sets a field, documented or not, by its JSON name. The whole model is written as JSON and read again, so a
+            /// documented field must have a valid value. If the model has [unreadable](Self::unreadable) fields, unreadable
+            /// values are skipped here too.
             ///
             /// # Errors
-            /// As for [`from_json`](Self::from_json), if the field is documented and cannot have this value.
+            /// If the field is documented and cannot have this value, as for [`from_json`](Self::from_json).
             pub fn with(self, name: &str, value: impl Into<Json>) -> Result<Self, $crate::DecodeError> {
                 let unreadable = if self.unreadable().is_empty() {
                     Unreadable::Error
                 } else {
                     Unreadable::Skip
                 };
-                Self::from_json_with(with_field(&self, name, &value.into()), unreadable)
+                Self::from_json_with(json_with_field(&self, name, &value.into()), unreadable)
             }
 
-            /// Decodes one from a JSON document.
+            /// Reads the model from a JSON document.
             ///
             /// # Errors
-            /// [`DecodeError`](crate::DecodeError) names the path of the value that could not be decoded
-            /// and keeps the document.
+            /// [`DecodeError`](crate::DecodeError) has the path of the value at fault, and the document.
             pub fn from_json(body: impl AsRef<[u8]>) -> Result<Self, $crate::DecodeError> {
                 Self::from_json_with(body, Unreadable::Error)
             }
 
-            /// [`from_json`](Self::from_json), with a choice of what becomes of an optional field that cannot be read.
+            /// Reads the model from a JSON document, and can skip optional fields that cannot be read.
             ///
             /// # Errors
-            /// As for [`from_json`](Self::from_json), except for what is skipped.
+            /// As for [`from_json`](Self::from_json), except for skipped fields.
             pub fn from_json_with(
                 body: impl AsRef<[u8]>,
                 unreadable: Unreadable,
@@ -173,8 +171,8 @@ macro_rules! models {
                 Self::from_json_cancellable(body, unreadable, None)
             }
 
-            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `should_continue` is called every 64 KB, and
-            /// stops it.
+            /// Reads the model as [`from_json_with`](Self::from_json_with) does, but stops when `should_continue`, which is
+            /// called every 64 KB, returns false.
             #[doc(hidden)]
             pub fn from_json_cancellable(
                 body: impl AsRef<[u8]>,
@@ -182,18 +180,18 @@ macro_rules! models {
                 should_continue: Option<&dyn Fn() -> bool>,
             ) -> Result<Self, $crate::DecodeError> {
                 let kind = FieldKind::Model(Self::SCHEMA);
-                decode::decode(body.as_ref(), kind, unreadable, should_continue, FieldValue::lex)
+                decode::decode(body.as_ref(), kind, unreadable, should_continue, FieldValue::read)
             }
 
-            /// Decodes a JSON array of them.
+            /// Reads a JSON array of these models.
             ///
-            /// The array is one document and has the limit of one (a million values).
+            /// The array is one document, with the limit of a million values.
             ///
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
                 let kind = FieldKind::ModelList(Self::SCHEMA);
-                decode::decode(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
+                decode::decode(body.as_ref(), kind, Unreadable::Error, None, FieldValue::read)
             }
         }
 
@@ -201,7 +199,7 @@ macro_rules! models {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut out = f.debug_struct(stringify!($model));
                 $( models!(@debug $show out self $field); )+
-                let unreadable = unreadable_names(Self::SCHEMA, &self.extra);
+                let unreadable = unreadable_field_names(Self::SCHEMA, &self.extra);
                 if self.extra.len() > unreadable.len() {
                     let hidden = self.extra.len() - unreadable.len();
                     out.field("extra", &format_args!("<{hidden} hidden>"));
@@ -217,18 +215,18 @@ macro_rules! models {
             const KIND: FieldKind = FieldKind::Model(Self::SCHEMA);
 
             #[inline(always)]
-            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {
-                $( let mut $field = models!(@nothing $need $type); )+
+            fn read(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {
+                $( let mut $field = models!(@initial $need $type); )+
                 let mut extra = BTreeMap::new();
                 $crate::__read_fields!(lexer, {
-                    $( $wire => $field = models!(@lex $need lexer $type = $wire, extra), $field = models!(@lex_apart $need lexer $type = $wire, extra); )+
+                    $( $wire => $field = models!(@read_in_order $need lexer $type = $wire, extra), $field = models!(@read_outlined $need lexer $type = $wire, extra); )+
                     name => {
                         let value = Json::from_raw(lexer.read_raw()?);
                         extra.insert(name.into_owned(), value);
                     },
                 });
                 Ok($model {
-                    $( $field: models!(@lexed $need $field), )+
+                    $( $field: models!(@field_value $need $field), )+
                     extra,
                 })
             }
@@ -252,7 +250,7 @@ macro_rules! models {
         models!(@default $model [$($need)+]);
     };
 
-    // A type with a required field has no default.
+    // Implements `Default`, unless the type has a required field.
     (@default $model:ident [required $($need:ident)*]) => {};
     (@default $model:ident [$lenient:ident $($need:ident)*]) => {
         models!(@default $model [$($need)*]);
@@ -265,25 +263,25 @@ macro_rules! models {
         }
     };
 
-    (@nothing required $type:ty) => { None::<$type> };
-    (@nothing $lenient:ident $type:ty) => { <$type>::default() };
+    (@initial required $type:ty) => { None::<$type> };
+    (@initial $lenient:ident $type:ty) => { <$type>::default() };
 
-    (@lex required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
-        Some(<$type as FieldValue>::lex($lexer)?)
+    (@read_in_order required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        Some(<$type as FieldValue>::read($lexer)?)
     };
-    (@lex $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
-        lex_lenient::<$type>($lexer, $wire, &mut $extra)?
-    };
-
-    (@lex_apart required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
-        Some(lex_apart::<$type>($lexer)?)
-    };
-    (@lex_apart $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
-        lex_lenient_apart::<$type>($lexer, $wire, &mut $extra)?
+    (@read_in_order $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        read_optional::<$type>($lexer, $wire, &mut $extra)?
     };
 
-    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::LexError)? };
-    (@lexed $lenient:ident $field:ident) => { $field };
+    (@read_outlined required $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        Some(read_outlined::<$type>($lexer)?)
+    };
+    (@read_outlined $lenient:ident $lexer:ident $type:ty = $wire:literal, $extra:ident) => {
+        read_optional_outlined::<$type>($lexer, $wire, &mut $extra)?
+    };
+
+    (@field_value required $field:ident) => { $field.ok_or($crate::json::lexer::LexError)? };
+    (@field_value $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
         if !FieldValue::is_none(&$self.$field) {
@@ -302,31 +300,34 @@ macro_rules! models {
     (@is_shown hidden) => { false };
 
     (@debug hidden $out:ident $self:ident $field:ident) => {
-        $out.field(plain(stringify!($field)), &format_args!("<hidden>"))
+        $out.field(strip_raw_prefix(stringify!($field)), &format_args!("<hidden>"))
     };
     (@debug $visible:ident $out:ident $self:ident $field:ident) => {
-        $out.field(plain(stringify!($field)), &$self.$field)
+        $out.field(strip_raw_prefix(stringify!($field)), &$self.$field)
     };
 }
 
-/// The documented fields that could not be read, which are kept among the undocumented ones.
-fn unreadable_names(model: &'static Model, extra: &BTreeMap<String, Json>) -> Vec<&'static str> {
+/// Returns the documented fields that could not be read, whose values are in `extra`.
+fn unreadable_field_names(
+    model: &'static Model,
+    extra: &BTreeMap<String, Json>,
+) -> Vec<&'static str> {
     let fields = model.fields.iter();
     let unreadable = fields.filter(|field| extra.contains_key(field.wire));
     unreadable.map(|field| field.name).collect()
 }
 
-/// The JSON of a model with one more field; of two with the same name, the last one counts.
-fn with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
-    // Models and names always serialize, and a model without any field is `{}`.
+/// Appends a field to the JSON of a model or a request. If the JSON has the field already, the reader uses the last one.
+pub(super) fn json_with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
+    // Serializing models and names cannot fail; a model without fields is `{}`.
     let mut json = Json::from_infallible(model).into_text();
     json.pop();
     let separator = if json.len() > 1 { "," } else { "" };
     format!("{json}{separator}{}:{value}}}", Json::string(name))
 }
 
-/// The name of an attribute without Rust's mark of a keyword.
-const fn plain(name: &'static str) -> &'static str {
+/// Removes the prefix `r#` from a Rust identifier.
+const fn strip_raw_prefix(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,
         _ => name,
