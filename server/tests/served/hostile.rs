@@ -55,8 +55,8 @@ fn probe() -> String {
 }
 
 impl Case {
-    /// Sends the bytes in pieces of this size, and checks the responses and the connection.
-    fn check(&self, sandbox: &Sandbox, piece: usize) {
+    /// Sends the bytes in parts of `size` bytes, and checks the responses and the connection.
+    fn check(&self, sandbox: &Sandbox, size: usize) {
         let Self {
             name,
             bytes,
@@ -69,7 +69,7 @@ impl Case {
         stream.set_nodelay(true).unwrap();
         // Send a further request on the same connection. It gets a response only if the connection stays open.
         let all = [bytes, probe().as_bytes()].concat();
-        for part in all.chunks(piece) {
+        for part in all.chunks(size) {
             if stream.write_all(part).is_err() {
                 assert_ne!(*then, Stays, "{name}: ended while being sent to");
                 break;
@@ -79,7 +79,7 @@ impl Case {
         for (number, status) in responses.iter().enumerate() {
             let response = read_response(&mut stream, false);
             let shown = String::from_utf8_lossy(&response.body);
-            // hyper may reject a large head because of its target, or after reading all of it.
+            // hyper may reject a large head because of its target, or after reader all of it.
             let is_too_large = *status == 431 && matches!(response.status, 414 | 431);
             assert!(
                 response.status == *status || is_too_large,
@@ -478,8 +478,8 @@ fn an_http_2_preface_cut_or_damaged_at_each_byte() {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
-        let is_refused = response.is_empty() || response.starts_with(b"HTTP/1.1 400 ");
-        assert!(is_refused || cut == PREFACE.len(), "cut at {cut}");
+        let is_rejected = response.is_empty() || response.starts_with(b"HTTP/1.1 400 ");
+        assert!(is_rejected || cut == PREFACE.len(), "cut at {cut}");
     }
 }
 
@@ -554,7 +554,7 @@ fn expectations() {
 
 // ---- responses that must be readable ---------------------------------------------------------------------
 
-/// 7 MiB exceed the operating system's buffers: the client can send them only if the server continues reading.
+/// 7 MiB exceed the operating system's buffers: the client can send them only if the server continues reader.
 #[test]
 fn early_responses_are_readable_after_the_body_is_sent() {
     let sandbox = sandbox();
@@ -605,15 +605,15 @@ fn a_large_last_response_arrives_completely() {
     ] {
         let mut stream = connect(&sandbox);
         stream.write_all(last.as_bytes()).unwrap();
-        let mut reading = stream.try_clone().unwrap();
+        let mut reader = stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || stream.write_all(following.as_bytes()));
-        let response = read_response(&mut reading, false);
+        let response = read_response(&mut reader, false);
         assert!(
             response.body == text.as_bytes(),
             "{name}: {} bytes",
             response.body.len()
         );
-        assert_closed(&mut reading);
+        assert_closed(&mut reader);
         let _ = writing.join().unwrap();
     }
 }
