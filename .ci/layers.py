@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     "sdk": """
         value
-        contract
+        specification
         json
         rules
         model

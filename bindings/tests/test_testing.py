@@ -14,7 +14,7 @@ from conftest import ADA
 import dealkit
 from dealkit import AsyncOperations, Client, CreateAgentParams, Deal, DealkitError, Operations, testing
 from dealkit._client.operations import AgentOperations
-from dealkit._testing import recorded, sandbox, stub
+from dealkit._testing import records, sandbox, stub
 from dealkit.testing import AsyncStub, Sandbox, Stub
 
 

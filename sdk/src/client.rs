@@ -15,10 +15,10 @@ use crate::{
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
-    contract::wire,
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         base_url,
         connect::{
@@ -37,7 +37,7 @@ use crate::{
     },
     value::{
         message::{Message, Setting},
-        opaque,
+        opaque_debug,
     },
 };
 
@@ -335,19 +335,19 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
+    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
     /// two seconds. Default: no limit.
     ///
-    /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
-    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies to
-    /// a client and its clones: other clients and processes have their own.
+    /// Requests are evenly spaced and sent in order of arrival. If the limit delays a call beyond its timeout, the call fails
+    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones: other clients and
+    /// processes have their own.
     ///
-    /// Even without a limit, a client learns what the service allows. After a 429, or a 503 with `Retry-After`, all its
-    /// calls wait as long as the service asks, but at most a minute if another call was told to wait. They then
-    /// continue, evenly spaced, just below the rate at which the service accepted calls; after a while the client
-    /// speeds up, more and more, until the next refusal. If responses say how much is left of a quota for up to a
+    /// In addition, a client learns what the service accepts. After a 429, or a 503 with `Retry-After`, all its
+    /// calls wait as long as the service asks, but at most a minute if the response was to another call. They then
+    /// continue, evenly spaced, at 70 % of the rate at which the service accepted calls. The rate grows until the next rejection, with
+    /// the algorithm of the adaptive retry mode in AWS SDKs. If responses report how much is left of a quota for up to a
     /// minute (`RateLimit` and `RateLimit-Policy`, as in draft-ietf-httpapi-ratelimit-headers-11), the client slows
-    /// down before it is refused. It never sends less than one request a second.
+    /// down before it is rejected. The learned rate is never less than one request per second.
     ///
     /// ```
     /// use dealkit::Client;
@@ -743,7 +743,7 @@ impl ClientBuilder {
     }
 }
 
-opaque!(ClientBuilder<C>);
+opaque_debug!(ClientBuilder<C>);
 
 fn missing(setting: Setting, variable: &'static str) -> Error {
     Error::invalid_setting(

@@ -126,13 +126,13 @@ mod bulk;
 mod calls;
 #[cfg(feature = "client")]
 mod client;
-mod contract;
 mod error;
 mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
 mod model;
 mod rules;
+mod specification;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 #[cfg(feature = "client")]
@@ -146,9 +146,9 @@ pub mod internal {
     #[cfg(feature = "client")]
     pub use crate::{bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};
     pub use crate::{
-        contract::{schema, wire},
-        json::{document, explain, lexer},
+        json::{document_limits, explain_error, lexer},
         rules::validate,
+        specification::{schema, wire},
         value::{marked_text, scalar},
     };
 }

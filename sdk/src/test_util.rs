@@ -73,16 +73,16 @@ use crate::{
         operations::{CallFuture, Operations},
         response::Response,
     },
-    contract::wire,
     error::call::Error,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         error::{Sent, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
     },
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// Builds an [`Error`] like one that a call returns, from what a test specifies.
@@ -236,7 +236,7 @@ impl ErrorBuilder {
     }
 }
 
-opaque!(ErrorBuilder);
+opaque_debug!(ErrorBuilder);
 
 /// One deal of many, for tests (feature `test-util`).
 impl<T> Retrieved<T> {
@@ -416,4 +416,4 @@ impl Operations for Stub {
     }
 }
 
-opaque!(Stub);
+opaque_debug!(Stub);

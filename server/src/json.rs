@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use dealkit::internal::lexer::{Lexer, Refused};
+use dealkit::internal::lexer::{LexError, Lexer};
 use serde_json::value::RawValue;
 
 /// Maximum nesting depth of arrays and objects.
@@ -57,7 +57,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
         return Err(JsonError::new("a byte order mark", bytes, 0));
     }
     let mut lexer = Lexer::new(text);
-    match check_value(&mut lexer, 0).and_then(|()| Ok(lexer.end()?)) {
+    match check_value(&mut lexer, 0).and_then(|()| Ok(lexer.expect_end()?)) {
         Ok(()) => Ok(text),
         Err(Defect::Malformed) => Err(describe_malformed(text, lexer.position())),
         Err(Defect::At(at, reason)) => Err(JsonError::new(reason, bytes, at)),
@@ -72,8 +72,8 @@ enum Defect {
     At(usize, &'static str),
 }
 
-impl From<Refused> for Defect {
-    fn from(_: Refused) -> Self {
+impl From<LexError> for Defect {
+    fn from(_: LexError) -> Self {
         Self::Malformed
     }
 }
@@ -104,31 +104,31 @@ fn check_value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     match first {
         b'{' => check_object(lexer, depth + 1)?,
         b'[' => {
-            let mut has_more = lexer.array()?;
+            let mut has_more = lexer.begin_array()?;
             while has_more {
                 check_value(lexer, depth + 1)?;
-                has_more = lexer.item()?;
+                has_more = lexer.next_item()?;
             }
         }
-        b'"' => drop(lexer.string()?),
-        b't' | b'f' => drop(lexer.boolean()?),
-        b'n' => lexer.null()?,
-        _ => drop(lexer.number()?),
+        b'"' => drop(lexer.read_string()?),
+        b't' | b'f' => drop(lexer.read_boolean()?),
+        b'n' => lexer.read_null()?,
+        _ => drop(lexer.read_number()?),
     }
     Ok(())
 }
 
 fn check_object(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     let mut keys = HashSet::new();
-    let mut has_more = lexer.object()?;
+    let mut has_more = lexer.begin_object()?;
     while has_more {
         lexer.peek();
         let start = lexer.position();
-        if !keys.insert(lexer.name()?) {
+        if !keys.insert(lexer.read_name()?) {
             return Err(Defect::At(start, "a key that this object already has"));
         }
         check_value(lexer, depth)?;
-        has_more = lexer.field()?;
+        has_more = lexer.next_field()?;
     }
     Ok(())
 }

@@ -140,7 +140,7 @@ class DealkitError(_Facts):
     request_id: str | None = None
     """The request's id in the service's logs: quote it to the service's support."""
     retry_after: float | None = None
-    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call's turn."""
+    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call could be sent."""
     index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.resolve``: the position of the entry."""
@@ -173,8 +173,8 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent: because of the client's own ``rate_limit``, or because the service asked for fewer
-    requests, its turn would have come after its timeout, in ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
+    """The call was not sent before its timeout: because of the client's own ``rate_limit``, or because the service asked
+    for fewer requests, it would have to wait ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):

@@ -70,10 +70,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 fn matches_page(page: &str, shown: &str) -> bool {
     page.lines().count() == shown.lines().count()
         && page.lines().zip(shown.lines()).all(|(page, shown)| {
-            let mut pieces = page.split('…');
-            let first = pieces.next().unwrap_or_default();
+            let mut parts = page.split('…');
+            let first = parts.next().unwrap_or_default();
             shown.strip_prefix(first).is_some_and(|rest| {
-                let found = pieces.try_fold(rest, |rest, piece| Some(rest.split_once(piece)?.1));
+                let found = parts.try_fold(rest, |rest, part| Some(rest.split_once(part)?.1));
                 // An ellipsis at the end of a line stands for the rest of the line.
                 found.is_some_and(|rest| rest.is_empty() || page.ends_with('…'))
             })

@@ -28,7 +28,7 @@ pub use self::worker::{CancelHandle, Iter};
 use crate::{
     Error, Method, RawResponse,
     model::{Agent, Deal},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// The blocking client. Cheap to clone, and meant to be shared between threads. There is an [example](self).
@@ -131,7 +131,7 @@ impl Blocking {
     }
 }
 
-opaque!(Blocking);
+opaque_debug!(Blocking);
 
 impl Client {
     /// A builder with all defaults; only the base URL and the service key are missing. Its options are those of

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     blocking::Blocking,
     bulk::many::{Bulk, InFlight, Inputs, Job, Work},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// Starts the thread that makes the calls.
@@ -153,7 +153,7 @@ impl<I, W: Work> Drop for Iter<I, W> {
     }
 }
 
-opaque!(Iter<I, W: Work>);
+opaque_debug!(Iter<I, W: Work>);
 
 /// Gives up the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs in one.
 ///

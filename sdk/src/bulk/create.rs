@@ -35,11 +35,11 @@ use crate::{
     },
     error::{call::Error, kind::ErrorKind},
     model::Agent,
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// How many agents are created at the same time by default. At 100 ms a create, each makes ten rows a second, so this many make a
-/// million in under an hour. A service that takes fewer at once refuses the others without acting, and the pace follows it: with a
+/// million in under an hour. A service that takes fewer at once rejects the others without acting, and the rate limiter adapts: with a
 /// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. More would leave people more to look up: after a crash, every row
 /// that was in flight is unknown.
 const CONCURRENCY: usize = 32;
@@ -324,7 +324,7 @@ impl<I, T> CreateMany<I, T> {
     }
 }
 
-opaque!(Creates<T>);
+opaque_debug!(Creates<T>);
 
 impl<T> sealed::Sealed for Creates<T> {}
 
@@ -483,7 +483,7 @@ impl<T> Creating<T> {
     }
 }
 
-opaque!(Creating<T>);
+opaque_debug!(Creating<T>);
 
 impl<T> Future for Creating<T> {
     type Output = Creation<T>;

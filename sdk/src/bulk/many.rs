@@ -25,7 +25,7 @@ use crate::{
         options::CallOptions,
     },
     error::{call::Error, kind::ErrorKind},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// What is called for each input of a [`Bulk`]: [`Retrieves`](crate::bulk::retrieve::Retrieves) or
@@ -239,7 +239,7 @@ impl<I, W: Work> Bulk<I, W> {
     }
 }
 
-opaque!(Bulk<I, W, M>);
+opaque_debug!(Bulk<I, W, M>);
 
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
@@ -328,7 +328,7 @@ where
     }
 }
 
-opaque!(BulkStream<I, W: Work>);
+opaque_debug!(BulkStream<I, W: Work>);
 
 /// The calls in flight, from which a [`BulkStream`] takes its items. For callers that push inputs one at a time instead
 /// of giving an iterator; see [`Bulk::into_parts`].
@@ -418,4 +418,4 @@ impl<W: Work> Stream for InFlight<W> {
     }
 }
 
-opaque!(InFlight<W: Work>);
+opaque_debug!(InFlight<W: Work>);

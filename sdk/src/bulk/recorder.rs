@@ -332,7 +332,7 @@ impl Claim {
             request_id: recorded.request_id.clone(),
             ..UnresolvedRow::new(
                 self.text.clone(),
-                request.unwrap_or_else(|| Json::written(())),
+                request.unwrap_or_else(|| Json::from_infallible(())),
                 recorded.sent_at.unwrap_or_default(),
             )
         }

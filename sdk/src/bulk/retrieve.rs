@@ -15,7 +15,7 @@ use crate::{
     },
     error::call::Error,
     model::Deal,
-    value::opaque,
+    value::opaque_debug,
 };
 
 const CONCURRENCY: usize = 16;
@@ -84,7 +84,7 @@ impl<I, M> RetrieveMany<I, Deal, M> {
     }
 }
 
-opaque!(Retrieves<T>);
+opaque_debug!(Retrieves<T>);
 
 impl<T> sealed::Sealed for Retrieves<T> {}
 

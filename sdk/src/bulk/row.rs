@@ -16,12 +16,12 @@ use serde::Deserialize;
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
-    contract::wire,
     error::{call::Error, kind::ErrorKind},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
-    value::{AgentId, Json, opaque},
+    value::{AgentId, Json, opaque_debug},
 };
 
 /// One agent of many: its row, and the result.
@@ -273,4 +273,4 @@ impl<R: Into<CreateRow>, E: Into<Error>> From<Result<R, E>> for CreateRow {
     }
 }
 
-opaque!(CreateRow);
+opaque_debug!(CreateRow);

@@ -10,10 +10,10 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::operation::Operation,
-    value::{Json, opaque},
+    value::{Json, opaque_debug},
 };
 
 /// Calls on agents; see [`Client::agents`](crate::Client::agents).
@@ -73,11 +73,11 @@ impl<M: Clone> Agents<M> {
             template: wire::AGENTS_PATH.into(),
         };
         let path = Ok(wire::AGENTS_PATH.to_owned());
-        let read = read_model(Agent::from_json_while, Agent::unreadable);
+        let read = read_model(Agent::from_json_cancellable, Agent::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read)
             .with_body(body)
             .in_mode(self.mode.clone())
     }
 }
 
-opaque!(Agents<M>);
+opaque_debug!(Agents<M>);

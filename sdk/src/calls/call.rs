@@ -18,7 +18,7 @@ use crate::{
     },
     error::call::Error,
     json::{
-        decode::GoOn,
+        decode::ShouldContinue,
         decode_error::DecodeError,
         unreadable::{Unreadable, UnreadableField},
     },
@@ -93,7 +93,7 @@ type Read<T> =
 /// Makes the reader of a response as a model from the model's own reader, which asks whether there is time to go on, and from
 /// what lists the fields that could not be read.
 pub(crate) fn read_model<T>(
-    from_json: fn(Bytes, Unreadable, Option<GoOn<'_>>) -> Result<T, DecodeError>,
+    from_json: fn(Bytes, Unreadable, Option<ShouldContinue<'_>>) -> Result<T, DecodeError>,
     unreadable_fields: fn(&T) -> Vec<UnreadableField>,
 ) -> impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> {
     move |response, record, unreadable| {

@@ -9,11 +9,11 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     error::call::Error,
     model::Deal,
+    specification::wire,
     transport::{operation::Operation, path::escape_segment},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// Calls on deals; see [`Client::deals`](crate::Client::deals).
@@ -51,9 +51,9 @@ impl<M: Clone> Deals<M> {
         };
         let id = escape_segment(id.as_ref()).map_err(Error::from);
         let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
-        let read = read_model(Deal::from_json_while, Deal::unreadable);
+        let read = read_model(Deal::from_json_cancellable, Deal::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read).in_mode(self.mode.clone())
     }
 }
 
-opaque!(Deals<M>);
+opaque_debug!(Deals<M>);

@@ -133,7 +133,7 @@ impl RawResponse {
     /// Of kind `Decode`, with the line and column of what could not be decoded; also for a document of more than a
     /// million values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode::with_serde(&self.response.body)
+        decode::decode_with_serde(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))
     }
 }
@@ -150,7 +150,7 @@ impl<T> Response<T> {
 }
 
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
-    if error.was_stopped() {
+    if error.was_cancelled() {
         let attempts = response.attempts;
         return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Possibly))
             .with_response(response)

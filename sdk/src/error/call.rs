@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::{
-    contract::wire,
     error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summarize},
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
+    specification::wire,
     transport::{
         connect::failure::LibraryError,
         error::{Attempts, FailedRequest, TransportCause, TransportError},

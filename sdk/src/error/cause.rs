@@ -14,7 +14,7 @@ use crate::{
         rate::queue::LateAdmission,
     },
     value::{
-        duration::in_words,
+        format_duration::format_seconds,
         message::{Message, Setting},
     },
 };
@@ -179,7 +179,7 @@ fn describe_transport(cause: &TransportCause) -> Message {
             .message
             .clone()
             .with_prefix("no connection could be made: "),
-        TransportCause::Timeout(after, _) => format!("timed out after {}", in_words(*after)).into(),
+        TransportCause::Timeout(after, _) => format!("timed out after {}", format_seconds(*after)).into(),
         TransportCause::Interrupted(_, advice) => {
             match advice {
                 None => "the connection broke before the whole response had arrived".into(),
@@ -211,7 +211,7 @@ fn describe_transport(cause: &TransportCause) -> Message {
 }
 
 fn describe_throttled(late: LateAdmission) -> Message {
-    let wait = in_words(late.wait);
+    let wait = format_seconds(late.wait);
     let (reason, setting) = if late.is_for_service {
         let reason =
             format!("the service has asked for fewer requests; this one would have to wait {wait}");

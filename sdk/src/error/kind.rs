@@ -1,8 +1,8 @@
 //! Kinds of errors.
 
-use crate::value::named;
+use crate::value::named_enum;
 
-named! {
+named_enum! {
     /// The kind of an [`Error`](crate::Error). Its [name](Self::as_str) is the `kind` of Python's exceptions and in tables of
     /// errors.
     ///

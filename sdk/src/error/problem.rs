@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    json::document::without_bom,
+    json::document_limits::without_bom,
     rules::{
         fields::parse_object,
         validate::{Violation, ViolationCode},

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::value::named;
+use crate::value::named_enum;
 
 /// Why a ledger cannot be used or changed.
 ///
@@ -31,7 +31,7 @@ pub(super) enum Place {
     Database(Arc<str>),
 }
 
-named! {
+named_enum! {
     /// What kind of failure a [`LedgerError`] is.
     #[non_exhaustive]
     LedgerErrorKind {

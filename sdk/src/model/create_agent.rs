@@ -5,14 +5,14 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    contract::names,
-    json::document::without_bom,
+    json::document_limits::without_bom,
     rules::{
         fields::{Fields, check_names, parse_object},
         validate::{
             Null, UnknownFields, ValidationError, Violation, check_kind, check_text, field_pointer,
         },
     },
+    specification::field_names,
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
 
@@ -214,7 +214,7 @@ impl CreateAgent {
     /// The JSON body to be sent.
     pub fn to_json(&self) -> Json {
         // There are only strings and JSON values, which always serialize.
-        Json::written(self)
+        Json::from_infallible(self)
     }
 
     /// E-mail address.
@@ -333,7 +333,7 @@ macro_rules! setters {
             #[must_use]
             pub fn $setter(self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.with(Cow::Borrowed($wire), Json::written(value))
+                self.with(Cow::Borrowed($wire), Json::from_infallible(value))
             }
 
             #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]
@@ -354,7 +354,7 @@ impl AgentProfile {
         Self::default()
     }
 
-    names::profile_fields!(setters);
+    field_names::profile_fields!(setters);
 
     /// Sets a field by its wire name, even an undocumented one. Setting a known field this way
     /// replaces it, and the rules check its type.
@@ -370,7 +370,7 @@ impl AgentProfile {
 
     /// The wire names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
-        names::PROFILE_NAMES.iter().copied()
+        field_names::PROFILE_FIELD_NAMES.iter().copied()
     }
 
     /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
@@ -398,11 +398,17 @@ impl AgentProfile {
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         // In the order of the specification, but without a look-up for each of its names.
-        let place = |name: &str| names::PROFILE_NAMES.iter().position(|known| *known == name);
+        let place = |name: &str| {
+            field_names::PROFILE_FIELD_NAMES
+                .iter()
+                .position(|known| *known == name)
+        };
         let mut given: Vec<_> = self.fields.iter().collect();
         given.sort_by_key(|(name, _)| place(name));
         for (name, value) in given {
-            let documented = names::PROFILE.iter().find(|(known, _)| known == name);
+            let documented = field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| known == name);
             if let Some(&(_, kind)) = documented
                 && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
             {
@@ -410,7 +416,7 @@ impl AgentProfile {
             }
         }
         let given = self.fields.keys().map(|name| &**name);
-        check_names(given, names::PROFILE_NAMES, at, unknown, out);
+        check_names(given, field_names::PROFILE_FIELD_NAMES, at, unknown, out);
     }
 
     /// A field by its wire name, if it is set.

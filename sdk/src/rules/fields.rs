@@ -8,11 +8,11 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    contract::names,
-    json::lexer::{Lexed, Lexer},
+    json::lexer::{LexResult, Lexer},
     rules::validate::{
         Null, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
     },
+    specification::field_names,
     value::{JsonKind, Nullable},
 };
 
@@ -40,28 +40,28 @@ pub(crate) fn parse_object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, V
             format!("must be JSON, which it is not at line {line} column {column}")
         }
         (_, text) => {
-            let found = JsonKind::of(text.unwrap_or_default());
+            let found = JsonKind::from_json(text.unwrap_or_default());
             format!("must be an object, got {}", found.name())
         }
     };
     Err(Violation::new(at, ViolationCode::WrongType, detail))
 }
 
-fn read_members(text: &str) -> Lexed<Object<'_>> {
-    let mut object = Object::with_capacity(names::CREATE_AGENT.len());
+fn read_members(text: &str) -> LexResult<Object<'_>> {
+    let mut object = Object::with_capacity(field_names::CREATE_AGENT_FIELD_NAMES.len());
     let mut lexer = Lexer::new(text);
-    let mut more = lexer.object()?;
+    let mut more = lexer.begin_object()?;
     while more {
-        let name = lexer.name()?;
+        let name = lexer.read_name()?;
         lexer.peek();
         let start = lexer.position();
-        if lexer.plain().is_none() {
-            lexer.raw()?;
+        if lexer.read_plain_string().is_none() {
+            lexer.read_raw()?;
         }
         object.push((name, lexer.slice(start, lexer.position())));
-        more = lexer.field()?;
+        more = lexer.next_field()?;
     }
-    lexer.end()?;
+    lexer.expect_end()?;
     Ok(object)
 }
 
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
         let checked = match self.object.iter().rposition(|(field, _)| field == name) {
             Some(at) => {
                 let (_, value) = self.object.remove(at);
-                check_kind(JsonKind::of(value), kind, null).map(|()| value)
+                check_kind(JsonKind::from_json(value), kind, null).map(|()| value)
             }
             None if null == Null::Required => Err((
                 ViolationCode::Required,
@@ -152,7 +152,7 @@ impl<'a> Fields<'a> {
         let given = self.object.iter().map(|(name, _)| &**name);
         check_names(
             given,
-            names::CREATE_AGENT,
+            field_names::CREATE_AGENT_FIELD_NAMES,
             "",
             unknown,
             &mut self.violations,

@@ -9,8 +9,8 @@ use serde::Serialize;
 use url::Url;
 
 use crate::{
-    contract::names::{self, pointer_token},
-    value::{JsonKind, Role, open_set, parse_date},
+    specification::field_names::{self, escape_pointer_token},
+    value::{JsonKind, Role, extensible_enum, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -58,7 +58,7 @@ impl Violation {
 
     /// The pointer for messages, with `*` in place of each name that is not in the specification.
     pub fn masked_pointer(&self) -> String {
-        names::masked_pointer(&self.pointer)
+        field_names::mask_pointer(&self.pointer)
     }
 
     /// Returns the location for messages: the masked pointer, or a name for the whole body.
@@ -87,7 +87,7 @@ impl fmt::Debug for Violation {
     }
 }
 
-open_set! {
+extensible_enum! {
     /// The rule that a request violates. The SDK and the sandbox share these codes; another service's code is `Other`.
     ViolationCode {
         /// A required field is missing.
@@ -233,9 +233,16 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
 /// types that JSON lacks.
 pub fn expected_kind(pointer: &str) -> Option<&'static str> {
     let kind = match pointer.strip_prefix("/profile/") {
-        Some(name) => names::PROFILE.iter().find(|(known, _)| *known == name)?.1,
+        Some(name) => {
+            field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| *known == name)?
+                .1
+        }
         None if pointer == "/profile" => JsonKind::Object,
-        None if names::CREATE_AGENT.contains(&pointer.strip_prefix('/')?) => JsonKind::String,
+        None if field_names::CREATE_AGENT_FIELD_NAMES.contains(&pointer.strip_prefix('/')?) => {
+            JsonKind::String
+        }
         None => return None,
     };
     Some(kind.name())
@@ -243,7 +250,7 @@ pub fn expected_kind(pointer: &str) -> Option<&'static str> {
 
 /// Returns the pointer of a field of the object at `at`.
 pub(crate) fn field_pointer(at: &str, name: &str) -> String {
-    format!("{at}/{}", pointer_token(name))
+    format!("{at}/{}", escape_pointer_token(name))
 }
 
 /// Checks the kind of a field's value.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use url::Url;
 
-use crate::{contract::wire, value::marked_text::is_quoted};
+use crate::{specification::wire, value::marked_text::is_quoted};
 
 /// Parses a base URL. An error is the problem alone, such as `must begin with https:// or http://`.
 pub(crate) fn parse(text: &str) -> Result<Url, Cow<'static, str>> {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{contract::wire, value::message::Message};
+use crate::{specification::wire, value::message::Message};
 
 /// Headers that only the client sets: the key, and those that frame or route the request.
 const CLIENT_HEADERS: [&str; 7] = [

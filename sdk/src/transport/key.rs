@@ -26,13 +26,13 @@ use tokio::{
 };
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::redact::Redactor,
     value::{
-        duration::in_words,
+        format_duration::format_seconds,
         marked_text::{is_quoted, remove_mark},
         message::{Message, Setting},
-        opaque,
+        opaque_debug,
     },
 };
 
@@ -88,7 +88,7 @@ impl<T: Into<String>> From<T> for ServiceKey {
     }
 }
 
-opaque!(ServiceKey);
+opaque_debug!(ServiceKey);
 
 /// Provides the service key, for example from a vault; see
 /// [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
@@ -158,7 +158,7 @@ pub enum KeySource {
     Provider(Arc<Provide>),
 }
 
-opaque!(KeySource);
+opaque_debug!(KeySource);
 
 /// Calls a provider. An error is the name of an error type.
 type Provide = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, String>> + Send + Sync;
@@ -334,7 +334,7 @@ impl Keys {
             return Ok(key);
         }
         timeout(left, self.request_key()).await.unwrap_or_else(|_| {
-            let total = in_words(total);
+            let total = format_seconds(total);
             Err(match self.source {
                 KeySource::File(_) => Message::about(
                     Setting::ServiceKeyFile,

@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-use crate::value::named;
+use crate::value::named_enum;
 
-named! {
+named_enum! {
     /// The possible effect of a failed call at the service; see [`Error::outcome`](crate::Error::outcome).
     ///
     /// | outcome | meaning | sending the request again |

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::contract::names::pointer_token;
+use crate::specification::field_names::escape_pointer_token;
 
 /// The maximum number of characters of a text from the service in an error message.
 const MAX_SHOWN: usize = 200;
@@ -57,7 +57,7 @@ impl Redactor {
 fn text_forms(key: &HeaderValue) -> [String; 3] {
     // A key is visible ASCII: `Keys` checks it.
     let key = key.to_str().unwrap_or_default().to_ascii_lowercase();
-    let (escaped, token) = (key.escape_debug().to_string(), pointer_token(&key));
+    let (escaped, token) = (key.escape_debug().to_string(), escape_pointer_token(&key));
     [key, escaped, token]
 }
 

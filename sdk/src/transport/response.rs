@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::{
         redact::{Redactor, shorten},
         retry::retry_after::parse_retry_after,

@@ -20,7 +20,7 @@ use tokio::{
 use url::Url;
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::{
         connect::{
             failure::{ConnectFailure, LibraryError},

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use crate::sandbox::variant::{OddChunks, Variant};
 
 /// The undocumented value for extensible enums.
-const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
+const UNDOCUMENTED: &str = "\"SOMETHING_NEW\"";
 
 /// Undocumented fields, one for each type of JSON value.
 const EXTRA_FIELDS: &str = concat!(
@@ -120,10 +120,10 @@ fn rewrite_body(body: Bytes, model: &Model, variant: Variant) -> Bytes {
 fn parse_fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut lexer = Lexer::new(text);
     let mut fields = Vec::new();
-    let mut has_more = lexer.object().ok()?;
+    let mut has_more = lexer.begin_object().ok()?;
     while has_more {
-        fields.push((lexer.name().ok()?, lexer.raw().ok()?.get()));
-        has_more = lexer.field().ok()?;
+        fields.push((lexer.read_name().ok()?, lexer.read_raw().ok()?.get()));
+        has_more = lexer.next_field().ok()?;
     }
     Some(fields)
 }
@@ -135,7 +135,7 @@ const PROBLEM: &Model = &Model {
     fields: &[Field {
         name: "errors",
         wire: "errors",
-        kind: FieldKind::Many(&Model {
+        kind: FieldKind::ModelList(&Model {
             name: "Violation",
             index: 0,
             fields: &[],
@@ -186,8 +186,8 @@ impl Rewriter {
         let index = self.changed_count;
         let changed = match (&field.kind, self.variant) {
             _ if text == "null" => None,
-            (FieldKind::One(model), _) => return self.rewrite_object(text, model),
-            (FieldKind::Many(model), _) => {
+            (FieldKind::Model(model), _) => return self.rewrite_object(text, model),
+            (FieldKind::ModelList(model), _) => {
                 let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
                 let items = items
                     .iter()
@@ -198,7 +198,7 @@ impl Rewriter {
                 ));
             }
             (_, Variant::Nulls) if is_optional(field) => Some("null".to_owned()),
-            (FieldKind::OpenSet(_), Variant::Extra) => Some(UNDOCUMENTED.to_owned()),
+            (FieldKind::ExtensibleEnum(_), Variant::Extra) => Some(UNDOCUMENTED.to_owned()),
             (FieldKind::Decimal, Variant::Numbers) => rewrite_decimal(text, index),
             (FieldKind::Integer, Variant::Numbers) => rewrite_integer(text, index),
             (FieldKind::Timestamp, Variant::Times) => {
@@ -221,14 +221,14 @@ fn rewrite_timestamp(
     format: impl Fn(DateTime<Utc>, usize) -> String,
 ) -> Option<String> {
     let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
-    let moment = scalar::timestamp(&moment)?;
+    let moment = scalar::parse_timestamp(&moment)?;
     Some(format!("\"{}\"", format(moment, index)))
 }
 
 /// Alternates between an exponent, 28 digits, and scientific notation.
 fn rewrite_decimal(text: &str, index: usize) -> Option<String> {
     const DIGITS: usize = 28;
-    let mut number = scalar::decimal(text)?.into_inner();
+    let mut number = scalar::parse_decimal(text)?.into_inner();
     let (mantissa, scale) = (number.mantissa(), number.scale());
     Some(match index % 3 {
         0 => format!("{mantissa}e{}", -i64::from(scale)),
@@ -245,7 +245,7 @@ fn rewrite_decimal(text: &str, index: usize) -> Option<String> {
 
 /// Alternates between a zero fraction, an exponent, and an integer above 2^53, which is a different number.
 fn rewrite_integer(text: &str, index: usize) -> Option<String> {
-    let integer = scalar::integer(text)?;
+    let integer = scalar::parse_integer(text)?;
     Some(match index % 3 {
         0 => format!("{integer}.0"),
         1 => {

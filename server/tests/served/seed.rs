@@ -171,8 +171,8 @@ fn is_complete(value: &serde_json::Value, model: &Model) {
     for field in model.fields {
         let value = &object[field.wire];
         match field.kind {
-            FieldKind::One(model) => is_complete(value, model),
-            FieldKind::Many(model) => {
+            FieldKind::Model(model) => is_complete(value, model),
+            FieldKind::ModelList(model) => {
                 let items = value.as_array().unwrap();
                 assert!(!items.is_empty(), "{}", field.wire);
                 items.iter().for_each(|item| is_complete(item, model));

@@ -30,7 +30,7 @@ use crate::{
     value::{
         marked_text::remove_mark,
         message::{Message, Setting},
-        opaque,
+        opaque_debug,
     },
 };
 
@@ -210,7 +210,7 @@ impl CachedIdentity {
     }
 }
 
-opaque!(CachedIdentity);
+opaque_debug!(CachedIdentity);
 
 impl ResolvesClientCert for ClientCertificateResolver {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {

@@ -7,6 +7,9 @@ use http::HeaderMap;
 /// The longest window, in seconds, over which a quota is spread. A quota for a day, for example, may be used up at once.
 const LONGEST_WINDOW: u32 = 60;
 
+/// The number of items that are read of each header. Without a bound, the headers of a hostile service could take seconds.
+const MAX_ITEMS: usize = 20;
+
 /// The unused part of a quota, as a response reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemainingQuota {
@@ -22,30 +25,32 @@ impl RemainingQuota {
     /// Parses all lines of the headers of a response. If they report several quotas, returns the one with the longest interval.
     /// Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
     pub(crate) fn parse(headers: &HeaderMap) -> Option<Self> {
-        let items = list_items(headers, "ratelimit");
-        if items.is_empty() {
+        let limits = Item::parse_list(headers, "ratelimit");
+        if limits.is_empty() {
             return None;
         }
-        let policies = list_items(headers, "ratelimit-policy");
-        let quotas = items.iter().filter_map(|item| {
-            let policy = policies.iter().find(|policy| policy[0] == item[0])?;
-            Self::from_parameters(item, policy)
+        let policies = Item::parse_list(headers, "ratelimit-policy");
+        let quotas = limits.iter().filter_map(|limit| {
+            let policy = policies.iter().find(|policy| policy.name == limit.name)?;
+            Self::from_items(limit, policy)
         });
         quotas.max_by_key(Self::interval)
     }
 
-    fn from_parameters(item: &[&str], policy: &[&str]) -> Option<Self> {
-        let seconds = |number: u32| Duration::from_secs(number.into());
-        let window = number(policy, "w").filter(|window| (1..=LONGEST_WINDOW).contains(window))?;
-        let counts_requests =
-            parameter(policy, "qu").is_none_or(|unit| unit.trim_matches('"') == "requests");
-        let remaining = Self {
-            quota: number(policy, "q").filter(|quota| *quota > 0)?,
-            remaining: number(item, "r")?,
-            window: seconds(window),
-            reset: seconds(number(item, "t").map_or(window, |reset| reset.min(window))),
-        };
-        counts_requests.then_some(remaining)
+    fn from_items(limit: &Item<'_>, policy: &Item<'_>) -> Option<Self> {
+        let unit = policy.parameter("qu").unwrap_or("requests");
+        if unit.trim_matches('"') != "requests" {
+            return None;
+        }
+        let window = policy.number("w");
+        let window = window.filter(|window| (1..=LONGEST_WINDOW).contains(window))?;
+        let reset = limit.number("t").map_or(window, |reset| reset.min(window));
+        Some(Self {
+            quota: policy.number("q").filter(|quota| *quota > 0)?,
+            remaining: limit.number("r")?,
+            window: Duration::from_secs(window.into()),
+            reset: Duration::from_secs(reset.into()),
+        })
     }
 
     pub(crate) fn is_used_up(&self) -> bool {
@@ -64,19 +69,38 @@ impl RemainingQuota {
     }
 }
 
-/// Returns the items of a list (RFC 9651, section 3.1) from all lines of a header. An item is its name, without quotation marks,
-/// and its parameters.
-fn list_items<'a>(headers: &'a HeaderMap, header: &str) -> Vec<Vec<&'a str>> {
-    let lines = headers.get_all(header).iter();
-    let lines = lines.filter_map(|line| line.to_str().ok());
-    let items = lines.flat_map(|line| split_unquoted(line, ','));
-    items
-        .map(|item| {
-            let mut parts: Vec<_> = split_unquoted(item, ';').collect();
-            parts[0] = parts[0].trim_matches('"');
-            parts
-        })
-        .collect()
+/// An item of a list (RFC 9651, section 3.1).
+struct Item<'a> {
+    /// The name of a policy, without quotation marks.
+    name: &'a str,
+    parameters: Vec<&'a str>,
+}
+
+impl<'a> Item<'a> {
+    /// Parses the list in all lines of a header, up to a number of items.
+    fn parse_list(headers: &'a HeaderMap, header: &str) -> Vec<Self> {
+        let lines = headers.get_all(header).iter();
+        let lines = lines.filter_map(|line| line.to_str().ok());
+        let items = lines.flat_map(|line| split_unquoted(line, ','));
+        items.take(MAX_ITEMS).map(Self::parse).collect()
+    }
+
+    fn parse(item: &'a str) -> Self {
+        let mut parts = split_unquoted(item, ';');
+        Self {
+            name: parts.next().unwrap_or_default().trim_matches('"'),
+            parameters: parts.collect(),
+        }
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        let mut parameters = self.parameters.iter();
+        parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.parameter(name)?.parse().ok()
+    }
 }
 
 /// Splits at the separators that are not in a quoted string.
@@ -89,13 +113,4 @@ fn split_unquoted(line: &str, separator: char) -> impl Iterator<Item = &str> {
         character == separator && !is_quoted
     });
     parts.map(str::trim)
-}
-
-fn parameter<'a>(item: &[&'a str], name: &str) -> Option<&'a str> {
-    let mut parameters = item.iter().skip(1);
-    parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
-}
-
-fn number(item: &[&str], name: &str) -> Option<u32> {
-    parameter(item, name)?.parse().ok()
 }

@@ -1,35 +1,32 @@
-//! Every field of every response type, stated once.
+//! The table of response types: every field with its name, type and documentation.
 
-/// Passes the table of the response types to a macro: `dealkit::__response_models!(callback)` expands
-/// to `callback! { … }`. This generates the Rust types and the classes of the Python package from a
-/// single source; it is not for use by others.
+/// Passes the table of response types to a macro: `dealkit::__response_models!(callback)` expands to `callback! { … }`. The Rust
+/// types and the classes of the Python package are generated from it. Not for use by others.
 ///
-/// Types are written as `/// doc Name { fields }`, fields as `/// doc presence show attribute: Type = "wireName",`:
+/// A type is written as `/// doc Name { fields }`, a field as `/// doc presence show attribute: Type = "jsonName",`:
 ///
-/// * presence: `required` (must be present and not null), `optional` (missing or null reads as an absent
-///   value, which is not written), `nullable` (the same, but written as null);
-/// * show: `shown` or `hidden`, both in Rust's `Debug` and in Python's `repr` and HTML: personal data and
-///   unknown content are hidden;
-/// * type: the Rust type. Names are resolved where the callback is defined: `DealId`, `Decimal` and the like
-///   are dealkit's, `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the names of the
-///   table's own types are whatever the callback defines them to be. `Word<T>` is a `T` that the builders make
-///   from whatever converts into one, such as a string.
+/// * presence: `required` (must be present and not null), `optional` (may be missing or null, and is then omitted when written),
+///   `nullable` (may be missing or null, and is then written as null);
+/// * show: `shown` or `hidden` in Rust's `Debug` and in Python's `repr` and HTML. Personal data and unknown content are hidden;
+/// * type: the Rust type. Its names are resolved where the callback is defined: `DealId`, `Decimal` and the like are dealkit's,
+///   `NaiveDate`, `DateTime` and `Utc` are chrono's, `BTreeMap` is std's, and the callback defines the table's own types.
+///   `Word<T>` is the type `T`; it marks fields whose setters accept any value that converts into `T`, such as a string.
 ///
-/// The order is that of the specification's tables. The docs are shown in both Rust and Python.
+/// Types and fields are in the specification's order. The docs appear in both Rust and Python.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __response_models {
     ($callback:ident) => {
         $callback! {
-            /// A deal. Only `id` is always present: anything that the service omits or sends as null is None, an
-            /// empty list or an empty map. The specification does not say in what unit or scale money, percentages
-            /// and splits are, so the numbers are passed on unchanged.
+            /// A deal. Only `id` is always present: any other field that the service omits or sends as null is None, an
+            /// empty list or an empty map. The specification does not define the unit or scale of money, percentages and
+            /// splits, so the numbers are the service's, unchanged.
             Deal {
                 /// The deal's identifier.
                 required shown id: Word<DealId> = "id",
-                /// Status, an open set; CLOSED is the one documented value.
+                /// Status, an extensible enum; CLOSED is the one documented value.
                 optional shown status: Option<Word<DealStatus>> = "status",
-                /// Phase, an open set; APPLICATION is the one documented value.
+                /// Phase, an extensible enum; APPLICATION is the one documented value.
                 optional shown phase: Option<Word<DealPhase>> = "phase",
                 /// The day on which the deal expires.
                 optional shown expiry_date: Option<NaiveDate> = "expiry_date",
@@ -45,7 +42,7 @@ macro_rules! __response_models {
                 optional shown contacts: Vec<Contact> = "contacts",
                 /// The commission sides.
                 optional shown sides: Vec<Side> = "sides",
-                /// Free-form metadata: strings by name.
+                /// Free-form metadata: a map of strings.
                 optional hidden metadata: BTreeMap<String, String> = "metadata",
                 /// The caller's own identifier of the deal.
                 optional hidden external_id: Option<Word<String>> = "external_id",
@@ -55,7 +52,7 @@ macro_rules! __response_models {
             ListingContract {
                 /// The contract's identifier.
                 optional shown id: Option<Word<ListingContractId>> = "id",
-                /// The side that the agent is on, an open set.
+                /// The side that the agent is on, an extensible enum.
                 optional shown side: Option<Word<ListingSide>> = "side",
                 /// The split of the side.
                 optional shown side_split: Option<i64> = "side_split",
@@ -71,7 +68,7 @@ macro_rules! __response_models {
                 optional shown expected_close_date: Option<NaiveDate> = "expected_close_date",
                 /// When the contract was created.
                 optional shown created_at: Option<DateTime<Utc>> = "created_at",
-                /// The address of what is sold.
+                /// The address of the property.
                 optional shown address: Option<Address> = "address",
                 /// The listing's agent.
                 optional shown agent: Option<ListingAgent> = "agent",
@@ -107,11 +104,11 @@ macro_rules! __response_models {
             Application {
                 /// The application's identifier.
                 optional shown id: Option<Word<ApplicationId>> = "id",
-                /// Status, an open set; PENDING is the one documented value.
+                /// Status, an extensible enum; PENDING is the one documented value.
                 optional shown status: Option<Word<ApplicationStatus>> = "status",
-                /// When the application was decided. The specification states no format, so it is kept as a string.
+                /// When the application was decided: a string, because the specification states no format.
                 optional shown decisioned_on: Option<Word<String>> = "decisioned_on",
-                /// When the application was created. The specification states no format, so it is kept as a string.
+                /// When the application was created: a string, because the specification states no format.
                 optional shown created_at: Option<Word<String>> = "created_at",
                 /// The deal that the application belongs to.
                 optional shown deal_id: Option<Word<DealId>> = "deal_id",
@@ -157,7 +154,7 @@ macro_rules! __response_models {
                 optional shown id: Option<Word<ContactId>> = "id",
                 /// The schema that the contact follows.
                 optional shown contact_schema_id: Option<Word<ContactSchemaId>> = "contactSchemaId",
-                /// Type, an open set.
+                /// Type, an extensible enum.
                 optional shown r#type: Option<Word<ContactType>> = "type",
                 /// The contact's data, field by field.
                 optional shown fields: Vec<ContactField> = "fields",
@@ -171,7 +168,7 @@ macro_rules! __response_models {
                 optional shown field_schema_id: Option<Word<FieldSchemaId>> = "fieldSchemaId",
                 /// The field's name as shown to people.
                 optional hidden label: Option<Word<String>> = "label",
-                /// Type, an open set.
+                /// Type, an extensible enum.
                 optional shown r#type: Option<Word<ContactFieldType>> = "type",
                 /// The field's value.
                 optional hidden value: Option<Word<String>> = "value",
@@ -189,8 +186,8 @@ macro_rules! __response_models {
                 optional shown side_percentage: Option<Decimal> = "side_percentage",
             }
 
-            /// An agent, as the service returns it after creating one. The length limits of the names are not
-            /// enforced on what a service sends.
+            /// An agent, as the service returns it after creating it. The length limits of the names are not checked in a
+            /// response.
             Agent {
                 /// The agent's identifier.
                 required shown id: Word<AgentId> = "id",
@@ -210,8 +207,7 @@ macro_rules! __response_models {
                 required shown role_assignments: Vec<RoleAssignment> = "role_assignments",
             }
 
-            /// The profile of an agent in a response. It differs from the profile in a request, whose fields have
-            /// other names.
+            /// The profile of an agent in a response. The profile in a request has fields with other names.
             AgentProfileResponse {
                 /// Whether the agent's onboarding is complete.
                 optional shown onboarding_complete: Option<bool> = "onboarding_complete",
@@ -229,7 +225,7 @@ macro_rules! __response_models {
                 nullable shown office_id: Option<Word<OfficeId>> = "office_id",
                 /// The collective that the role is for.
                 nullable shown collective_id: Option<Word<CollectiveId>> = "collective_id",
-                /// The role: one that a request can name, or any other string, unchanged.
+                /// The role: one of the roles that a request can name, or any other string, unchanged.
                 required shown role: Word<AssignedRole> = "role",
             }
         }

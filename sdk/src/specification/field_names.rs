@@ -1,9 +1,10 @@
-//! The names of the specification's fields, which are the only names that may be shown. Every other name
-//! is data, and may just as well be an e-mail address as a word.
+//! The names of the specification's fields. Logs and error messages show only these names: any other name may be personal
+//! data, such as an e-mail address.
 
 use crate::value::JsonKind;
 
-pub(crate) const CREATE_AGENT: &[&str] = &[
+/// The fields of the request "Create agent".
+pub(crate) const CREATE_AGENT_FIELD_NAMES: &[&str] = &[
     "email",
     "first_name",
     "last_name",
@@ -17,8 +18,8 @@ pub(crate) const CREATE_AGENT: &[&str] = &[
     "collective_id",
 ];
 
-/// Passes the fields of the request's profile that the specification shows, in its order, to a macro: the name
-/// of the setter, that of the setter that takes an `Option`, the type and the wire name.
+/// Passes the documented fields of a request's profile to a macro, in the specification's order. Each has the name of its
+/// setter, the name of the setter that takes an `Option`, the type and the JSON name.
 macro_rules! profile_fields {
     ($callback:ident) => {
         $callback! {
@@ -41,44 +42,47 @@ macro_rules! profile_fields {
 }
 pub(crate) use profile_fields;
 
-macro_rules! profile {
+macro_rules! profile_constants {
     (@kind String) => { JsonKind::String };
     (@kind bool) => { JsonKind::Boolean };
     (@kind Json) => { JsonKind::Object };
     ($($setter:ident, $maybe:ident: $type:ident = $wire:literal,)+) => {
-        pub(crate) const PROFILE: &[(&str, JsonKind)] = &[$(($wire, profile!(@kind $type))),+];
-        pub(crate) const PROFILE_NAMES: &[&str] = &[$($wire),+];
+        /// The documented fields of a request's profile, with their kinds of value.
+        pub(crate) const PROFILE_FIELDS: &[(&str, JsonKind)] = &[$(($wire, profile_constants!(@kind $type))),+];
+        pub(crate) const PROFILE_FIELD_NAMES: &[&str] = &[$($wire),+];
     };
 }
-profile_fields!(profile);
+profile_fields!(profile_constants);
 
-/// Extracts the wire names from the table of the response types.
-macro_rules! wire_names {
+/// Extracts the JSON names from the table of response fields.
+macro_rules! response_names {
     ($(
         $(#[$doc:meta])*
         $model:ident {
             $( $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
-        const RESPONSES: &[&str] = &[$($($wire),+),+];
+        const RESPONSE_FIELD_NAMES: &[&str] = &[$($($wire),+),+];
     };
 }
-crate::__response_models!(wire_names);
+crate::__response_models!(response_names);
 
-/// Whether the specification has a field with this name, in a request or in a response.
-pub(crate) fn is_known(name: &str) -> bool {
-    RESPONSES.contains(&name) || CREATE_AGENT.contains(&name) || PROFILE_NAMES.contains(&name)
+/// Returns whether the specification has a field with this name, in a request or in a response.
+pub(crate) fn is_documented(name: &str) -> bool {
+    RESPONSE_FIELD_NAMES.contains(&name)
+        || CREATE_AGENT_FIELD_NAMES.contains(&name)
+        || PROFILE_FIELD_NAMES.contains(&name)
 }
 
-/// One token of a JSON pointer, escaped (RFC 6901).
-pub(crate) fn pointer_token(name: &str) -> String {
+/// Escapes a name as a token of a JSON pointer (RFC 6901).
+pub(crate) fn escape_pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The pointer with `*` in place of each name that is data.
-pub(crate) fn masked_pointer(pointer: &str) -> String {
+/// Replaces each undocumented name in a JSON pointer by `*`, because it may be personal data.
+pub(crate) fn mask_pointer(pointer: &str) -> String {
     let tokens = pointer.split('/').map(|token| {
-        if token.is_empty() || is_known(token) || is_index(token) {
+        if token.is_empty() || is_documented(token) || is_index(token) {
             token
         } else {
             "*"
@@ -87,8 +91,7 @@ pub(crate) fn masked_pointer(pointer: &str) -> String {
     tokens.collect::<Vec<_>>().join("/")
 }
 
-/// Whether the token is the index of an item. Nobody would look up an index of seven or more
-/// digits, but they may be a telephone number.
+/// Returns whether the token is an array index of at most six digits. More digits may be a telephone number.
 fn is_index(token: &str) -> bool {
     token.len() <= 6 && token.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,6 +1,6 @@
-//! The kind of value that a JSON text contains.
+//! The kinds of JSON values.
 
-/// The kinds of JSON value, as named in error texts.
+/// The kind of a JSON value, as named in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonKind {
     Null,
@@ -12,14 +12,14 @@ pub(crate) enum JsonKind {
 }
 
 impl JsonKind {
-    /// The kind of the valid JSON value `text`, by its first character.
-    pub(crate) fn of(text: &str) -> Self {
+    /// Returns the kind of a valid JSON value, by its first character.
+    pub(crate) fn from_json(text: &str) -> Self {
         let first = text.bytes().find(|byte| *byte > b' ');
-        Self::beginning_with(first.unwrap_or_default())
+        Self::from_first_byte(first.unwrap_or_default())
     }
 
-    /// The kind of a valid JSON value that begins with this character.
-    pub(crate) fn beginning_with(first: u8) -> Self {
+    /// Returns the kind of a valid JSON value that begins with this byte.
+    pub(crate) fn from_first_byte(first: u8) -> Self {
         match first {
             b'n' => JsonKind::Null,
             b't' | b'f' => JsonKind::Boolean,
@@ -30,6 +30,7 @@ impl JsonKind {
         }
     }
 
+    /// Returns the kind with an article, for a sentence such as "found a number".
     pub(crate) fn name(self) -> &'static str {
         match self {
             JsonKind::Null => "null",

@@ -1,7 +1,7 @@
-//! Enums whose values have names, which programs in other languages, logs and tables use.
+//! Enums whose variants have stable names, for logs, tables and other languages.
 
-/// Defines such an enum. `Display` shows the name.
-macro_rules! named {
+/// Defines an enum with a name for each variant, which `as_str` returns and `Display` shows.
+macro_rules! named_enum {
     ($(#[$doc:meta])* $type:ident { $( $(#[$value_doc:meta])* $value:ident = $name:literal, )+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,7 +10,7 @@ macro_rules! named {
         }
 
         impl $type {
-            #[doc = concat!("The name, one of", $(" `", $name, "`",)+ ".")]
+            #[doc = concat!("Returns the name: one of", $(" `", $name, "`",)+ ".")]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$value => $name, )+
@@ -26,4 +26,4 @@ macro_rules! named {
     };
 }
 
-pub(crate) use named;
+pub(crate) use named_enum;

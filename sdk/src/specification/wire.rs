@@ -1,6 +1,4 @@
-//! Names that both ends of the connection use: headers, media types, paths.
-//!
-//! They are stated once, and shared by the client and the sandbox server.
+//! Headers, media types and paths, shared by the client and the sandbox server.
 
 /// The header that carries the caller's key on every request (specification, "Authentication").
 pub const SERVICE_KEY_HEADER: &str = "x-service-key";
@@ -23,13 +21,13 @@ pub const AGENTS_PATH: &str = "/v1/agents";
 /// Path template of "Retrieve a deal", below the base URL.
 pub const DEAL_PATH: &str = "/v1/deals/{id}";
 
-/// The contract as an OpenAPI 3.1 document, in JSON.
+/// The specification as an OpenAPI 3.1 document, in JSON.
 pub const OPENAPI: &str = include_str!("../../contract/openapi.json");
 
 /// The longest service key, in characters.
 pub const SERVICE_KEY_MAX: usize = 1024;
 
-/// Whether `key` can be a service key: 1 to 1,024 visible ASCII characters.
+/// Returns whether `key` is a valid service key: 1 to 1,024 visible ASCII characters.
 ///
 /// ```
 /// assert!(dealkit::wire::is_service_key("sandbox-key"));
