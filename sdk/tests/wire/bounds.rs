@@ -2,7 +2,7 @@
 
 use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document_limits};
 
-use crate::peer::{FINE, Peer, Protocol, Step, answer};
+use crate::peer::{Peer, Protocol, Step, VALID_BODY, answer};
 
 /// Far deeper than any stack on which a parser could put its levels.
 const DEEP: usize = 1_000_000;
@@ -15,7 +15,7 @@ fn nested() -> String {
 fn error_of(length: usize, beginning: Vec<u8>) -> Vec<Step> {
     let headers = vec![("content-length", length.to_string())];
     vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Head(422, headers),
         Step::Body(beginning, false),
     ]
@@ -31,7 +31,7 @@ async fn of_a_huge_error_body_the_beginning_is_read() {
         // A limit on responses holds for errors too.
         (Protocol::Http1, Some(100), 100),
     ] {
-        let fine = vec![Step::Hear, answer(200, FINE)];
+        let fine = vec![Step::ReadRequest, answer(200, VALID_BODY)];
         let script = error_of(huge.len(), huge.clone().into_bytes());
         let peer = Peer::start(protocol, vec![script, fine]);
         let mut builder = peer.builder();

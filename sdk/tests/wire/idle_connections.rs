@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use crate::peer::{
-    BOTH, FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, at_once,
-    builder, clock::FrozenClock, fill_queue, waits,
+    BOTH, HANG_LIMIT, Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer,
+    assert_pending, builder, clock::FrozenClock, fill_queue, immediate_retries,
 };
 
 const TRUSTED: Duration = Duration::from_millis(900);
@@ -21,7 +21,11 @@ const TOO_OLD: Duration = Duration::from_millis(1_100);
 fn fine(protocol: Protocol) -> Peer {
     Peer::start(
         protocol,
-        vec![vec![Step::Hear, Step::Act, answer(200, FINE)]],
+        vec![vec![
+            Step::ReadRequest,
+            Step::Process,
+            answer(200, VALID_BODY),
+        ]],
     )
 }
 
@@ -54,14 +58,14 @@ async fn creates_use_a_connection_again_within_a_second() {
 
 /// The service closes a connection that it has kept, before the next request or just as it arrives.
 fn closing(with: Step, at_next_request: bool) -> Script {
-    let mut script = vec![Step::Hear, answer(200, FINE), Step::Sync];
-    script.extend(at_next_request.then_some(Step::Glance));
+    let mut script = vec![Step::ReadRequest, answer(200, VALID_BODY), Step::Sync];
+    script.extend(at_next_request.then_some(Step::PeekRequest));
     script.push(with);
     script
 }
 
 fn answering() -> Script {
-    vec![Step::Hear, answer(200, FINE)]
+    vec![Step::ReadRequest, answer(200, VALID_BODY)]
 }
 
 #[tokio::test]
@@ -74,12 +78,12 @@ async fn a_connection_that_was_closed_since_is_not_met() {
                 let client = peer.retrying_client();
                 let attempts = if creates {
                     create(&client).await.unwrap();
-                    peer.an_end().await;
+                    peer.wait_for_end().await;
                     let call = client.agents().create(ada()).with_response();
                     call.await.unwrap().attempts()
                 } else {
                     retrieve(&client).await.unwrap();
-                    peer.an_end().await;
+                    peer.wait_for_end().await;
                     let call = client.deals().retrieve("x_1").with_response();
                     call.await.unwrap().attempts()
                 };
@@ -111,9 +115,9 @@ async fn a_read_on_a_stale_connection_is_sent_again_at_once() {
         // Exactly once.
         let peer = Peer::start(
             protocol,
-            vec![stale.clone(), vec![Step::Glance, Step::Reset]],
+            vec![stale.clone(), vec![Step::PeekRequest, Step::Reset]],
         );
-        let policy = at_once().max_retries(1);
+        let policy = immediate_retries().max_retries(1);
         let client = peer.builder().retry(policy).build().unwrap();
         retrieve(&client).await.unwrap();
         let error = retrieve(&client).await.unwrap_err();
@@ -173,10 +177,10 @@ async fn dropping_a_client_ends_what_is_connecting() {
         };
         // Further connections are neither accepted nor refused.
         let _waiting = fill_queue(address).await;
-        waits(&mut second).await;
+        assert_pending(&mut second).await;
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{FINE}",
-            FINE.len()
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{VALID_BODY}",
+            VALID_BODY.len()
         );
         // The second call goes out on the connection of the first, and its own goes on being made.
         let respond = async {
@@ -191,6 +195,6 @@ async fn dropping_a_client_ends_what_is_connecting() {
         service
     };
     drop(client);
-    let end = timeout(PATIENCE, service.read(&mut [0; 1])).await;
+    let end = timeout(HANG_LIMIT, service.read(&mut [0; 1])).await;
     assert_eq!(end.expect("it stays open").unwrap(), 0);
 }

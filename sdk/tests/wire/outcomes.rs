@@ -4,14 +4,14 @@ use dealkit::{Client, CreateAgent, Deal, Error, ErrorKind, Json, Outcome, Unknow
 use serde_json::Value;
 
 use crate::{
-    peer::{Http1, Peer, Script, Step, ada, answer, at_once},
+    peer::{Http1, Peer, Script, Step, ada, answer, immediate_retries},
     vectors::{name, vectors},
 };
 
 /// What the service does with an attempt.
 fn script(attempt: &Value) -> Script {
     let close = ("connection", "close".to_owned());
-    let mut script = vec![Step::Hear];
+    let mut script = vec![Step::ReadRequest];
     match (attempt.as_u64(), attempt.as_str()) {
         (Some(status), _) => {
             let status = u16::try_from(status).unwrap();
@@ -39,7 +39,11 @@ async fn run(method: &str, case: &Value) -> Error {
     let client = peer
         .builder()
         .max_response_bytes(1000)
-        .retry(at_once().max_retries(retries).retry_non_idempotent(opted))
+        .retry(
+            immediate_retries()
+                .max_retries(retries)
+                .retry_non_idempotent(opted),
+        )
         .build()
         .unwrap();
     let error = match method {

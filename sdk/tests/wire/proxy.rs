@@ -8,10 +8,11 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use crate::{
     child::{CHILD, child},
     peer::{
-        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder, every_text,
-        proxy::{Manner, Proxy},
-        refused, runtime,
-        tls::{Authority, Front, Tls},
+        Blackhole, Http1, Http2, Peer, Protocol, Step, VALID_BODY, ada, all_texts, answer, builder,
+        proxy::{Proxy, ProxyBehavior},
+        runtime,
+        tls::{Authority, Tls, TlsFront},
+        unreachable_url,
     },
 };
 
@@ -23,18 +24,18 @@ const AUTHORIZATION: &str = "Basic YWRhOnBhIHM6dHIzMw==";
 const USER: &str = "ada:pa%20s:tr33";
 
 fn fine(protocol: Protocol) -> Peer {
-    let script = vec![Step::Hear, Step::Act, answer(200, FINE)];
+    let script = vec![Step::ReadRequest, Step::Process, answer(200, VALID_BODY)];
     Peer::start(protocol, vec![script])
 }
 
 /// A service with a certificate for [`HOST`], and its issuer's certificate.
-fn secure(protocol: Protocol) -> (Front, String) {
+fn secure(protocol: Protocol) -> (TlsFront, String) {
     let authority = Authority::new();
     let leaf = authority.issue_changed(|params| {
         params.subject_alt_names = vec![rcgen::SanType::DnsName(HOST.try_into().unwrap())];
     });
     (
-        Front::start(fine(protocol), &Tls::new(&leaf)),
+        TlsFront::start(fine(protocol), &Tls::new(&leaf)),
         authority.pem(),
     )
 }
@@ -66,7 +67,7 @@ async fn calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     ];
     let mut shown = format!("{builder:?} {client:?} {outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        shown += &every_text(error);
+        shown += &all_texts(error);
     }
     for secret in ["pa%20s", "pa s", "tr33", "YWRhOnBh", "CANARY"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -106,7 +107,7 @@ const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, an
 async fn https_goes_through_a_tunnel() {
     for protocol in [Http1, Http2] {
         let (front, issuer) = secure(protocol);
-        let proxy = Proxy::start(Manner::Serve(front.address()));
+        let proxy = Proxy::start(ProxyBehavior::Serve(front.address()));
         succeed(&tls_client(&proxy.url()).root_certificates(&issuer)).await;
         let heads = proxy.heads();
         assert!(!heads.is_empty());
@@ -125,7 +126,7 @@ async fn https_goes_through_a_tunnel() {
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), Some(alpn));
         }
-        let heard = front.peer.so_far().heard.concat();
+        let heard = front.peer.counts().received.concat();
         assert!(
             !String::from_utf8_lossy(&heard)
                 .to_lowercase()
@@ -137,13 +138,19 @@ async fn https_goes_through_a_tunnel() {
 #[tokio::test]
 async fn a_proxy_gets_the_password_and_the_service_does_not() {
     let (front, issuer) = secure(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     succeed(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        peer.address(),
+        AUTHORIZATION,
+    ));
     succeed(&plain_client(&proxy.url_for(USER))).await;
     for service in [front.peer, peer] {
-        let heard = service.so_far().heard.concat();
+        let heard = service.counts().received.concat();
         let heard = String::from_utf8(heard).unwrap().to_lowercase();
         assert!(
             heard.contains("x-service-key") && !heard.contains("proxy-"),
@@ -155,7 +162,7 @@ async fn a_proxy_gets_the_password_and_the_service_does_not() {
 #[tokio::test]
 async fn http_is_handed_on_by_the_proxy() {
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     succeed(&plain_client(&proxy.url())).await;
     let told = [
         "POST http://deals.invalid/v1/agents HTTP/1.1",
@@ -167,7 +174,10 @@ async fn http_is_handed_on_by_the_proxy() {
 #[tokio::test]
 async fn a_missing_or_wrong_password_is_reported_with_advice() {
     let (front, issuer) = secure(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     for url in [proxy.url(), proxy.url_for("ada:password")] {
         fail(
             &tls_client(&url).root_certificates(&issuer),
@@ -192,18 +202,18 @@ async fn a_proxy_that_refuses() {
     for status in ["403 Forbidden", "502 Bad Gateway"] {
         let response =
             format!("HTTP/1.1 {status}\r\nVia: CANARY\r\nContent-Length: 6\r\n\r\nCANARY");
-        let proxy = Proxy::start(Manner::Say(response.leak()));
+        let proxy = Proxy::start(ProxyBehavior::RespondWith(response.leak()));
         fail(&tls_client(&proxy.url_for(USER)), REFUSED, 3).await;
         assert_eq!(proxy.heads().len(), 6);
     }
     let told = "the server at the proxy's address does not respond to CONNECT as a proxy does";
-    let proxy = Proxy::start(Manner::Say(""));
+    let proxy = Proxy::start(ProxyBehavior::RespondWith(""));
     fail(&tls_client(&proxy.url_for(USER)), told, 3).await;
 }
 
 #[tokio::test]
 async fn a_proxy_that_is_down() {
-    let down = refused();
+    let down = unreachable_url();
     let down = down.strip_prefix("http://").unwrap();
     for proxy in [
         format!("http://{USER}@{down}"),
@@ -220,7 +230,7 @@ async fn a_proxy_that_is_down() {
 
 #[tokio::test]
 async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
-    let proxy = Proxy::start(Manner::Stall);
+    let proxy = Proxy::start(ProxyBehavior::Stall);
     let blackhole = Blackhole::start().await;
     let limit = Duration::from_millis(150);
     for builder in [
@@ -246,7 +256,10 @@ async fn a_proxy_that_stalls_takes_no_longer_than_a_connection_may() {
 async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
     let told = "no secure connection to the proxy could be made";
     let (front, _) = secure(Http1);
-    let plain = Peer::start(Http1, vec![vec![Step::Glance, answer(400, ""), Step::End]]);
+    let plain = Peer::start(
+        Http1,
+        vec![vec![Step::PeekRequest, answer(400, ""), Step::End]],
+    );
     for url in [front.url(), plain.url.replace("http:", "https:")] {
         let url = url.replace("://", &format!("://{USER}@"));
         fail(&tls_client(&url), told, 1).await;
@@ -293,9 +306,15 @@ fn told_of(urls: &[&str], variables: &[(&str, &str)]) -> String {
 #[test]
 fn the_environment_names_a_proxy() {
     let (front, issuer) = secure(Http1);
-    let tunnel = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let tunnel = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     let peer = fine(Http1);
-    let plain = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    let plain = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        peer.address(),
+        AUTHORIZATION,
+    ));
     let (tunnel_url, plain_url) = (tunnel.url_for(USER), plain.url_for(USER));
     let bare = tunnel_url.strip_prefix("http://").unwrap();
     let urls = ["https://deals.invalid", "http://deals.invalid"];
@@ -351,7 +370,7 @@ fn hosts_that_need_no_proxy() {
         ),
     ];
     let try_it = |(name, no_proxy, direct): (&str, &str, &[usize])| {
-        let proxy = Proxy::start(Manner::Say("HTTP/1.1 407 No\r\n\r\n"));
+        let proxy = Proxy::start(ProxyBehavior::RespondWith("HTTP/1.1 407 No\r\n\r\n"));
         let told = told_of(&all, &[("HTTPS_PROXY", &proxy.url()), (name, no_proxy)]);
         assert_eq!(told.matches("TOLD: ").count(), all.len());
         let expected: Vec<_> = (0..all.len())
@@ -425,7 +444,7 @@ fn a_proxy_in_the_environment_that_is_no_url_is_an_error() {
 #[test]
 fn variables_that_are_passed_over() {
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     let url = format!(" {} ", proxy.url());
     let cgi = ("REQUEST_METHOD", "GET");
     for variables in [
