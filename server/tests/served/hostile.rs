@@ -79,7 +79,7 @@ impl Case {
         for (number, status) in responses.iter().enumerate() {
             let response = read_response(&mut stream, false);
             let shown = String::from_utf8_lossy(&response.body);
-            // hyper may reject a large head because of its target, or after reader all of it.
+            // hyper may reject a large head because of its target, or after reading all of it.
             let is_too_large = *status == 431 && matches!(response.status, 414 | 431);
             assert!(
                 response.status == *status || is_too_large,
@@ -206,7 +206,7 @@ fn latin1(text: &str) -> Vec<u8> {
 // ---- the end of a request ----------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn content_length() {
     let with = |value: String| post(&format!("content-length:{value}\r\n"), AGENT);
     let n = AGENT.len();
@@ -232,7 +232,7 @@ fn content_length() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn content_length_and_transfer_encoding() {
     let both = CHUNKED.to_owned() + &length();
     let other = length() + CHUNKED;
@@ -255,7 +255,7 @@ fn content_length_and_transfer_encoding() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn transfer_encoding() {
     let te = |value: &str| {
         latin1(&post(
@@ -292,7 +292,7 @@ fn transfer_encoding() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn chunks() {
     let n = chunk();
     let trailers = |trailers: &str| chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n{trailers}\r\n"));
@@ -329,7 +329,7 @@ fn chunks() {
 // ---- heads --------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn lines_and_headers() {
     check_all(&[
         // RFC 9112, section 2.2, permits a lone LF instead of CRLF, and empty lines before a request.
@@ -358,7 +358,7 @@ fn lines_and_headers() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn targets() {
     let long = "d".repeat(60_000);
     check_all(&[
@@ -385,7 +385,7 @@ fn targets() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn versions_and_methods() {
     let version = |version: &str| get_deal("d_1").replace("HTTP/1.1", version);
     let method = |method: &str| get_deal("d_1").replace("GET", method);
@@ -412,7 +412,7 @@ fn versions_and_methods() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn large_heads() {
     let one = |bytes: usize| get(&format!("x: {}\r\n", "a".repeat(bytes)));
     check_all(&[
@@ -430,7 +430,7 @@ fn large_heads() {
 // ---- other protocols ------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn other_protocols() {
     let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x20";
     let proxy_2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\0\0\x01\x7f\0\0\x01\0\x50\0\x50";
@@ -486,7 +486,7 @@ fn an_http_2_preface_cut_or_damaged_at_each_byte() {
 // ---- pipelined requests --------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn pipelines() {
     let post = create_agent(AGENT);
     let get = get_deal("d_1");
@@ -535,7 +535,7 @@ fn a_pipeline_with_an_incomplete_second_request() {
 // ---- 100 Continue --------------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn expectations() {
     let expect = |value: &str| format!("expect: {value}\r\n{}", length());
     check_all(&[
