@@ -20,7 +20,7 @@ from dealkit.testing import AsyncStub, Sandbox, Stub
 
 def test_the_examples() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
-    for module in (testing, recorded, sandbox, stub):
+    for module in (testing, records, sandbox, stub):
         result = doctest.testmod(module, extraglobs={**names, "Client": Client, "NotFoundError": dealkit.NotFoundError})
         assert result.failed == 0 and result.attempted > 0
 

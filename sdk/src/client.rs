@@ -9,9 +9,9 @@ use url::{Host, Url};
 use crate::{
     calls::{
         agents::Agents,
-        call::{Async, Call, read_nothing},
+        call::{Async, Call, CallFuture, read_raw},
         deals::Deals,
-        operations::{CallFuture, Operations},
+        operations::Operations,
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
@@ -151,7 +151,7 @@ impl Client {
             method,
             template: template.into(),
         };
-        Call::new(Arc::clone(&self.service), operation, path, read_nothing)
+        Call::new(Arc::clone(&self.service), operation, path, read_raw)
     }
 
     /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].

@@ -113,9 +113,10 @@ async fn events_and_spans_each_describe_the_incident() {
             "WARN pausing GET 429 5",
             "WARN retrying GET 429 5 5",
             "INFO call succeeded GET succeeded 3 10",
-            "WARN retrying GET 503 0 0",
-            "WARN retrying GET 503 0 0",
-            "WARN call failed GET 503 unknown 3 0",
+            // After the rejections, the rate limiter sends a call per second.
+            "WARN retrying GET 503 1 0",
+            "WARN retrying GET 503 1 0",
+            "WARN call failed GET 503 unknown 3 3",
             "WARN call failed POST interrupted unknown 1 0",
         ]
     );
@@ -157,7 +158,7 @@ async fn events_and_spans_each_describe_the_incident() {
         [
             "GET /v1/deals/{id}, 1:429 2:429 3:fine, 10 s, succeeded, Unset".to_owned(),
             format!(
-                "GET /v1/deals/{{id}}, 1:503 2:503 3:503, 0 s, unknown, {}",
+                "GET /v1/deals/{{id}}, 1:503 2:503 3:503, 3 s, unknown, {}",
                 error("503, outcome unknown")
             ),
             format!(

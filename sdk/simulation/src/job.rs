@@ -11,7 +11,7 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, Client, CreateAgent, CreateRow, Creation, Error, RetryPolicy, ValidationError,
+    AgentProfile, Client, CreateAgent, Creation, Error, KeyedRow, RetryPolicy, ValidationError,
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -196,7 +196,7 @@ fn request(key: &str) -> Result<CreateAgent, ValidationError> {
     agent.build()
 }
 
-fn row(key: &str) -> CreateRow {
+fn row(key: &str) -> KeyedRow {
     (key.to_owned(), request(key)).into()
 }
 
@@ -298,7 +298,7 @@ async fn single(
             continue;
         };
         let call = client.agents().create(request);
-        let mut once = call.once(&ledger, key).keys("email");
+        let mut once = call.once(&ledger, key).key_name("email");
         if run.waits_in_flight {
             once = once.wait_in_flight();
         }

@@ -1,4 +1,4 @@
-//! Deals: the calls that read them.
+//! The calls on deals.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Deals<M = Async> {
 }
 
 impl<M> Deals<M> {
-    pub(crate) fn awaited(&self) -> Deals {
+    pub(crate) fn to_async(&self) -> Deals {
         Deals {
             service: Arc::clone(&self.service),
             mode: Async,
@@ -35,8 +35,8 @@ impl<M> Deals<M> {
 impl<M: Clone> Deals<M> {
     /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
     ///
-    /// Every string is an identifier except the empty one, `.` and `..`, which no HTTP client can send, and one that
-    /// makes the URL longer than 65,534 characters; the call then fails with `invalid_id`.
+    /// Every string is an identifier except the empty string, `.` and `..`, which no HTTP client can send, and a string that
+    /// makes the URL longer than 65,534 characters. For these, the call fails with `invalid_id`.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {

@@ -533,8 +533,8 @@ impl Error {
     /// Returns true if the same call would succeed with the option to skip unreadable fields. A create must not be sent again, so the
     /// message never suggests it.
     fn can_skip(&self) -> bool {
-        let is_safe = |operation: &Operation| operation.method.is_safe();
-        self.0.operation.as_ref().is_some_and(is_safe)
+        let is_read = |operation: &Operation| operation.method.is_safe();
+        self.0.operation.as_ref().is_some_and(is_read)
             && self.decode_error().is_some_and(DecodeError::is_optional)
     }
 

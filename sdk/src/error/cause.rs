@@ -212,7 +212,7 @@ fn describe_transport(cause: &TransportCause) -> Message {
 
 fn describe_throttled(late: LateAdmission) -> Message {
     let wait = format_seconds(late.wait);
-    let (reason, setting) = if late.is_for_service {
+    let (reason, setting) = if late.is_due_to_service {
         let reason =
             format!("the service has asked for fewer requests; this one would have to wait {wait}");
         (reason, Setting::Timeout)

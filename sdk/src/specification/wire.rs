@@ -30,9 +30,9 @@ pub const SERVICE_KEY_MAX: usize = 1024;
 /// Returns whether `key` is a valid service key: 1 to 1,024 visible ASCII characters.
 ///
 /// ```
-/// assert!(dealkit::wire::is_service_key("sandbox-key"));
-/// assert!(!dealkit::wire::is_service_key("two words"));
-/// assert!(!dealkit::wire::is_service_key(""));
+/// assert!(dealkit::internal::wire::is_service_key("sandbox-key"));
+/// assert!(!dealkit::internal::wire::is_service_key("two words"));
+/// assert!(!dealkit::internal::wire::is_service_key(""));
 /// ```
 pub fn is_service_key(key: &str) -> bool {
     (1..=SERVICE_KEY_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())

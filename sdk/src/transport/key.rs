@@ -326,26 +326,28 @@ impl Keys {
     /// call's timeout, for the error message.
     pub(crate) async fn current(
         self: &Arc<Self>,
-        left: Duration,
+        left: impl FnOnce() -> Duration,
         total: Duration,
     ) -> Result<Arc<Key>, Message> {
         let is_valid = |key: &Arc<Key>| key.expires_at.is_none_or(|end| Instant::now() < end);
         if let Some(key) = self.cached().filter(is_valid) {
             return Ok(key);
         }
-        timeout(left, self.request_key()).await.unwrap_or_else(|_| {
-            let total = format_seconds(total);
-            Err(match self.source {
-                KeySource::File(_) => Message::about(
-                    Setting::ServiceKeyFile,
-                    format!("was not read within {total}"),
-                ),
-                _ => Message::from(format!(
-                    "the provider of the service key has not returned within {total}"
-                ))
-                .see(Setting::ServiceKey),
+        timeout(left(), self.request_key())
+            .await
+            .unwrap_or_else(|_| {
+                let total = format_seconds(total);
+                Err(match self.source {
+                    KeySource::File(_) => Message::about(
+                        Setting::ServiceKeyFile,
+                        format!("was not read within {total}"),
+                    ),
+                    _ => Message::from(format!(
+                        "the provider of the service key has not returned within {total}"
+                    ))
+                    .see(Setting::ServiceKey),
+                })
             })
-        })
     }
 
     /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if only the source

@@ -15,4 +15,3 @@ pub(crate) mod redact;
 pub(crate) mod response;
 pub(crate) mod retry;
 pub(crate) mod send;
-pub(crate) mod trace;

@@ -344,7 +344,7 @@ pub(crate) fn builder(url: &str) -> ClientBuilder {
 
 /// Returns the default retry policy without pauses.
 pub(crate) fn immediate_retries() -> RetryPolicy {
-    RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
+    RetryPolicy::new().max_backoff(Duration::ZERO)
 }
 
 /// Formats the error and its causes with Display and Debug. Panics if an error's message contains its cause's message, which

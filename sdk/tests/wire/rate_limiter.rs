@@ -321,7 +321,7 @@ async fn a_client_with_a_rate_limit_sends_at_exactly_that_rate() {
     }
 }
 
-/// A service that rejects everything for as long as a round trip lowers the rate once, to 70 %.
+/// If a service rejects all calls for the length of a round trip, the rate falls to 70 %, and not further.
 #[tokio::test(start_paused = true)]
 async fn rejections_of_calls_in_flight_together_count_once() {
     let round_trip = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ use crate::value::message::{Message, Setting};
 pub(crate) struct SharedLimits {
     start: Instant,
     queue: Mutex<Queue>,
-    quota: Mutex<RetryQuota>,
+    retry_quota: Mutex<RetryQuota>,
 }
 
 impl SharedLimits {
@@ -47,7 +47,7 @@ impl SharedLimits {
         Ok(Self {
             start: Instant::now(),
             queue: Mutex::new(Queue::new(interval)),
-            quota: Mutex::default(),
+            retry_quota: Mutex::default(),
         })
     }
 
@@ -66,6 +66,7 @@ impl SharedLimits {
         QueuedCall {
             limits: self,
             ticket: self.queue().push(self.now()),
+            has_departed: false,
         }
     }
 
@@ -89,8 +90,10 @@ impl SharedLimits {
         None
     }
 
-    pub(crate) fn quota(&self) -> MutexGuard<'_, RetryQuota> {
-        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn retry_quota(&self) -> MutexGuard<'_, RetryQuota> {
+        self.retry_quota
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -111,19 +114,19 @@ pub(crate) enum NotAdmitted {
 pub(crate) struct QueuedCall<'a> {
     limits: &'a SharedLimits,
     ticket: Ticket,
+    has_departed: bool,
 }
 
 impl QueuedCall<'_> {
-    /// Awaits the preparation of a call with this much time left. The preparation begins shortly before the call's expected
+    /// Awaits the preparation of a call that ends at `latest`. The preparation begins shortly before the call's expected
     /// admission. However long it takes, the call holds no permit meanwhile, does not delay the calls behind it, and stays ahead
     /// of them.
     pub(crate) async fn prepare<T>(
         &self,
-        left: Duration,
+        latest: Duration,
         preparation: impl Future<Output = T>,
     ) -> Result<T, NotAdmitted> {
         let limits = self.limits;
-        let latest = limits.now().saturating_add(left);
         loop {
             let now = limits.now();
             let admission = limits.queue().check_preparation(&self.ticket, now, latest);
@@ -145,36 +148,41 @@ impl QueuedCall<'_> {
         Ok(output)
     }
 
-    /// Waits until a call with this much time left may be sent: until the queue admits it and a permit is free. Calls are sent
+    /// Waits until a call that ends at `latest` may be sent: until the queue admits it and a permit is free. Calls are sent
     /// in order of arrival, and a dropped call leaves no gap. Returns the time of departure.
     ///
     /// A call requests a permit only once it is first in the queue and the rate allows it, because clients with other limits
     /// share the permits. Its departure is recorded only once it has its permit: otherwise, calls that have waited for
     /// permits would be sent together, faster than the limit.
     pub(crate) async fn admit<'p>(
-        self,
-        left: Duration,
+        mut self,
+        latest: Duration,
         permits: &'p Semaphore,
     ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
         let limits = self.limits;
-        let latest = limits.now().saturating_add(left);
-        let changed = || self.ticket.changed.notified();
+        let event = Arc::clone(&self.ticket.changed);
+        let changed = || event.notified();
         let mut acquiring = pin!(None);
         let mut permit = None;
         loop {
             let now = limits.now();
             let wait = {
                 let mut queue = limits.queue();
-                let admission = queue.check_admission(&self.ticket, now, latest);
-                match (admission, permit.take()) {
-                    (Admission::Now, Some(permit)) => {
-                        queue.record_departure(&self.ticket, now);
-                        return Ok((now, permit));
+                match queue.check_admission(&self.ticket, now, latest) {
+                    Admission::Now => match permit.take().or_else(|| permits.try_acquire().ok()) {
+                        Some(permit) => {
+                            queue.record_departure(&self.ticket, now);
+                            self.has_departed = true;
+                            return Ok((now, permit));
+                        }
+                        None => None,
+                    },
+                    Admission::At(at) => {
+                        permit = None;
+                        Some(at.saturating_sub(now))
                     }
-                    (Admission::Now, None) => None,
-                    (Admission::At(at), _) => Some(at.saturating_sub(now)),
-                    (Admission::TooLate(late), _) => return Err(NotAdmitted::TooLate(late)),
-                    (Admission::TimedOut, _) => return Err(NotAdmitted::TimedOut),
+                    Admission::TooLate(late) => return Err(NotAdmitted::TooLate(late)),
+                    Admission::TimedOut => return Err(NotAdmitted::TimedOut),
                 }
             };
             if let Some(wait) = wait {
@@ -200,6 +208,9 @@ impl QueuedCall<'_> {
 
 impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
+        if self.has_departed {
+            return;
+        }
         let now = self.limits.now();
         self.limits.queue().remove(&self.ticket, now);
     }

@@ -13,11 +13,11 @@ use crate::transport::rate::rate_limiter::RateLimiter;
 /// A call that is sent late by no more than this does not delay the next: the runtime's timer has a resolution of a millisecond.
 const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
 
-/// How long the queue waits for a call that may be sent before the next may overtake it. A call is a future: if its
-/// program does not poll it, perhaps because the program awaits a call further back, the other calls must not wait for it.
+/// The time after which a call may overtake the call ahead of it, if the rate allows that call but it is not polled. A call is a
+/// future, and its program may do something else, or even await a call further back in the queue.
 const UNPOLLED_WAIT_LIMIT: Duration = Duration::from_millis(20);
 
-/// How long before its expected admission a call begins its preparation, if it has one, so that it is usually ready in time.
+/// The time between the beginning of a call's preparation and its expected admission, so that the call is usually ready in time.
 const PREPARATION_TIME: Duration = Duration::from_millis(20);
 
 /// The calls of a client that wait to be sent, in order of arrival, and the interval between two calls.
@@ -65,7 +65,7 @@ pub(crate) struct LateAdmission {
     /// The time until the admission.
     pub(crate) wait: Duration,
     /// True if the service has asked for the wait, false if the client's own rate limit causes it.
-    pub(crate) is_for_service: bool,
+    pub(crate) is_due_to_service: bool,
 }
 
 impl Queue {
@@ -114,7 +114,7 @@ impl Queue {
             } else {
                 Admission::TooLate(LateAdmission {
                     wait,
-                    is_for_service: self.interval(now) > self.min_interval
+                    is_due_to_service: self.interval(now) > self.min_interval
                         || self.limiter.pause_end() > now,
                 })
             };

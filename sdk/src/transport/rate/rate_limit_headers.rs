@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-/// The longest window, in seconds, over which a quota is spread. A quota for a day, for example, may be used up at once.
+/// The longest window, in seconds, over which a quota is spread. A quota for a day, for example, is not spread out.
 const LONGEST_WINDOW: u32 = 60;
 
 /// The number of items that are read of each header. Without a bound, the headers of a hostile service could take seconds.

@@ -4,7 +4,9 @@ use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::transport::{error::TransportError, response::HttpResponse, trace::Record};
+use tokio::time::Instant;
+
+use crate::transport::{call_progress::CallInfo, error::TransportError, response::HttpResponse};
 
 /// A policy for retries: after which failures a request is sent again, how many times, and after what delay.
 ///
@@ -35,7 +37,7 @@ use crate::transport::{error::TransportError, response::HttpResponse, trace::Rec
 /// let client = Client::builder()
 ///     .base_url("https://deals.example.com")
 ///     .service_key("my-key")
-///     .retry(RetryPolicy::new().max_retries(4).backoff(Duration::from_millis(100), Duration::from_secs(2)))
+///     .retry(RetryPolicy::new().max_retries(4).max_backoff(Duration::from_secs(2)))
 ///     .build()?;
 /// let call = client.deals().retrieve("d_1").retry(RetryPolicy::never());
 /// # let _ = call;
@@ -76,10 +78,16 @@ impl RetryPolicy {
         self.max_retries
     }
 
-    /// Sets the upper bound of the delay before the first retry, which doubles with each retry, and its maximum.
+    /// Sets the upper bound of the delay before the first retry, 0.2 s by default. The bound doubles with each retry.
     #[must_use]
-    pub const fn backoff(mut self, initial_backoff: Duration, max_backoff: Duration) -> Self {
+    pub const fn initial_backoff(mut self, initial_backoff: Duration) -> Self {
         self.initial_backoff = initial_backoff;
+        self
+    }
+
+    /// Sets the maximum of the upper bound, 5 s by default.
+    #[must_use]
+    pub const fn max_backoff(mut self, max_backoff: Duration) -> Self {
         self.max_backoff = max_backoff;
         self
     }
@@ -132,25 +140,26 @@ pub(crate) enum AttemptError<R> {
     NotMade(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets
-/// the remaining time. An attempt that is not made ends the call, with the error of the attempt before it, if any.
+/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the end of
+/// the call's time, on the clock of the limits. An attempt that is not made ends the call, with the error of the attempt before it, if
+/// any.
 pub(crate) async fn run_attempts<F, R>(
     policy: RetryPolicy,
-    record: Record<'_>,
+    call: CallInfo<'_>,
     timeout: Duration,
     mut attempt: impl FnMut(Duration) -> F,
 ) -> Result<HttpResponse, AttemptError<R>>
 where
     F: Future<Output = Result<HttpResponse, AttemptError<R>>>,
 {
-    let Record {
+    let CallInfo {
         operation,
         progress,
         limits,
         ..
-    } = record;
-    let start = limits.now();
-    let left = || timeout.saturating_sub(limits.now().saturating_sub(start));
+    } = call;
+    let end = limits.now().saturating_add(timeout);
+    let left = || end.saturating_sub(limits.now());
     // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
     let mut uncounted = 1;
     let (mut has_reconnected, mut has_rekeyed) = (false, false);
@@ -158,11 +167,11 @@ where
     let mut has_taken = false;
     let mut earlier_error: Option<TransportError> = None;
     loop {
-        let error = match attempt(left()).await {
+        let error = match attempt(end).await {
             Ok(mut response) => {
-                record.attempt_ended(Ok(&response), None);
+                call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
-                limits.quota().record_success(limits.now(), has_taken);
+                limits.retry_quota().record_success(limits.now(), has_taken);
                 return Ok(response);
             }
             Err(AttemptError::NotMade(why)) => {
@@ -182,7 +191,7 @@ where
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
             // An error response such as 404 shows that the service is healthy.
-            limits.quota().record_success(limits.now(), has_taken);
+            limits.retry_quota().record_success(limits.now(), has_taken);
         }
         let delay = if is_uncounted {
             Some(Duration::ZERO)
@@ -194,11 +203,11 @@ where
         };
         let mut delay = delay.filter(|delay| *delay < left());
         has_taken = delay.is_some() && !is_uncounted && !error.is_overload();
-        if has_taken && !limits.quota().take(limits.now()) {
+        if has_taken && !limits.retry_quota().take(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
-        record.attempt_ended(Err(&error), delay);
+        call.report_attempt(progress.end_attempt(Instant::now()), Err(&error), delay);
         let Some(delay) = delay else {
             return Err(AttemptError::Failed(error));
         };

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, header};
 
-/// Returns how long the service asks to wait, counted from its response.
+/// Returns the wait that the service asks for, counted from its response.
 ///
 /// A fraction of a second is rounded up. A date is measured against the `Date` of the response, because this machine's clock
 /// may be wrong; without that header, against this clock. A date in the past means no wait. A number too large to represent is

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
 use dealkit::{
-    Client, CreateRow, Creation, Outcome, blocking,
+    Client, Creation, KeyedRow, Outcome, blocking,
     ledger::{Ledger, LedgerError, LedgerErrorKind},
 };
 use tempfile::TempDir;
@@ -72,16 +72,16 @@ enum Reply {
     Cut,
 }
 
-fn row(number: usize) -> CreateRow {
+fn row(number: usize) -> KeyedRow {
     (key(number), rows::request(number)).into()
 }
 
 /// The same row, which breaks the rules.
-fn broken_row(number: usize) -> CreateRow {
+fn broken_row(number: usize) -> KeyedRow {
     (key(number), rows::broken(number)).into()
 }
 
-fn rows(count: usize) -> Vec<CreateRow> {
+fn rows(count: usize) -> Vec<KeyedRow> {
     (0..count).map(row).collect()
 }
 
@@ -90,7 +90,7 @@ async fn run(
     peer: &mut Peer,
     ledger: &Ledger,
     resends_unknown: bool,
-    rows: Vec<CreateRow>,
+    rows: Vec<KeyedRow>,
     reply: impl Fn(usize) -> Reply,
 ) -> (Vec<Creation>, Vec<usize>) {
     let client = peer.client();
