@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$scratch"' EXIT INT TERM
 
-# The first line on standard output names the address; it is there as soon as the server responds.
+# The server prints its address as the first line of standard output when it is ready.
 waited=0
 until [ -s "$scratch/line" ]; do
     if ! kill -0 "$server" 2>/dev/null || [ "$waited" -ge 100 ]; then

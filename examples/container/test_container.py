@@ -1,4 +1,4 @@
-"""The sandbox in a container of its own, for a program that cannot have it in its process: `pip install testcontainers`."""
+"""The sandbox in a container, for programs that cannot embed it: `pip install testcontainers`."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def client() -> Iterator[Client]:
     container = DockerContainer("dealkit-server").with_env("DEALKIT_SERVER_SERVICE_KEY", KEY).with_exposed_ports(8080)
     with container.waiting_for(LogMessageWaitStrategy("listening on")) as sandbox:
         url = f"http://{sandbox.get_container_host_ip()}:{sandbox.get_exposed_port(8080)}"
-        # A test that runs in a container itself reaches this one over Docker's network.
+        # In a container, the test reaches the sandbox over Docker's network.
         with Client(base_url=url, service_key=KEY, allow_http=True) as client:
             yield client
 

@@ -20,15 +20,15 @@ async def main() -> None:
                     profile={"tier": "A"},
                 )
             )
-            reading = [
+            tasks = [
                 tasks.create_task(client.deals.retrieve(id))
                 for id in ("d_1", "d_2", "d_3")
             ]
         print(f"created {creating.result().id}")
-        for deal in (task.result() for task in reading):
+        for deal in (task.result() for task in tasks):
             print(f"{deal.id} is {deal.status}")
 
-        # A call can be cancelled like any other task: its request is aborted.
+        # Cancelling the task of a call aborts its request.
         async with asyncio.timeout(5):
             deal = await client.deals.retrieve("d_1")
         print(f"{deal.id} has {len(deal.contacts)} contacts")

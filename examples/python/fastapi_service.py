@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    """One client for all requests: it shares its connections among them."""
+    """Creates one client, whose connections all requests share."""
     async with AsyncClient() as client:
         app.state.client = client
         yield
@@ -51,7 +51,7 @@ async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
     """Creates an agent. An invalid body gets a 422 with every violation, and
     nothing is sent."""
     client: AsyncClient = request.app.state.client
-    # If the caller hangs up and this handler is cancelled, the create continues.
+    # The create continues if the caller disconnects, which cancels this handler.
     return await asyncio.shield(client.agents.create(**agent))
 
 
@@ -59,11 +59,11 @@ async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
 async def create_agent_once(
     key: str, agent: CreateAgentParams, request: Request, response: Response
 ) -> dict[str, str | None]:
-    """Creates the agent with this key of the caller's, who may repeat the
-    request: there is only one agent."""
+    """Creates the agent with the caller's idempotency key. Repeated requests
+    with the same key create no further agent."""
     client: AsyncClient = request.app.state.client
-    # If the caller hangs up and this handler is cancelled, the create continues,
-    # and the ledger gets its outcome.
+    # The create continues if the caller disconnects, which cancels this
+    # handler. The ledger records its outcome.
     creation = await client.agents.create_once(
         idempotency_key=key,
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
@@ -71,40 +71,48 @@ async def create_agent_once(
         **agent,
     )
     if creation.from_ledger:
-        response.status_code = 200  # It was there before.
+        response.status_code = 200  # The agent already existed.
     return {"id": creation.agent_id}
 
 
 @app.get("/deals/{id}")
 async def retrieve_deal(id: str, request: Request) -> Deal:
-    """A deal. Its decimals are strings, so that no reader rounds them."""
+    """Returns a deal. Its decimals are strings, so that clients do not round
+    them."""
     client: AsyncClient = request.app.state.client
-    return await unless_gone(request, client.deals.retrieve(id))
+    return await cancel_on_disconnect(request, client.deals.retrieve(id))
 
 
-async def unless_gone(request: Request, call: Coroutine[Any, Any, T]) -> T:
-    """Returns what a read returns, but cancels it if the caller hangs up. Never
-    cancel creates: one cancelled halfway may have created an agent."""
+async def cancel_on_disconnect(
+    request: Request, call: Coroutine[Any, Any, T]
+) -> T:
+    """Returns the result of a read, but cancels it if the caller disconnects.
+    Never cancel creates: a cancelled create may have created an agent."""
 
-    async def hung_up() -> None:
+    async def wait_for_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    task, gone = asyncio.ensure_future(call), asyncio.ensure_future(hung_up())
+    task, disconnected = (
+        asyncio.ensure_future(call),
+        asyncio.ensure_future(wait_for_disconnect()),
+    )
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            (task, disconnected), return_when=asyncio.FIRST_COMPLETED
+        )
         if task.done():
             return task.result()
-        raise HTTPException(499)  # Nobody sees it.
+        raise HTTPException(499)  # The caller has disconnected.
     finally:
         task.cancel()
-        gone.cancel()
+        disconnected.cancel()
 
 
 @app.exception_handler(DealkitError)
-async def failed(request: Request, error: Exception) -> JSONResponse:
-    """Reports what the caller can act on; the rest is between this service and
-    the one behind it."""
+async def error_response(request: Request, error: Exception) -> JSONResponse:
+    """Reports the errors that the caller can correct. Hides the details of
+    others, which concern this service and the API behind it."""
     match error:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)
@@ -119,11 +127,11 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
                 {"Retry-After": "1"},
             )
         case DealkitError(may_have_acted=True):
-            # The agent may exist. With the id of the request, the operator of
-            # the API behind this service can find out.
+            # The agent may exist. The operator of the API behind this service
+            # can look up the request id.
             return JSONResponse({"request_id": error.request_id}, 202)
         case RateLimitError() | ThrottledError():
-            # At least a second: zero would be "immediately".
+            # Zero would mean "immediately".
             wait = max(1, ceil(error.retry_after or 0))
             return JSONResponse(
                 {"detail": "the service asks for fewer requests"},
@@ -137,4 +145,4 @@ async def failed(request: Request, error: Exception) -> JSONResponse:
         case APITimeoutError():
             return JSONResponse({"detail": "the service took too long"}, 504)
         case _:
-            return JSONResponse({"detail": "the service failed"}, 502)
+            return JSONResponse({"detail": "the service error_response"}, 502)

@@ -27,33 +27,33 @@ from dealkit import Client, ledger
 
 @dataclass(frozen=True)
 class Job:
-    """What the workers do. It is pickled; the key is not in it."""
+    """The task function of the workers. It is pickled, without the key."""
 
-    what: str
+    operation: str
     out: Path
     rate_limit: float | None
-    host: str  # where the program runs
-    run: str  # begins the names of the files
+    host: str  # of the main program
+    prefix: str  # of the file names
 
     def __call__(self, task: tuple[int, list[Any]]) -> int:
-        """Does a task, and returns how many of its rows failed."""
+        """Runs a task, and returns the number of failed rows."""
         number, rows = task
-        name = f"{self.run}-{number:06}.parquet"
-        # If it is there, the engine has lost the result of the task.
+        name = f"{self.prefix}-{number:06}.parquet"
+        # If the file exists, the engine has lost the result of the task.
         if not (self.out / "failed" / name).exists():
             # All tasks of a worker share this client.
             client = Client.shared(rate_limit=self.rate_limit)
-            done, failed = self.do(client, rows)
-            write(done, self.out / folder(self.what) / name)
+            done, failed = self.run(client, rows)
+            write(done, self.out / folder_name(self.operation) / name)
             write(failed, self.out / "failed" / name)
         errors = parquet.read_table(self.out / "failed" / name)
         return len(errors)
 
-    def do(self, client: Client, rows: list[Any]) -> tuple[Any, Any]:
-        if self.what == "import":
+    def run(self, client: Client, rows: list[Any]) -> tuple[Any, Any]:
+        if self.operation == "import":
             shared = os.environ["DEALKIT_LEDGER"]
             if ledger.path(shared) and gethostname() != self.host:
-                # Each machine would create the agents.
+                # With a file on each machine, each would create the agents.
                 raise ValueError("DEALKIT_LEDGER must be postgresql://…")
             return create(client, rows, shared)
         deals = client.deals.retrieve_many(
@@ -63,35 +63,35 @@ class Job:
 
 
 def create(client: Client, rows: list[Any], shared: str) -> tuple[Any, Any]:
-    """One agent for each row, even if its task runs twice, at a time or not."""
+    """Creates one agent for each row, even if its task runs twice."""
     creations = client.agents.create_many(
         map(without_nulls, rows),
         concurrency=32,
         on_error="return",
         ledger=shared,
         key="email",
-        # Another copy of the task may be sending a row.
+        # A second copy of the task may be sending the same row.
         wait_in_flight=True,
         timeout=120,
     )
-    found = {one.index: one for one in creations}
+    results = {creation.index: creation for creation in creations}
     agents, failed = [], []
-    for at, row in enumerate(rows):
-        one = found.get(at)
-        if one is None:  # After a 401, the rest does not come back.
+    for index, row in enumerate(rows):
+        creation = results.get(index)
+        if creation is None:  # After a 401, the other rows have no result.
             failed.append((row["email"], "not_sent", ""))
-        elif one.outcome == "succeeded":
-            agents.append((row["email"], one.agent_id))
+        elif creation.outcome == "succeeded":
+            agents.append((row["email"], creation.agent_id))
         else:
-            failed.append((row["email"], one.outcome, str(one.error)))
+            failed.append((row["email"], creation.outcome, str(creation.error)))
     return (
-        of_texts(agents, ["email", "agent_id"]),
-        of_texts(failed, ["email", "outcome", "message"]),
+        string_table(agents, ["email", "agent_id"]),
+        string_table(failed, ["email", "outcome", "message"]),
     )
 
 
 def without_nulls(row: dict[str, Any]) -> Any:
-    """What is null in a table is not sent."""
+    """Removes null cells, which must not be sent."""
     return {
         name: without_nulls(cell) if isinstance(cell, dict) else cell
         for name, cell in row.items()
@@ -99,29 +99,29 @@ def without_nulls(row: dict[str, Any]) -> Any:
     }
 
 
-def of_texts(rows: list[tuple[Any, ...]], names: list[str]) -> Any:
+def string_table(rows: list[tuple[Any, ...]], names: list[str]) -> Any:
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     return pyarrow.table([pyarrow.array(c, "string") for c in columns], names)
 
 
-def folder(what: str) -> str:
-    return "deals" if what == "export" else "agents"
+def folder_name(operation: str) -> str:
+    return "deals" if operation == "export" else "agents"
 
 
 def write(table: Any, file: Path) -> None:
-    """Writes it whole or not at all: a worker may die."""
+    """Writes the file atomically, because a worker may be killed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f".{uuid4().hex}")
     parquet.write_table(table, unfinished)
     unfinished.replace(file)
 
 
-def left(ids: Iterable[str], deals: Path) -> list[str]:
-    """The ids whose deals are not there yet, each once."""
+def remaining_ids(ids: Iterable[str], deals: Path) -> list[str]:
+    """Returns the ids without a deal in the folder, without duplicates."""
     files = deals.glob("*.parquet")
     tables = [parquet.read_table(file, columns=["id"]) for file in files]
-    there = {id for table in tables for id in table["id"].to_pylist()}
-    return [id for id in dict.fromkeys(ids) if id and id not in there]
+    done = {id for table in tables for id in table["id"].to_pylist()}
+    return [id for id in dict.fromkeys(ids) if id and id not in done]
 
 
 def on_processes(do: Callable[[Any], int], tasks: list[Any]) -> Iterable[int]:
@@ -132,7 +132,7 @@ def on_processes(do: Callable[[Any], int], tasks: list[Any]) -> Iterable[int]:
 def on_dask(do: Callable[[Any], int], tasks: list[Any]) -> Iterable[int]:
     from dask.distributed import Client as Cluster
 
-    # The one that DASK_SCHEDULER_ADDRESS names, or one on this machine.
+    # The cluster of DASK_SCHEDULER_ADDRESS, or a new one on this machine.
     with Cluster() as cluster:
         cluster.wait_for_workers(1, timeout=60)
         return [*cluster.gather(cluster.map(do, tasks, pure=False))]
@@ -153,7 +153,7 @@ def on_ray(do: Callable[[Any], int], tasks: list[Any]) -> Iterable[int]:
         return do(task)
 
     remote = ray.remote(do_task)
-    with ray.init():  # The cluster of RAY_ADDRESS, or one on this machine.
+    with ray.init():  # The cluster of RAY_ADDRESS, or a new one.
         return [*ray.get([remote.remote(task) for task in tasks])]
 
 
@@ -168,24 +168,34 @@ ENGINES = {
 def main() -> None:
     parser = ArgumentParser()
     parser.add_argument("engine", choices=ENGINES)
-    parser.add_argument("what", choices=["export", "import"])
+    parser.add_argument("operation", choices=["export", "import"])
     parser.add_argument("file", type=Path, help="ids, one a line; or agents")
     parser.add_argument("out", type=Path, help="a folder all workers share")
     parser.add_argument("--rate-limit", type=float, help="of each worker")
     parser.add_argument("--per-task", type=int, default=1_000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
 
-    out: Path = given.out.absolute()
-    if given.what == "export":
-        rows = left(given.file.read_text().split("\n"), out / "deals")
+    out: Path = arguments.out.absolute()
+    if arguments.operation == "export":
+        rows = remaining_ids(
+            arguments.file.read_text().split("\n"), out / "deals"
+        )
     else:
-        rows = parquet.read_table(given.file).to_pylist()
-    starts = range(0, len(rows), given.per_task)
-    tasks = [(n, rows[at : at + given.per_task]) for n, at in enumerate(starts)]
-    # These hold what is left, or all agents of the table, of the last run.
+        rows = parquet.read_table(arguments.file).to_pylist()
+    starts = range(0, len(rows), arguments.per_task)
+    tasks = [
+        (n, rows[at : at + arguments.per_task]) for n, at in enumerate(starts)
+    ]
+    # The results of the last run, which this run replaces.
     earlier = [*out.glob("failed/*"), *out.glob("agents/*")]
-    job = Job(given.what, out, given.rate_limit, gethostname(), uuid4().hex)
-    failed = sum(ENGINES[given.engine](job, tasks)) if tasks else 0
+    job = Job(
+        arguments.operation,
+        out,
+        arguments.rate_limit,
+        gethostname(),
+        uuid4().hex,
+    )
+    failed = sum(ENGINES[arguments.engine](job, tasks)) if tasks else 0
     for file in earlier:
         file.unlink()
     print(f"{len(rows) - failed} done, {failed} failed")

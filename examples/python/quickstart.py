@@ -94,7 +94,7 @@ def show_deal(deal: Deal) -> None:
 
 
 def or_dash(value: object) -> str:
-    """Every field of a deal but its id may be missing."""
+    """Formats an optional field: all fields of a deal but its id may be missing."""
     return "-" if value is None else str(value)
 
 

@@ -12,7 +12,7 @@ from dealkit.testing import Sandbox
 
 
 def reward(client: Client, deal_id: str) -> bool:
-    """The code under test: it creates an agent if the deal is closed."""
+    """The code under test. Creates an agent if the deal is closed."""
     if client.deals.retrieve(deal_id).status != "CLOSED":
         return False
     client.agents.create(

@@ -1,5 +1,5 @@
-//! Writes a module for each Rust program on the pages, for the test `pages`. A page may show a part of a program, which then gets
-//! the rest here: a `main`, and a client if it uses one.
+//! Generates a module for each Rust program on the documentation pages, for the test `pages`. Completes partial programs with a
+//! `main` and, if they use one, a client.
 
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         };
         let text = fs::read_to_string(&page)?;
-        // Every second part is a block, which begins with its language.
+        // Every second part is a code block, which starts with its language.
         let parts: Vec<&str> = text.split("\n```").collect();
         for (at, block) in parts.iter().enumerate().skip(1).step_by(2) {
             let Some(program) = block.strip_prefix("rust\n") else {
@@ -34,7 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let module =
                 format!("{}_{at}", page_name.to_lowercase().replace('-', "_"));
-            writeln!(modules, "pub mod {module} {{\n{}\n}}", whole(program))?;
+            writeln!(
+                modules,
+                "pub mod {module} {{\n{}\n}}",
+                complete_program(program)
+            )?;
             let generated = text.contains("--generate 100 --seed 7");
             let shows = shows.unwrap_or_default();
             writeln!(
@@ -53,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn whole(part: &str) -> String {
+fn complete_program(part: &str) -> String {
     let run = "pub fn run() -> Result<(), Box<dyn std::error::Error>> { Ok(main()?) }";
     if part.contains("fn main() ") {
         return format!("{part}\n{run}");

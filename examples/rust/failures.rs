@@ -9,7 +9,7 @@ use dealkit_server::{Fault, Sandbox};
 
 type Checked = Result<(), Box<dyn Error>>;
 
-/// A sandbox, and a client for it.
+/// Starts a sandbox, and creates a client for it.
 fn start() -> Result<(Sandbox, Client), Box<dyn Error>> {
     let sandbox = Sandbox::builder().start()?;
     let client = Client::builder()
@@ -28,7 +28,7 @@ fn ada() -> Result<CreateAgent, dealkit::ValidationError> {
         .build()
 }
 
-/// The code under test: what a page shows for a deal.
+/// The code under test: formats a deal for a page.
 async fn page(client: &Client, id: &str) -> String {
     match client.deals().retrieve(id).await {
         Ok(deal) => format!("deal {}", deal.id),
@@ -44,12 +44,12 @@ async fn page(client: &Client, id: &str) -> String {
     }
 }
 
-/// The code under test: it signs somebody up; unknown outcomes go to manual
+/// The code under test: signs up an agent. Unknown outcomes go to manual
 /// review.
 async fn sign_up(client: &Client, agent: CreateAgent) -> &'static str {
     match client.agents().create(agent).await {
         Ok(_) => "welcome",
-        // Sending it again may make a second agent.
+        // Sending the request again could create a second agent.
         Err(error) if error.may_have_acted() => {
             "we are checking, and will write to you"
         }
@@ -90,8 +90,8 @@ async fn an_unknown_outcome_is_handled() -> Checked {
 
 async fn a_duplicate_is_avoided() -> Checked {
     let (sandbox, client) = start()?;
-    // The agent is created, but the response is lost: dealkit does not send it
-    // again.
+    // The agent is created, but the response is lost: dealkit does not repeat
+    // the request.
     sandbox.fail_next(Fault::process_then_reset())?;
     let error = client
         .agents()
@@ -102,7 +102,7 @@ async fn a_duplicate_is_avoided() -> Checked {
     assert_eq!((error.outcome(), error.attempts()), (Outcome::Unknown, 1));
     assert_eq!((sandbox.requests().len(), sandbox.agents().len()), (1, 1));
 
-    // Refused with a 429, it was not acted on: dealkit does send it again.
+    // A 429 means that the request was not processed: dealkit repeats it.
     sandbox.reset();
     sandbox.fail_next(Fault::status(429).retry_after(0))?;
     assert_eq!(sign_up(&client, ada()?).await, "welcome");

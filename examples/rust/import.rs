@@ -11,7 +11,7 @@ use dealkit::{
 };
 use serde::Deserialize;
 
-/// A row of the file: an empty cell is `None`, and `build` checks the rules.
+/// A row of the file. Empty cells are `None`; `build` checks the rules.
 #[derive(Deserialize)]
 struct Row {
     email: String,
@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut reader = csv::Reader::from_path(file)?;
     let header = reader.headers()?.clone();
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
-    // A file that cannot be read is detected before anything is sent.
+    // Read the whole file before sending, to detect errors in it first.
     for record in reader.records() {
         let record = record?;
-        // The line where the record, with any blank lines before it, begins:
-        // not the row's number, since cells may contain line breaks.
+        // The first line of the record (and of blank lines before it), because
+        // cells may contain line breaks.
         lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.deserialize::<Row>(Some(&header))?);
     }
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             Ok(Created::Already { .. }) => {
                 println!("line {line}: already created")
-            } // only with a ledger
+            } // Only with a ledger.
             Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {
                     println!("line {line}: {violation}");

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deal = client.deals().retrieve("d_1").await?;
     show_deal(&deal);
 
-    // A deal that does not exist is an error whose kind can be queried.
+    // A deal that does not exist is an error, with a predicate for its kind.
     if let Err(error) = client.deals().retrieve("no-such-deal").await {
         println!("\nA deal that does not exist");
         println!("  is_not_found  {}", error.is_not_found());
@@ -121,7 +121,7 @@ fn show_deal(deal: &Deal) {
     }
 }
 
-/// Every field of a deal but its id may be missing.
+/// Formats an optional field: all fields of a deal but its id may be missing.
 fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What all requests have in common.
+/// State shared by all requests.
 #[derive(Clone)]
 struct Shared {
     client: Client,
@@ -58,20 +58,21 @@ async fn create_agent(
     NewAgent(request): NewAgent,
 ) -> Result<(StatusCode, Json<Agent>), Failure> {
     let call = shared.client.agents().create(request);
-    // axum drops this handler if the caller hangs up. The task continues.
+    // axum drops this handler if the caller disconnects. The task continues.
     let agent = tokio::spawn(call.send()).await??;
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
-/// Creates the agent with this key of the caller's, who may repeat the request:
-/// there is only one agent.
+/// Creates the agent with the caller's idempotency key. Repeated requests with
+/// the same key create no further agent.
 async fn create_agent_once(
     State(shared): State<Shared>,
     Path(key): Path<String>,
     NewAgent(request): NewAgent,
 ) -> Result<impl IntoResponse, Failure> {
     let create = shared.client.agents().create(request);
-    // If the caller hangs up, this continues, and the ledger gets its outcome.
+    // If the caller disconnects, the task continues, and the ledger records its
+    // outcome.
     let created = create.once(&shared.ledger, key).detached().await?;
     let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
@@ -80,10 +81,10 @@ async fn create_agent_once(
     Ok((status, Json(json!({"id": id}))))
 }
 
-/// A request body that follows every rule. `Json<CreateAgent>` checks the same
-/// rules, but rejects a body with a single message; this rejects it with
-/// problem details, whose `errors` have the `pointer`, `code` and `detail` of
-/// each violation.
+/// A valid request body. `Json<CreateAgent>` checks the same rules, but rejects
+/// an invalid body with a single message. This type rejects it with problem
+/// details, whose `errors` contain `pointer`, `code` and `detail` of each
+/// violation.
 struct NewAgent(CreateAgent);
 
 impl<S: Send + Sync> FromRequest<S> for NewAgent {
@@ -124,7 +125,7 @@ async fn retrieve_deal(
 struct Failure(Response);
 
 impl From<JoinError> for Failure {
-    /// The task of a create has panicked, or this service is ending.
+    /// The task of a create has panicked, or this service is stopping.
     fn from(_: JoinError) -> Self {
         Self(StatusCode::INTERNAL_SERVER_ERROR.into_response())
     }
@@ -142,12 +143,12 @@ impl From<Error> for Failure {
             // Another request is creating the agent.
             (StatusCode::CONFLICT, [(RETRY_AFTER, "1")]).into_response()
         } else if error.may_have_acted() {
-            // The agent may exist. With the id of the request, the operator of
-            // the API behind this service can find out.
+            // The agent may exist. The operator of the API behind this service
+            // can look up the request id.
             let unknown = json!({"request_id": error.request_id()});
             (StatusCode::ACCEPTED, Json(unknown)).into_response()
         } else if error.is_rate_limited() || error.is_throttled() {
-            // At least a second: zero would be "immediately".
+            // Zero would mean "immediately".
             let wait = error.retry_after().unwrap_or_default();
             let seconds = wait.as_secs_f64().ceil().max(1.0).to_string();
             let wait = [(RETRY_AFTER, seconds)];

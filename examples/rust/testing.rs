@@ -10,7 +10,7 @@ use dealkit::{
 };
 use dealkit_server::Sandbox;
 
-/// The code under test: it creates an agent if the deal is won.
+/// The code under test: creates an agent if the deal is won.
 async fn reward(calls: &dyn Operations, deal_id: &str) -> Result<bool, Error> {
     let deal = calls.retrieve_deal(deal_id).await?;
     if !is_won(&deal) {
@@ -29,7 +29,7 @@ async fn reward(calls: &dyn Operations, deal_id: &str) -> Result<bool, Error> {
 fn is_won(deal: &Deal) -> bool {
     match &deal.status {
         Some(DealStatus::Closed) => deal.application.is_some(),
-        // A status that the specification does not show.
+        // A status that the specification does not list.
         Some(status) => status == "SETTLED",
         None => false,
     }
@@ -37,13 +37,13 @@ fn is_won(deal: &Deal) -> bool {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Code that needs no service is tested with models that the test builds.
+    // Code that needs no service can be tested with models.
     let won = || Deal::builder().id("won").status("SETTLED").build();
     assert!(is_won(&won()));
     assert!(!is_won(&Deal::builder().id("d_2").build()));
 
-    // A stub returns whatever the test needs: here, the error of a create that
-    // timed out after it was sent.
+    // A stub returns the results that the test defines: here, the error of a
+    // create that timed out after it was sent.
     let stub =
         Stub::new()
             .on_retrieve(move |_| Ok(won()))

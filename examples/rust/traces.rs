@@ -20,15 +20,14 @@ use tracing_subscriber::{
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A real program has an OTLP exporter here; this one prints what it would
-    // send.
+    // A real program has an OTLP exporter here; this one prints the spans.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
         .build();
     global::set_text_map_propagator(TraceContextPropagator::new());
     let own = Targets::new()
-        .with_target("traces", tracing::Level::INFO) // this program
+        .with_target("traces", tracing::Level::INFO) // This program.
         // An event for each attempt.
         .with_target("dealkit", tracing::Level::DEBUG);
     let traces =

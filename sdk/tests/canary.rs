@@ -17,9 +17,9 @@ use std::{
 use dealkit::{AgentProfile, Client, CreateAgent, Error, Method};
 use futures_util::future::join_all;
 use peer::{
-    BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, answer,
+    BOTH, Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, all_texts, answer,
     catalogue::{self, LIMIT},
-    every_text, refused,
+    unreachable_url,
 };
 use tracing_subscriber::{filter::LevelFilter, fmt::format::FmtSpan};
 
@@ -98,7 +98,7 @@ fn check_no_marks(case: &str) {
 /// Appends every text of an error and of its causes, except the response's headers, body and problem, which are unchanged data from
 /// the service.
 fn append_error(error: &Error) {
-    append(&every_text(error));
+    append(&all_texts(error));
     append_debug(&error.decode_error());
 }
 
@@ -206,7 +206,7 @@ async fn call_peer(protocol: Protocol, script: Script, slow: bool) -> Vec<Error>
     drop(client);
     let counts = peer.finish().await;
     if protocol == Http1 && counts.requests > 0 {
-        let heard = String::from_utf8(counts.heard.concat()).unwrap();
+        let heard = String::from_utf8(counts.received.concat()).unwrap();
         assert!(
             heard.contains(SECRET) && heard.contains(PERSONAL),
             "the marks were not sent"
@@ -224,7 +224,7 @@ async fn no_fault_shows_a_mark() {
             .map(move |fault| call_peer(protocol, fault.script, fault.slow))
     });
     join_all(all).await;
-    let client = peer::builder(&refused())
+    let client = peer::builder(&unreachable_url())
         .service_key(key())
         .build()
         .unwrap();
@@ -243,7 +243,7 @@ async fn no_success_shows_a_mark() {
     for protocol in BOTH {
         let errors = call_peer(
             protocol,
-            vec![Step::Hear, answer(200, &marked_response())],
+            vec![Step::ReadRequest, answer(200, &marked_response())],
             false,
         )
         .await;
@@ -263,49 +263,58 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
     let echoed = |name| Step::Answer(400, vec![(name, key.clone())], Vec::new());
     let located = |location: String| Step::Answer(302, vec![("location", location)], Vec::new());
     let mut scripts = vec![
-        vec![Step::Hear, answer(400, &problem)],
-        vec![Step::Hear, answer(422, &problem)],
-        vec![Step::Hear, answer(500, &key)],
+        vec![Step::ReadRequest, answer(400, &problem)],
+        vec![Step::ReadRequest, answer(422, &problem)],
+        vec![Step::ReadRequest, answer(500, &key)],
         vec![
-            Step::Hear,
+            Step::ReadRequest,
             answer(200, &format!(r#"{{"id":"x","metadata":{{"{key}":1}}}}"#)),
         ],
-        vec![Step::Hear, answer(200, &format!(r#"{{"id":"x","{key}":"#))],
-        vec![Step::Hear, answer(200, &key)],
         vec![
-            Step::Hear,
-            Step::Answer(200, vec![("x-request-id", key.clone())], FINE.into()),
+            Step::ReadRequest,
+            answer(200, &format!(r#"{{"id":"x","{key}":"#)),
         ],
-        vec![Step::Hear, echoed("x-request-id")],
-        vec![Step::Hear, echoed("retry-after")],
-        vec![Step::Hear, echoed("www-authenticate")],
-        vec![Step::Hear, echoed("set-cookie")],
-        vec![Step::Hear, located(format!("http://{key}.example.com/"))],
-        vec![Step::Hear, located(format!("http://example.com/{key}"))],
-        vec![Step::Hear, located(format!("{key}:{key}"))],
-        vec![Step::Hear, located(key.clone())],
+        vec![Step::ReadRequest, answer(200, &key)],
+        vec![
+            Step::ReadRequest,
+            Step::Answer(200, vec![("x-request-id", key.clone())], VALID_BODY.into()),
+        ],
+        vec![Step::ReadRequest, echoed("x-request-id")],
+        vec![Step::ReadRequest, echoed("retry-after")],
+        vec![Step::ReadRequest, echoed("www-authenticate")],
+        vec![Step::ReadRequest, echoed("set-cookie")],
+        vec![
+            Step::ReadRequest,
+            located(format!("http://{key}.example.com/")),
+        ],
+        vec![
+            Step::ReadRequest,
+            located(format!("http://example.com/{key}")),
+        ],
+        vec![Step::ReadRequest, located(format!("{key}:{key}"))],
+        vec![Step::ReadRequest, located(key.clone())],
     ];
     for script in scripts.clone() {
         call_peer(Http2, script, false).await;
     }
     scripts.push(vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Raw(format!("{key}\r\n\r\n").into_bytes()),
         Step::End,
     ]);
     scripts.push(vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Raw(format!("HTTP/1.1 200 {key}\r\n{key}\r\n\r\n").into_bytes()),
         Step::End,
     ]);
     scripts.push(vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Raw(
             format!("HTTP/1.1 404 {key}\r\n{key}: {key}\r\ncontent-length: 0\r\n\r\n").into_bytes(),
         ),
     ]);
     scripts.push(vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Raw(format!("HTTP/1.1 200 OK\r\ncontent-length: {key}\r\n\r\n").into_bytes()),
         Step::End,
     ]);
@@ -339,7 +348,7 @@ async fn no_key_shows_while_keys_change() {
                 vec![("x-request-id", format!("k-{SECRET}-old"))],
                 echo.clone().into(),
             );
-            let peer = Peer::start(protocol, vec![vec![Step::Hear, rejection]]);
+            let peer = Peer::start(protocol, vec![vec![Step::ReadRequest, rejection]]);
             let builder = peer.builder().service_key_provider(move || {
                 let answer = answer_of(asked.fetch_add(1, Ordering::SeqCst));
                 async move { answer }
@@ -367,7 +376,7 @@ fn check_no_pem(pem: &str) {
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn no_secure_connection_shows_a_mark() {
-    use peer::tls::{Authority, Front, Tls};
+    use peer::tls::{Authority, Tls, TlsFront};
 
     capture_output();
     let (authority, issuer) = (Authority::new(), Authority::new());
@@ -382,9 +391,9 @@ async fn no_secure_connection_shows_a_mark() {
             (&leaf, authority.pem(), None, 4),
             (&elsewhere, authority.pem(), Some(&identity), 4),
         ] {
-            let script = vec![Step::Hear, answer(200, &marked_response())];
+            let script = vec![Step::ReadRequest, answer(200, &marked_response())];
             let peer = Peer::start(protocol, vec![script]);
-            let front = Front::start(peer, &Tls::new(leaf).asking(&issuer));
+            let front = TlsFront::start(peer, &Tls::new(leaf).require_client_certificate(&issuer));
             let mut builder = peer::builder(&front.url())
                 .service_key(key())
                 .root_certificates(roots);

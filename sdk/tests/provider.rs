@@ -5,8 +5,8 @@ mod peer;
 
 use dealkit::ErrorKind;
 use peer::{
-    FINE, Http1, Peer, Step, answer,
-    tls::{Authority, Front, Tls},
+    Http1, Peer, Step, VALID_BODY, answer,
+    tls::{Authority, Tls, TlsFront},
 };
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, ring::cipher_suite};
 
@@ -21,8 +21,11 @@ fn provider() -> CryptoProvider {
 #[tokio::test]
 async fn an_installed_provider_is_used() {
     let authority = Authority::new();
-    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
-    let front = Front::start(peer, &Tls::new(&authority.issue()));
+    let peer = Peer::start(
+        Http1,
+        vec![vec![Step::ReadRequest, answer(200, VALID_BODY)]],
+    );
+    let front = TlsFront::start(peer, &Tls::new(&authority.issue()));
     let build = || {
         peer::builder(&front.url())
             .root_certificates(authority.pem())

@@ -11,7 +11,7 @@ use std::{
 };
 
 use dealkit::Unreadable;
-use peer::{AGENT, DEAL, Peer, ada, client, refused};
+use peer::{AGENT, DEAL, Peer, ada, client, unreachable_url};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -193,8 +193,8 @@ async fn each_call_has_one_span_and_one_last_event() {
         ),
     ] {
         let (capture, guard) = Capture::start();
-        let mut peer = Peer::by_hand();
-        let url = answer.map_or_else(refused, |_| peer.url.clone());
+        let mut peer = Peer::manual();
+        let url = answer.map_or_else(unreachable_url, |_| peer.url.clone());
         let port = url.rsplit(':').next().unwrap();
         let client = client(url.as_str());
         let call = async {
@@ -274,7 +274,7 @@ fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
 #[tokio::test]
 async fn skipped_fields_are_reported_in_one_event_and_counted_in_the_span() {
     let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let body =
         r#"{"id":"d_1","status":{"CANARY":1},"metadata":{"CANARY":"CANARY"},"quotes":["CANARY"]}"#;
@@ -306,7 +306,7 @@ async fn skipped_fields_are_reported_in_one_event_and_counted_in_the_span() {
 
 #[tokio::test]
 async fn only_the_error_of_a_read_advises_to_skip_fields() {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let (outcomes, ()) = tokio::join!(
         async {
@@ -346,7 +346,7 @@ async fn calls_rejected_together_cause_one_pause_and_report_their_wait() {
             requests.push(peer.next().await);
         }
         for heard in requests {
-            heard.answer_if_there(429, &asks, "");
+            heard.try_answer(429, &asks, "");
         }
         for _ in 0..8 {
             peer.next().await.answer(200, DEAL);
@@ -372,7 +372,7 @@ async fn calls_rejected_together_cause_one_pause_and_report_their_wait() {
 #[tokio::test]
 async fn a_dropped_call_is_reported_as_cancelled() {
     let (capture, guard) = Capture::start();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     tokio::select! {
         outcome = client.agents().create(ada()).send() => panic!("{outcome:?}"),

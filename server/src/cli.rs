@@ -36,7 +36,7 @@ const USAGE_ERROR: u8 = 2;
         dealkit-server\n  \
         curl -H 'x-service-key: sandbox-key' http://127.0.0.1:8080/v1/deals/d_1\n\n\
         In a browser, http://127.0.0.1:8080/__sandbox/docs tries both operations and shows what was sent.\n\n\
-        Fixed limits: 128 requests in flight on an HTTP/2 connection, 128 levels of JSON; of a refused body, up to\n\
+        Fixed limits: 128 requests in flight on an HTTP/2 connection, 128 levels of JSON; of a rejected body, up to\n\
         8 MiB are read and discarded.\n\n\
         Every flag can also be set as an environment variable, shown in [env: …]; a flag wins."
 )]

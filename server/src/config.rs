@@ -152,7 +152,7 @@ settings! {
     /// all of them together.
     #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, help_heading = "Limits")]
     max_store_bytes: u64, u64 => max_store_bytes;
-    /// How many namespaces there can be, besides that of the service key.
+    /// How many namespaces there can be, besides the service key's.
     #[arg(value_name = "N", default_value_t = 1_000, help_heading = "Limits")]
     max_namespaces: usize, usize => max_namespaces;
     /// Longest request head (request line and headers), in bytes.

@@ -431,7 +431,7 @@ impl Service {
             let headers = fault_response.headers().clone();
             response.headers_mut().extend(headers);
         }
-        finish(response, &context, None)
+        complete_response(response, &context, None)
     }
 
     /// Returns a header of the control interface, unless that is turned off.
@@ -540,7 +540,7 @@ impl Service {
         });
         let response =
             result.unwrap_or_else(|rejection| rejection.into_response(&context.request_id));
-        finish(response, &context, model)
+        complete_response(response, &context, model)
     }
 }
 
@@ -562,7 +562,7 @@ fn check_key(caller: &Caller, head: &Parts) -> Result<(), Rejection> {
 
 /// Completes a response: applies the variants, adds the request id and the rate-limit headers, and replaces the body of a HEAD
 /// response with its length.
-fn finish(
+fn complete_response(
     mut response: Response<Bytes>,
     context: &ResponseContext,
     success: Option<&dealkit::internal::schema::Model>,

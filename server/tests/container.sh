@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tries the image that `make image` has built for this machine, in containers that share its network. `buildah run` passes the
-# image's settings on, but not its entry point: that is looked up.
+# Tests the image of `make image` in containers that share this machine's network. `buildah run` uses the image's settings except
+# its entry point, which this script reads from the image.
 set -eu
 
 port=${PORT:-18080}
@@ -22,7 +22,7 @@ fail() {
 of_image() {
     buildah inspect --type image --format "{{.Docker.Config.$1}}" dealkit-server
 }
-# The server in the container, with these settings for `buildah run` in the first argument.
+# Runs the server in the container. The first argument contains options of `buildah run`.
 server() {
     options=$1
     shift
@@ -35,7 +35,7 @@ server() {
 of_image Healthcheck.Test | grep -q '^\[CMD /dealkit-server health\]$' || fail "no health check"
 of_image Env | grep -q DEALKIT_SERVER_LISTEN=0.0.0.0:8080 || fail "the address is not set"
 
-# Without a key it says how to give it one, and nothing is healthy.
+# Without a key, the server exits with instructions, and the health check fails.
 rejection=$(server '' 2>&1) && fail "it started without a key"
 for setting in DEALKIT_SERVER_SERVICE_KEY --service-key-file DEALKIT_SERVER_SERVICE_KEY_FILE; do
     case $rejection in *"$setting"*) ;; *) fail "no word of $setting: $rejection" ;; esac
@@ -57,14 +57,14 @@ status() {
 }
 stop() {
     pid=$(pgrep --newest --full "^/dealkit-server") || fail "no process"
-    # Whoever runs this is root in the container.
+    # The user of this script is root in the container.
     [ "$(ps -o uid= -p "$pid" | tr -d ' ')" != "$(id -u)" ] || fail "it runs as root"
     kill "$pid"
     wait "$server" || fail "it ended with $?"
     server=
 }
 
-# The key from the environment: one setting is enough.
+# The key is in an environment variable, the only required setting.
 start "--env DEALKIT_SERVER_SERVICE_KEY=$key"
 deal=http://127.0.0.1:$port/v1/deals/d_1
 [ "$(status -H "x-service-key: $key" "$deal")" = 200 ] || fail "a call with the key does not succeed"
@@ -72,7 +72,7 @@ deal=http://127.0.0.1:$port/v1/deals/d_1
 [ "$(status http://127.0.0.1:"$port"/__sandbox/requests)" = 403 ] || fail "the interface is open without a token"
 stop
 
-# Key and token from files, as they are mounted.
+# Key and token are in mounted files.
 echo "$key" >"$secrets/key"
 echo a-token >"$secrets/token"
 chmod -R a+rX "$secrets"

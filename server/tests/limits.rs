@@ -16,7 +16,7 @@ use support::{
     AGENT, HANG, Listens, Received, assert_closed, assert_serving, connect, create, create_agent,
     get_deal, post_head,
     process::{Running, command_with_descriptors},
-    read_response, send, until_refused,
+    read_response, send, until_rejected,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -102,7 +102,7 @@ fn dripping_a_head_does_not_extend_its_timeout() {
 #[test]
 fn dripping_a_body_does_not_extend_its_timeout() {
     let sandbox = Sandbox::builder().body_timeout(SHORT).start().unwrap();
-    for (head, piece) in [
+    for (head, part) in [
         (post_head("content-length: 1000\r\n"), "x"),
         (post_head("transfer-encoding: chunked\r\n"), "1\r\nx\r\n"),
         (post_head("transfer-encoding: chunked\r\n"), "0"),
@@ -112,8 +112,8 @@ fn dripping_a_body_does_not_extend_its_timeout() {
         stream.write_all(head.as_bytes()).unwrap();
         stream.set_read_timeout(Some(SHORT / 10)).unwrap();
         while stream.peek(&mut [0]).is_err() {
-            stream.write_all(piece.as_bytes()).unwrap();
-            assert!(began.elapsed() < HANG, "{piece:?}");
+            stream.write_all(part.as_bytes()).unwrap();
+            assert!(began.elapsed() < HANG, "{part:?}");
         }
         assert!(began.elapsed() >= SHORT);
         stream.set_read_timeout(Some(HANG)).unwrap();
@@ -121,9 +121,9 @@ fn dripping_a_body_does_not_extend_its_timeout() {
         assert_eq!(
             (response.status, response.header("connection")),
             (408, Some("close")),
-            "{piece:?}"
+            "{part:?}"
         );
-        response.check_invariants(piece, false);
+        response.check_invariants(part, false);
         assert_closed(&mut stream);
     }
     assert!(sandbox.agents().is_empty());
@@ -152,8 +152,8 @@ fn connections_of_clients_that_never_read_end() {
     // The responses are cut before their declared length.
     for mut stream in stuck {
         let mut length = 0;
-        let mut piece = vec![0; 1 << 20];
-        while let Ok(read @ 1..) = stream.read(&mut piece) {
+        let mut part = vec![0; 1 << 20];
+        while let Ok(read @ 1..) = stream.read(&mut part) {
             length += read;
         }
         assert!(length < text.len(), "{length} bytes");
@@ -275,14 +275,17 @@ fn all_bodies_share_a_memory_budget() {
         false
     );
 
-    let refused = send(&server, &large);
-    assert_eq!(refused.status, 503);
-    refused.check_invariants("503", false);
+    let rejected = send(&server, &large);
+    assert_eq!(rejected.status, 503);
+    rejected.check_invariants("503", false);
     assert_eq!(
-        (refused.header("retry-after"), refused.header("connection")),
+        (
+            rejected.header("retry-after"),
+            rejected.header("connection")
+        ),
         (Some("1"), Some("close"))
     );
-    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    let detail = rejected.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("--max-buffered-bytes"), "{detail}");
     // Small bodies still fit. The large one fits after the held request is complete.
     assert_eq!(create(&server, AGENT).status, 201);
@@ -348,7 +351,7 @@ fn requests_from_before_the_signal_get_responses() {
         assert_closed(stream);
     }
     // The server rejects new connections while it waits for requests in flight.
-    until_refused(server.address);
+    until_rejected(server.address);
     half_head
         .write_all(&get_deal("d_1").as_bytes()[40..])
         .unwrap();
@@ -380,7 +383,7 @@ fn idle_connections_do_not_wait_for_the_shutdown_timeout() {
     let mut stuck = open_busy(&server);
     server.signal(Signal::TERM);
     assert_closed(&mut idle);
-    until_refused(server.address);
+    until_rejected(server.address);
     assert!(server.child.try_wait().unwrap().is_none(), "it waits");
     assert_eq!(finish(&mut stuck).status, 422);
     assert_eq!(server.wait(HANG).code(), Some(0));
@@ -392,7 +395,7 @@ fn a_second_signal_ends_the_server_immediately() {
         let mut server = Running::quiet(&["--shutdown-timeout", "3600", "--body-timeout", "3600"]);
         let stuck = open_busy(&server);
         server.signal(Signal::INT);
-        until_refused(server.address);
+        until_rejected(server.address);
         assert!(server.child.try_wait().unwrap().is_none(), "it waits");
         server.signal(second);
         assert_eq!(server.wait(HANG).code(), Some(0));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs all phases of Schemathesis against a server of its own and the contract's openapi.json; any failure is an error.
+# Runs all phases of Schemathesis against a new server, with openapi.json. Any failure is an error.
 #
 #   server/tests/schemathesis.sh SERVER_BINARY SCHEMATHESIS MAX_EXAMPLES [more arguments of schemathesis run]
 #
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 pid=
 
-# Stops the server that this script has started, whatever happens, and leaves nothing behind.
+# Stops the server and deletes the temporary files, even after errors.
 finish() {
     if [ -n "$pid" ]; then
         kill "$pid" 2>/dev/null || true
@@ -35,7 +35,7 @@ pid=$!
 read -r line <"$work/stdout"
 url=${line##* }
 
-# It writes a cache into the working directory.
+# schemathesis writes a cache into the working directory.
 cd "$work"
 export SCHEMATHESIS_HOOKS="$here/schemathesis_hooks.py"
 "$schemathesis" --config-file "$here/schemathesis.toml" run "$here/../contract/openapi.json" \
@@ -43,7 +43,7 @@ export SCHEMATHESIS_HOOKS="$here/schemathesis_hooks.py"
     --phases examples,coverage,fuzzing,stateful --checks all --max-examples "$examples" \
     --generation-database none --no-color "$@"
 
-# The server is still running, and ends as it should.
+# The server must still be running, and stop with exit code 0.
 kill -0 "$pid"
 kill "$pid"
 wait "$pid"

@@ -1,4 +1,4 @@
-"""What openapi.json cannot say of a body, and a schema-valid body may therefore get wrong."""
+"""Corrects generated bodies that match the schema but break a rule that openapi.json cannot express."""
 
 import json
 import re
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import schemathesis
 
-# The pattern of `image_url` cannot say what a host is.
+# A URL that matches the pattern of `image_url` can still have an invalid host.
 OPENAPI = json.loads((Path(__file__).parents[1] / "contract" / "openapi.json").read_text())
 MATCHES_PATTERN = re.compile(OPENAPI["components"]["schemas"]["CreateAgent"]["properties"]["image_url"]["pattern"])
 
 
 @schemathesis.hook
 def map_body(context: schemathesis.HookContext, body: object) -> object:
-    """Gives a URL that matches the pattern a host, and its own characters as the query."""
+    """Replaces a matching URL with a URL that has a valid host, and the original URL as its query."""
     url = body.get("image_url") if isinstance(body, dict) else None
     if not isinstance(url, str) or not MATCHES_PATTERN.match(url):
         return body

@@ -1,4 +1,4 @@
-//! Every example runs to its end against a sandbox and prints what its file says.
+//! Runs every example against a sandbox and checks its output.
 
 use std::{
     collections::HashSet,
@@ -15,8 +15,8 @@ use dealkit_server::{Cut, Fault, Sandbox};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-/// An example as a process to start. Cargo builds the examples with the tests.
-fn example(example: &str, sandbox: &Sandbox) -> Command {
+/// Creates a command that runs an example, which Cargo builds with the tests.
+fn example_command(example: &str, sandbox: &Sandbox) -> Command {
     let tests = std::env::current_exe().unwrap();
     let program: PathBuf = tests
         .ancestors()
@@ -31,20 +31,24 @@ fn example(example: &str, sandbox: &Sandbox) -> Command {
     command
 }
 
-/// Runs a program to its end and returns what it prints.
+/// Runs a program to its end and returns its standard output.
 fn output(program: &mut Command) -> String {
     let name = PathBuf::from(program.get_program());
     let output = program
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", name.display()));
     let shown = String::from_utf8(output.stdout).unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {shown}{told}", name.display());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{}: {shown}{errors}",
+        name.display()
+    );
     shown
 }
 
 fn run(name: &str, sandbox: &Sandbox) -> String {
-    output(&mut example(name, sandbox))
+    output(&mut example_command(name, sandbox))
 }
 
 #[test]
@@ -109,7 +113,7 @@ fn import() {
         joan@example.com,Joan,\"Clarke\nMurray\",,,,\n\
         mary@example.com,Mary,,,,,\n";
     std::fs::write(&file, rows).unwrap();
-    let shown = output(example("import", &sandbox).arg(&file));
+    let shown = output(example_command("import", &sandbox).arg(&file));
     std::fs::remove_file(&file).unwrap();
     let lines: Vec<&str> = shown.lines().collect();
     let [first, last_name, role, joan, last] = lines[..] else {
@@ -126,16 +130,16 @@ fn import() {
     assert_eq!(sandbox.agents().len(), 2);
 }
 
-/// Ends a hang.
+/// Time limit for events that always happen. It ends tests that hang.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A process of the service, which would otherwise keep running, and its address.
-struct Ended {
+/// A process of the service, killed on drop, and its address.
+struct ServiceProcess {
     process: Child,
     address: String,
 }
 
-impl Drop for Ended {
+impl Drop for ServiceProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -145,7 +149,7 @@ impl Drop for Ended {
 #[test]
 fn service() {
     let sandbox = Sandbox::builder().start().unwrap();
-    // Its paths are those of the interface, so dealkit can call it.
+    // The service has the same paths as the API, so a dealkit client can call it.
     let (_process, client) = start_service(&sandbox, Path::new("unused"));
 
     let ada = json!({"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}});
@@ -177,7 +181,7 @@ fn service() {
 
 #[test]
 fn traces() {
-    // The sandbox does not show which headers it was sent.
+    // A plain socket, to read the headers of the request.
     let service = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", service.local_addr().unwrap());
     let served = thread::spawn(move || {
@@ -197,9 +201,9 @@ fn traces() {
         head
     });
     let sandbox = Sandbox::builder().start().unwrap();
-    let shown = output(example("traces", &sandbox).env("DEALKIT_BASE_URL", &url));
+    let shown = output(example_command("traces", &sandbox).env("DEALKIT_BASE_URL", &url));
     let head = served.join().unwrap();
-    // The service receives the span of the call, whose parent is the span of the program.
+    // The `traceparent` names the call's span, whose parent is the program's span.
     let parent = head
         .iter()
         .find_map(|line| line.strip_prefix("traceparent: "))
@@ -223,9 +227,9 @@ fn traces() {
     assert!(!shown.contains("d_1"), "{shown}");
 }
 
-/// A handler is dropped when its caller hangs up. Its create is not.
+/// The handler is dropped when its caller disconnects, but its create continues.
 #[test]
-fn a_caller_of_the_service_that_hangs_up_leaves_no_key_unknown() {
+fn a_disconnected_caller_leaves_no_unknown_outcome() {
     let sandbox = Sandbox::builder().start().unwrap();
     let folder = new_folder("hang-up");
     let (process, client) = start_service(&sandbox, &folder.join("agents.ledger"));
@@ -246,7 +250,7 @@ fn a_caller_of_the_service_that_hangs_up_leaves_no_key_unknown() {
         .unwrap();
         runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
         caller.shutdown(Shutdown::Write).unwrap();
-        // The service ends the connection, and with it the handler.
+        // Closing the connection drops the handler.
         assert_eq!(caller.read(&mut [0]).unwrap(), 0);
         assert_eq!(sandbox.release(), 1);
         let is_created = sandbox.wait_for(number + 1, HANG, |request| {
@@ -254,7 +258,7 @@ fn a_caller_of_the_service_that_hangs_up_leaves_no_key_unknown() {
         });
         runtime.block_on(is_created).unwrap();
     }
-    // Until the ledger has the outcome, the create is in flight.
+    // The create is in flight until the ledger has its outcome.
     let mut status = 409;
     while status == 409 {
         status = put(&client, 0).unwrap();
@@ -264,7 +268,7 @@ fn a_caller_of_the_service_that_hangs_up_leaves_no_key_unknown() {
 }
 
 #[test]
-fn the_service_tells_its_callers_what_to_do_next() {
+fn the_service_explains_errors_to_its_callers() {
     let sandbox = Sandbox::builder().start().unwrap();
     let folder = new_folder("failures");
     let (_process, client) = start_service(&sandbox, &folder.join("agents.ledger"));
@@ -278,7 +282,7 @@ fn the_service_tells_its_callers_what_to_do_next() {
         response.json::<Value>().unwrap()["request_id"].clone()
     };
     sandbox.fail_next(Fault::status(500)).unwrap();
-    // The second time, the ledger knows that the outcome is unknown.
+    // At the second attempt, the ledger contains the unknown outcome.
     let ids = [(); 2].map(|()| unknown(Method::PUT, &["agents", "with id"]));
     let sent = sandbox.requests()[0].request_id.clone();
     assert_eq!(ids, [(); 2].map(|()| json!(sent)));
@@ -294,7 +298,7 @@ fn the_service_tells_its_callers_what_to_do_next() {
         let rejected = create(Method::PUT, &["agents", "rejected"]);
         assert!(rejected.unwrap_err().is_unprocessable_entity());
     }
-    // There is no time to wait for so long.
+    // The service's limit for the call is shorter than this wait.
     sandbox
         .fail_next(Fault::status(429).retry_after(600))
         .unwrap();
@@ -305,11 +309,11 @@ fn the_service_tells_its_callers_what_to_do_next() {
 }
 
 /// Starts one process of the service.
-fn start_service(sandbox: &Sandbox, ledger: &Path) -> (Ended, Client) {
-    let mut program = example("service", sandbox);
+fn start_service(sandbox: &Sandbox, ledger: &Path) -> (ServiceProcess, Client) {
+    let mut program = example_command("service", sandbox);
     let program = program.env("DEALKIT_LEDGER", ledger);
     let program = program.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut process = Ended {
+    let mut process = ServiceProcess {
         process: program.spawn().unwrap(),
         address: String::new(),
     };
@@ -329,7 +333,7 @@ fn new_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The agent with this key.
+/// Builds the agent with this idempotency key.
 fn agent(key: usize) -> Value {
     json!({
         "email": format!("agent{key}@example.com"), "first_name": "Ada", "last_name": "Lovelace", "profile": {}
@@ -345,7 +349,7 @@ fn put(client: &Client, key: usize) -> Option<u16> {
 }
 
 #[test]
-fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
+fn a_key_has_one_agent_despite_races_and_kills() {
     const KEYS: usize = 60;
     let sandbox = Sandbox::builder().start().unwrap();
     for fault in [
@@ -364,7 +368,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
         assert_eq!(emails.len(), agents.len(), "an agent is there twice");
         agents.len()
     };
-    // Two services race for the same keys, and each is killed with one in flight, at a moment that nobody chooses.
+    // Two services race for the same keys. Each is killed at a random moment with a create in flight.
     for keys in (0..KEYS).collect::<Vec<_>>().chunks(KEYS / 3) {
         let services = [(); 2].map(|()| start_service(&sandbox, &ledger));
         thread::scope(|scope| {
@@ -389,7 +393,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
         once();
     }
     sandbox.clear_faults();
-    // Somebody looks for the unresolved ones, and resolves them; then all of them are there.
+    // An operator resolves the unresolved keys. Then each key has an agent.
     for is_resolved in [false, true] {
         let (_process, client) = start_service(&sandbox, &ledger);
         let agents = sandbox.agents();

@@ -1,7 +1,7 @@
-//! An incident told twice: the service refuses calls, is down, and breaks off a create; and whoever reads only the events, or
-//! only the spans, knows all of it.
+//! An incident: the service rejects calls, is down, and breaks off a create. The events alone and the spans alone describe it
+//! completely.
 //!
-//! The sandbox is in the same process, and the clock is paused: the minute that it takes takes no time.
+//! The sandbox is in the same process and the clock is paused, so the test's minute passes immediately.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Writes each event on a line: level, message and some of the fields, seconds as whole numbers.
+/// Formats each event as a line: level, message and some fields, with whole seconds.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -66,7 +66,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_tells_all_of_it() {
+async fn events_and_spans_each_describe_the_incident() {
     let (lines, spans) = (Lines::default(), InMemorySpanExporter::default());
     let tracer = SdkTracerProvider::builder()
         .with_simple_exporter(spans.clone())
@@ -103,8 +103,8 @@ async fn each_tells_all_of_it() {
     assert_eq!(failed.unwrap_err().attempts(), 3);
     assert_eq!(lost.unwrap_err().outcome(), Outcome::Unknown);
 
-    let told = lines.0.lock().unwrap().clone();
-    let own = told.iter().filter(|line| !line.contains("attempt ended"));
+    let actual = lines.0.lock().unwrap().clone();
+    let own = actual.iter().filter(|line| !line.contains("attempt ended"));
     assert_eq!(
         own.collect::<Vec<_>>(),
         [
@@ -122,21 +122,24 @@ async fn each_tells_all_of_it() {
     );
 
     let spans = spans.get_finished_spans().unwrap();
-    let told: Vec<String> = spans
+    let actual: Vec<String> = spans
         .iter()
         .map(|span| {
             let statuses = span.events.iter().filter_map(|event| {
-                let mut of = event.attributes.iter();
-                let number = of.clone().find(|of| of.key.as_str() == "dealkit.attempt")?;
-                let error = of.find(|of| of.key.as_str() == "error.type");
-                let error = error.map_or_else(|| "fine".to_owned(), |of| of.value.to_string());
+                let mut attributes = event.attributes.iter();
+                let number = attributes
+                    .clone()
+                    .find(|field| field.key.as_str() == "dealkit.attempt")?;
+                let error = attributes.find(|field| field.key.as_str() == "error.type");
+                let error =
+                    error.map_or_else(|| "fine".to_owned(), |field| field.value.to_string());
                 Some(format!("{}:{error}", number.value))
             });
             let attempts = statuses.collect::<Vec<_>>().join(" ");
             let attribute = |name: &str| {
-                let mut of = span.attributes.iter();
-                let found = of.find(|of| of.key.as_str() == name);
-                found.map_or_else(String::new, |of| of.value.to_string())
+                let mut attributes = span.attributes.iter();
+                let found = attributes.find(|field| field.key.as_str() == name);
+                found.map_or_else(String::new, |field| field.value.to_string())
             };
             let waited = attribute("dealkit.wait").parse::<f64>().unwrap() as u64;
             let (outcome, status) = (attribute("dealkit.outcome"), &span.status);
@@ -151,7 +154,7 @@ async fn each_tells_all_of_it() {
         .collect();
     let error = |description: &str| format!("Error {{ description: {description:?} }}");
     assert_eq!(
-        told,
+        actual,
         [
             "GET /v1/deals/{id}, 1:429 2:429 3:fine, 10 s, succeeded, Unset".to_owned(),
             format!(

@@ -1,5 +1,6 @@
-//! The Rust programs on the pages print what their pages say, each in a process and a folder of its own, against a sandbox.
-#![allow(clippy::print_stdout, reason = "it says what it runs")]
+//! Runs the Rust programs of the documentation pages against a sandbox, and compares their output with the pages. Each program
+//! has its own process and folder.
+#![allow(clippy::print_stdout, reason = "the test prints its progress")]
 
 use std::{
     env,
@@ -9,7 +10,7 @@ use std::{
 
 use dealkit_server::Sandbox;
 
-/// The name of a program, whether its sandbox has generated deals, what it prints, and its `main`.
+/// A program: its name, true if its sandbox needs generated deals, its expected output, and its `main`.
 type Program = (
     &'static str,
     bool,
@@ -47,13 +48,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             .output()?;
         std::fs::remove_dir_all(folder)?;
         let shown = String::from_utf8_lossy(&output.stdout);
-        if output.status.success() && is_shown(shows, &shown) {
+        if output.status.success() && matches_page(shows, &shown) {
             println!("{name}: ok");
         } else {
             failed += 1;
-            let told = String::from_utf8_lossy(&output.stderr);
+            let errors = String::from_utf8_lossy(&output.stderr);
             println!(
-                "{name}: {}\n{shown}{told}instead of\n{shows}",
+                "{name}: {}\n{shown}{errors}instead of\n{shows}",
                 output.status
             );
         }
@@ -65,15 +66,15 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Whether this was printed; what differs from run to run is an ellipsis on the page.
-fn is_shown(page: &str, shown: &str) -> bool {
+/// Returns true if the output matches the page, where an ellipsis stands for variable text.
+fn matches_page(page: &str, shown: &str) -> bool {
     page.lines().count() == shown.lines().count()
         && page.lines().zip(shown.lines()).all(|(page, shown)| {
-            let mut pieces = page.split('…');
-            let first = pieces.next().unwrap_or_default();
+            let mut parts = page.split('…');
+            let first = parts.next().unwrap_or_default();
             shown.strip_prefix(first).is_some_and(|rest| {
-                let found = pieces.try_fold(rest, |rest, piece| Some(rest.split_once(piece)?.1));
-                // An ellipsis at the end of a line stands for all of its rest.
+                let found = parts.try_fold(rest, |rest, part| Some(rest.split_once(part)?.1));
+                // An ellipsis at the end of a line stands for the rest of the line.
                 found.is_some_and(|rest| rest.is_empty() || page.ends_with('…'))
             })
         })

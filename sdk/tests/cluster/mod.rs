@@ -21,7 +21,7 @@ use std::{
 use tokio::net::TcpSocket;
 
 /// The longest wait for the server.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HANG_LIMIT: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
     programs: PathBuf,
@@ -136,7 +136,7 @@ impl Cluster {
             .arg(self.folder.join("data"))
             .arg("-l")
             .arg(self.folder.join("data/log"))
-            .args(["-t", &PATIENCE.as_secs().to_string()])
+            .args(["-t", &HANG_LIMIT.as_secs().to_string()])
             .args(arguments)
             .stdout(Stdio::null())
             .status()
@@ -182,7 +182,7 @@ impl Cluster {
     pub fn wait_for_a_lock(&self, url: &str) {
         let waiting = "SELECT count(*) FROM pg_locks JOIN pg_locks AS waiting USING (pid)
             WHERE pg_locks.relation = 'creates'::regclass AND NOT waiting.granted";
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + HANG_LIMIT;
         while self.sql(url, waiting) == "0" {
             assert!(Instant::now() < end, "nothing waits for a lock");
         }

@@ -1,47 +1,46 @@
-//! Every fault that a service, or the network in front of it, is made to show: its script, and what a client must
-//! report.
+//! A catalogue of faults of a service or its network: the script of each, and the error that a client must report.
 
 use std::time::Duration;
 
 use dealkit::{ErrorKind, Outcome};
 
-use super::{FINE, Http1, Http2, Protocol, Script, Step, answer};
+use super::{Http1, Http2, Protocol, Script, Step, VALID_BODY, answer};
 
-/// The deadline of an attempt against a service that is silent or slow.
+/// Time limit of an attempt against a silent or slow service.
 pub(crate) const SHORT: Duration = Duration::from_millis(500);
 
-/// The pause between two bytes of a service that drips: the rest takes longer than any deadline here.
-const DRIP: Duration = Duration::from_millis(100);
+/// Pause between two bytes of a slow response, which takes longer than all time limits here.
+const BYTE_PAUSE: Duration = Duration::from_millis(100);
 
-/// The largest body that the clients of the catalogue read.
+/// Maximum body length of the clients in the catalogue's tests.
 pub(crate) const LIMIT: u64 = 1024;
 
-/// A fault; the script is the same for every connection.
+/// A fault. All connections perform the same script.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) script: Script,
-    /// Whether the deadline is what ends an attempt.
+    /// True if the time limit ends the attempt.
     pub(crate) slow: bool,
     pub(crate) expected: Expected,
 }
 
-/// The result of the call, with the default policy.
+/// The expected error of a call with the default retry policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) kind: ErrorKind,
     pub(crate) outcome: Outcome,
     pub(crate) status: Option<u16>,
-    /// How much of the body is kept.
-    pub(crate) body: Kept,
+    /// The body in the error.
+    pub(crate) body: ExpectedBody,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum ExpectedBody {
     Nothing,
     Exactly(Vec<u8>),
-    /// The beginning of these bytes, and not all of them.
-    SomeOf(Vec<u8>),
+    /// A part of these bytes, from the start, but not all.
+    PrefixOf(Vec<u8>),
 }
 
 impl Fault {
@@ -50,7 +49,7 @@ impl Fault {
             kind,
             outcome,
             status: None,
-            body: Kept::Nothing,
+            body: ExpectedBody::Nothing,
         };
         Self {
             name,
@@ -60,27 +59,26 @@ impl Fault {
         }
     }
 
-    /// The connection breaks before a head has arrived: nobody knows what the service did.
+    /// The connection breaks before the head of the response, so the outcome is unknown.
     fn broken(name: &'static str, script: Script) -> Self {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::Unknown)
     }
 
-    /// The service says that it did not process the request.
-    fn not_taken(name: &'static str, script: Script) -> Self {
+    /// The service reports that it did not process the request.
+    fn not_processed(name: &'static str, script: Script) -> Self {
         Self::new(name, script, ErrorKind::Interrupted, Outcome::NotSent)
     }
 
     /// The connection breaks in the body of a 200.
-    fn broken_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
-        Self::new(name, script, ErrorKind::Interrupted, Outcome::Succeeded).with(200, kept)
+    fn broken_body(name: &'static str, script: Script, body: &[u8]) -> Self {
+        Self::new(name, script, ErrorKind::Interrupted, Outcome::Succeeded).with(200, body)
     }
 
     fn silent(name: &'static str, script: Script) -> Self {
         Self::new(name, script, ErrorKind::Timeout, Outcome::Unknown)
     }
 
-    /// The service gives no sign of life. Over HTTP/2, a call asks for one, and gives up the connection before its
-    /// deadline.
+    /// The service is silent. Over HTTP/2, the client sends a PING, and abandons the connection before the call's time limit.
     fn dead(protocol: Protocol, name: &'static str, script: Script) -> Self {
         let mut fault = Self::silent(name, script);
         if protocol == Http2 {
@@ -89,27 +87,33 @@ impl Fault {
         fault
     }
 
-    fn silent_body(name: &'static str, script: Script, kept: &[u8]) -> Self {
-        Self::new(name, script, ErrorKind::Timeout, Outcome::Succeeded).with(200, kept)
+    fn silent_body(name: &'static str, script: Script, body: &[u8]) -> Self {
+        Self::new(name, script, ErrorKind::Timeout, Outcome::Succeeded).with(200, body)
     }
 
-    /// The whole response arrives, but is unusable.
-    fn answered(name: &'static str, step: Step, kind: ErrorKind, kept: &[u8]) -> Self {
+    /// The whole response arrives, but cannot be used.
+    fn answered(name: &'static str, step: Step, kind: ErrorKind, body: &[u8]) -> Self {
         let Step::Answer(status, ..) = &step else {
-            panic!("{step:?} is no answer")
+            panic!("{step:?} is not a response")
         };
         let status = *status;
-        Self::new(name, vec![Step::Hear, step], kind, outcome_of(status)).with(status, kept)
+        Self::new(
+            name,
+            vec![Step::ReadRequest, step],
+            kind,
+            outcome_of(status),
+        )
+        .with(status, body)
     }
 
-    fn with(mut self, status: u16, kept: &[u8]) -> Self {
+    fn with(mut self, status: u16, body: &[u8]) -> Self {
         self.expected.status = Some(status);
-        self.expected.body = Kept::Exactly(kept.to_vec());
+        self.expected.body = ExpectedBody::Exactly(body.to_vec());
         self
     }
 }
 
-/// The contract's outcome for a call that ends with a response of this status.
+/// Returns the contract's outcome of a call whose response has this status.
 pub(crate) fn outcome_of(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Succeeded,
@@ -120,7 +124,7 @@ pub(crate) fn outcome_of(status: u16) -> Outcome {
     }
 }
 
-/// The faults of this protocol.
+/// Returns the faults of this protocol.
 pub(crate) fn faults(protocol: Protocol) -> Vec<Fault> {
     let mut faults = both(protocol);
     faults.extend(match protocol {
@@ -135,7 +139,7 @@ fn head(length: usize) -> Step {
     Step::Head(200, vec![("content-length", length.to_string()), id])
 }
 
-/// Only HTTP/1.1 has to say how the body ends.
+/// Creates a head without Content-Length. In HTTP/1.1, the end of the connection then ends the body.
 fn head_without_length(protocol: Protocol) -> Step {
     let close = vec![("connection", "close".to_owned())];
     Step::Head(200, if protocol == Http1 { close } else { Vec::new() })
@@ -154,42 +158,49 @@ fn raw(bytes: impl AsRef<[u8]>) -> Step {
 }
 
 fn both(protocol: Protocol) -> Vec<Fault> {
-    use Step::{End, Hear, Mute, Reset, Silence, Sync};
-    let begun = &br#"{"id":"x"#[..];
+    use Step::{End, Mute, ReadRequest, Reset, Silence, Sync};
+    let partial_body = &br#"{"id":"x"#[..];
     let long = vec![b' '; 5000];
-    let slowly = |step: Step| Step::Slowly(DRIP, Box::new(step));
+    let slowly = |step: Step| Step::Slowly(BYTE_PAUSE, Box::new(step));
     vec![
-        Fault::broken("reset after the request is read", vec![Hear, Reset]),
-        Fault::broken("end before the head", vec![Hear, End]),
-        Fault::broken("garbage", vec![Hear, raw([0xfe; 64]), End]),
+        Fault::broken("reset after the request is read", vec![ReadRequest, Reset]),
+        Fault::broken("end before the head", vec![ReadRequest, End]),
+        Fault::broken(
+            "malformed response",
+            vec![ReadRequest, raw([0xfe; 64]), End],
+        ),
         Fault::broken_body(
             "reset in the body",
-            vec![Hear, head(100), part(begun), Sync, Reset],
-            begun,
+            vec![ReadRequest, head(100), part(partial_body), Sync, Reset],
+            partial_body,
         ),
         Fault::broken_body(
             "end in the body",
-            vec![Hear, head(100), part(begun), Sync, End],
-            begun,
+            vec![ReadRequest, head(100), part(partial_body), Sync, End],
+            partial_body,
         ),
-        Fault::broken_body("end after the head", vec![Hear, head(100), End], b""),
+        Fault::broken_body("end after the head", vec![ReadRequest, head(100), End], b""),
         Fault::dead(protocol, "silence after accepting", vec![Silence]),
-        Fault::silent("silence after the request", vec![Hear]),
-        Fault::dead(protocol, "silence from the first byte on", vec![Mute, Hear]),
+        Fault::silent("silence after the request", vec![ReadRequest]),
+        Fault::dead(
+            protocol,
+            "silence from the first byte on",
+            vec![Mute, ReadRequest],
+        ),
         Fault::dead(
             protocol,
             "drip in the head",
             vec![
-                Hear,
+                ReadRequest,
                 slowly(Step::Head(200, vec![("x-long", "x".repeat(200))])),
                 End,
             ],
         ),
-        Fault::silent_body("silence after the head", vec![Hear, head(100)], b""),
+        Fault::silent_body("silence after the head", vec![ReadRequest, head(100)], b""),
         Fault::silent_body(
             "silence in the body",
-            vec![Hear, head(100), part(begun)],
-            begun,
+            vec![ReadRequest, head(100), part(partial_body)],
+            partial_body,
         ),
         Fault::answered("no content", answer(204, ""), ErrorKind::Decode, b""),
         Fault::answered(
@@ -209,13 +220,13 @@ fn both(protocol: Protocol) -> Vec<Fault> {
             let name = "a body over the limit, with a length";
             let mut fault = Fault::answered(name, answer, ErrorKind::TooLarge, b"");
             if protocol == Http2 {
-                // Its length is that of the data that has come.
-                fault.expected.body = Kept::SomeOf(long.clone());
+                // Over HTTP/2, the error contains the data received so far.
+                fault.expected.body = ExpectedBody::PrefixOf(long.clone());
             }
             fault
         },
         {
-            let script = vec![Hear, head_without_length(protocol), last(&long), End];
+            let script = vec![ReadRequest, head_without_length(protocol), last(&long), End];
             let mut fault = Fault::new(
                 "a body over the limit, without a length",
                 script,
@@ -223,18 +234,18 @@ fn both(protocol: Protocol) -> Vec<Fault> {
                 Outcome::Succeeded,
             );
             fault.expected.status = Some(200);
-            fault.expected.body = Kept::SomeOf(long);
+            fault.expected.body = ExpectedBody::PrefixOf(long);
             fault
         },
         Fault::broken(
             "a head too large",
             vec![
-                Hear,
+                ReadRequest,
                 Step::Head(
                     200,
                     (0..300).map(|_| ("x-more", "x".repeat(2000))).collect(),
                 ),
-                last(FINE.as_bytes()),
+                last(VALID_BODY.as_bytes()),
                 End,
             ],
         ),
@@ -242,68 +253,80 @@ fn both(protocol: Protocol) -> Vec<Fault> {
 }
 
 fn http1() -> Vec<Fault> {
-    use Step::{End, Glance, Hear, Reset};
+    use Step::{End, PeekRequest, ReadRequest, Reset};
     let partial = "HTTP/1.1 200 OK\r\ncontent-le";
     let chunked = || Step::Head(200, vec![("transfer-encoding", "chunked".to_owned())]);
     let lengths = |lengths: &str| Step::Head(200, vec![("content-length", lengths.to_owned())]);
-    let fine = || part(FINE.as_bytes());
+    let fine = || part(VALID_BODY.as_bytes());
     let mut faults = vec![
-        Fault::broken("reset before the request is read", vec![Glance, Reset]),
-        Fault::broken("reset in the head", vec![Hear, raw(partial), Reset]),
+        Fault::broken("reset before the request is read", vec![PeekRequest, Reset]),
+        Fault::broken("reset in the head", vec![ReadRequest, raw(partial), Reset]),
         Fault::broken(
             "a head that is none",
-            vec![Hear, raw("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"), End],
+            vec![
+                ReadRequest,
+                raw("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"),
+                End,
+            ],
         ),
         Fault::broken(
             "a length that is none",
-            vec![Hear, lengths("many"), fine(), End],
+            vec![ReadRequest, lengths("many"), fine(), End],
         ),
         Fault::broken_body(
             "end between chunks",
-            vec![Hear, chunked(), part(b"3\r\nabc\r\n"), End],
+            vec![ReadRequest, chunked(), part(b"3\r\nabc\r\n"), End],
             b"abc",
         ),
         Fault::broken_body(
             "a length that is too long",
-            vec![Hear, lengths(&(FINE.len() + 1).to_string()), fine(), End],
-            FINE.as_bytes(),
+            vec![
+                ReadRequest,
+                lengths(&(VALID_BODY.len() + 1).to_string()),
+                fine(),
+                End,
+            ],
+            VALID_BODY.as_bytes(),
         ),
         Fault::new(
             "a length that is too short",
-            vec![Hear, lengths("5"), fine(), End],
+            vec![ReadRequest, lengths("5"), fine(), End],
             ErrorKind::Decode,
             Outcome::Succeeded,
         )
-        .with(200, &FINE.as_bytes()[..5]),
-        // Nobody asked to switch protocols.
+        .with(200, &VALID_BODY.as_bytes()[..5]),
+        // The client has not requested to switch protocols.
         Fault::new(
             "switching protocols",
-            vec![Hear, answer(101, ""), End],
+            vec![ReadRequest, answer(101, ""), End],
             ErrorKind::Status,
             outcome_of(101),
         )
         .with(101, b""),
         Fault::broken(
             "end after an interim response",
-            vec![Hear, answer(100, ""), End],
+            vec![ReadRequest, answer(100, ""), End],
         ),
     ];
     faults.push({
-        let drip = Step::Slowly(DRIP, Box::new(part(&[b'x'; 200])));
-        let mut fault =
-            Fault::silent_body("drip in the body", vec![Hear, head(200), drip, End], b"");
-        fault.expected.body = Kept::SomeOf(vec![b'x'; 200]);
+        let drip = Step::Slowly(BYTE_PAUSE, Box::new(part(&[b'x'; 200])));
+        let mut fault = Fault::silent_body(
+            "drip in the body",
+            vec![ReadRequest, head(200), drip, End],
+            b"",
+        );
+        fault.expected.body = ExpectedBody::PrefixOf(vec![b'x'; 200]);
         fault
     });
     faults.push({
         let interim = Step::Raw("HTTP/1.1 103 Early\r\n\r\n".repeat(1000).into_bytes());
-        Fault::silent("interim responses for ever", vec![Hear, interim])
+        Fault::silent("endless interim responses", vec![ReadRequest, interim])
     });
     faults
 }
 
 fn http2() -> Vec<Fault> {
-    use Step::{End, Hear, Reset};
+    use Step::{End, ReadRequest, Reset};
     const RST_STREAM: u8 = 3;
     const GOAWAY: u8 = 7;
     const INTERNAL_ERROR: u32 = 2;
@@ -317,59 +340,68 @@ fn http2() -> Vec<Fault> {
         payload.extend(text.bytes());
         Step::Frame(GOAWAY, 0, false, payload)
     };
-    let begun = &br#"{"id":"x"#[..];
-    // HEADERS announcing that more of them follow.
+    let partial_body = &br#"{"id":"x"#[..];
+    // A HEADERS frame without END_HEADERS.
     let partial = || Step::Frame(1, 0, true, vec![0x88]);
     vec![
-        Fault::not_taken(
+        Fault::not_processed(
             "RST_STREAM: refused",
-            vec![Hear, reset_stream(REFUSED_STREAM)],
+            vec![ReadRequest, reset_stream(REFUSED_STREAM)],
         ),
         Fault::broken(
             "RST_STREAM: internal error",
-            vec![Hear, reset_stream(INTERNAL_ERROR)],
+            vec![ReadRequest, reset_stream(INTERNAL_ERROR)],
         ),
         Fault::broken_body(
             "RST_STREAM in the body",
-            vec![Hear, head(100), part(begun), reset_stream(INTERNAL_ERROR)],
-            begun,
+            vec![
+                ReadRequest,
+                head(100),
+                part(partial_body),
+                reset_stream(INTERNAL_ERROR),
+            ],
+            partial_body,
         ),
-        Fault::not_taken(
+        Fault::not_processed(
             "GOAWAY that leaves the request out",
-            vec![Hear, go_away(0, 0, ""), End],
+            vec![ReadRequest, go_away(0, 0, ""), End],
         ),
         Fault::broken(
             "GOAWAY: internal error",
-            vec![Hear, go_away(ALL, INTERNAL_ERROR, "broken"), End],
+            vec![ReadRequest, go_away(ALL, INTERNAL_ERROR, "broken"), End],
         ),
         Fault::broken(
             "GOAWAY and then nothing",
-            vec![Hear, go_away(ALL, 0, ""), End],
+            vec![ReadRequest, go_away(ALL, 0, ""), End],
         ),
         Fault::broken_body(
             "GOAWAY in the body",
             vec![
-                Hear,
+                ReadRequest,
                 head(100),
-                part(begun),
+                part(partial_body),
                 go_away(ALL, INTERNAL_ERROR, ""),
                 End,
             ],
-            begun,
+            partial_body,
         ),
-        Fault::broken("reset in the head", vec![Hear, partial(), Reset]),
+        Fault::broken("reset in the head", vec![ReadRequest, partial(), Reset]),
         Fault::broken(
             "a head that is none",
-            vec![Hear, Step::Frame(1, 4, true, vec![0xff; 20]), End],
+            vec![ReadRequest, Step::Frame(1, 4, true, vec![0xff; 20]), End],
         ),
         Fault::broken_body(
             "a length that is too long",
-            vec![Hear, head(FINE.len() + 1), last(FINE.as_bytes())],
-            FINE.as_bytes(),
+            vec![
+                ReadRequest,
+                head(VALID_BODY.len() + 1),
+                last(VALID_BODY.as_bytes()),
+            ],
+            VALID_BODY.as_bytes(),
         ),
         Fault::broken_body(
             "a length that is too short",
-            vec![Hear, head(5), last(FINE.as_bytes())],
+            vec![ReadRequest, head(5), last(VALID_BODY.as_bytes())],
             b"",
         ),
     ]

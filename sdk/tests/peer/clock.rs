@@ -1,15 +1,17 @@
-//! A clock that stands still, for connections that a test lets grow old.
+//! A clock that only the test advances, for tests of old connections.
 
 use std::{sync::mpsc, time::Duration};
 
 use tokio::{task::spawn_blocking, time};
 
-use super::PATIENCE;
+use super::HANG_LIMIT;
 
-/// Tokio's clock, which advances only where the test says so, although bytes are in flight on sockets: a paused clock advances
-/// by itself as soon as all tasks wait, unless a blocking task runs. It needs a runtime with one thread.
+/// Freezes Tokio's clock until the test advances it, even if bytes are in flight on sockets.
+///
+/// A paused clock advances by itself when all tasks wait, unless a blocking task runs. This type therefore runs a blocking task.
+/// It needs a single-threaded runtime.
 pub(crate) struct FrozenClock {
-    /// Ends the blocking task when it is dropped.
+    /// Dropping it ends the blocking task.
     _running: mpsc::Sender<()>,
 }
 
@@ -17,12 +19,12 @@ impl FrozenClock {
     pub(crate) fn start() -> Self {
         time::pause();
         let (running, ended) = mpsc::channel();
-        // If the test hangs, the clock advances again, and the next deadline ends it.
-        spawn_blocking(move || ended.recv_timeout(PATIENCE));
+        // The task's time limit: if the test hangs, the clock advances again, and the next deadline ends the test.
+        spawn_blocking(move || ended.recv_timeout(HANG_LIMIT));
         Self { _running: running }
     }
 
-    /// Lets this much time pass for the client, all at once.
+    /// Advances the clock by this time in one step.
     pub(crate) async fn advance(&self, time: Duration) {
         time::advance(time).await;
     }

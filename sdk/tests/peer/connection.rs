@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Counts, Headers, Heard, Http1, Http2, Protocol, Request, Script, Step, requests::Answer,
+    Counts, Headers, Http1, Http2, PendingRequest, Protocol, Request, Script, Step, requests::Reply,
 };
 
 const DATA: u8 = 0;
@@ -31,23 +31,23 @@ pub(crate) struct Connection {
     stream: TcpStream,
     protocol: Protocol,
     counts: Arc<Mutex<Counts>>,
-    ask: mpsc::UnboundedSender<Heard>,
-    /// The number of the connection, from 0.
+    ask: mpsc::UnboundedSender<PendingRequest>,
+    /// The index of the connection, from 0.
     index: usize,
-    /// Bytes that were read but not parsed.
+    /// Bytes read but not yet parsed.
     buffer: Vec<u8>,
-    /// True if the last request was a POST, and before the first request.
-    post: bool,
+    /// True if the last request was a POST, or before the first request.
+    is_post: bool,
     /// HTTP/1.1: the last request.
     request: Request,
     /// HTTP/2: the stream of the last request.
     stream_id: u32,
-    /// HTTP/2: true once the client's preface was read.
-    prefaced: bool,
-    /// HTTP/2: true once SETTINGS were sent.
-    greeted: bool,
-    /// HTTP/2: withholds SETTINGS and acknowledgements.
-    mute: bool,
+    /// HTTP/2: true after the client's preface has been read.
+    has_read_preface: bool,
+    /// HTTP/2: true after SETTINGS have been sent.
+    has_sent_settings: bool,
+    /// HTTP/2: true to send no SETTINGS and no acknowledgements.
+    is_mute: bool,
 }
 
 impl Connection {
@@ -55,15 +55,15 @@ impl Connection {
         stream: TcpStream,
         protocol: Protocol,
         counts: Arc<Mutex<Counts>>,
-        ask: mpsc::UnboundedSender<Heard>,
+        ask: mpsc::UnboundedSender<PendingRequest>,
     ) -> Self {
         let index = {
             let mut counts = counts.lock().unwrap();
             counts.connections += 1;
-            counts.heard.push(Vec::new());
+            counts.received.push(Vec::new());
             counts.connections - 1
         };
-        // Each write leaves immediately, as its own packet.
+        // Disable Nagle's algorithm, so that each write is sent immediately.
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
@@ -72,20 +72,20 @@ impl Connection {
             ask,
             index,
             buffer: Vec::new(),
-            post: true,
+            is_post: true,
             request: Request::default(),
             stream_id: 1,
-            prefaced: false,
-            greeted: false,
-            mute: false,
+            has_read_preface: false,
+            has_sent_settings: false,
+            is_mute: false,
         }
     }
 
-    /// Performs the steps, again and again, until a step or the client ends the connection.
-    pub(crate) async fn play(mut self, script: Script) {
+    /// Repeats the script until a step or the client ends the connection.
+    pub(crate) async fn perform(mut self, script: Script) {
         loop {
             for step in &script {
-                match self.take(step).await {
+                match self.perform_step(step).await {
                     Ok(true) => {}
                     Ok(false) | Err(_) => return,
                 }
@@ -93,25 +93,25 @@ impl Connection {
         }
     }
 
-    /// Performs one step. Returns false once the connection has ended.
-    async fn take(&mut self, step: &Step) -> io::Result<bool> {
+    /// Performs a step. Returns false if the connection has ended.
+    async fn perform_step(&mut self, step: &Step) -> io::Result<bool> {
         match step {
-            Step::Hear => {
+            Step::ReadRequest => {
                 match self.protocol {
-                    Http1 => self.hear_http1().await?,
-                    Http2 => self.hear_http2().await?,
+                    Http1 => self.read_http1_request().await?,
+                    Http2 => self.read_http2_request().await?,
                 }
                 self.counts.lock().unwrap().requests += 1;
             }
-            Step::Glance if !self.buffer.is_empty() => {}
-            Step::Glance => {
+            Step::PeekRequest if !self.buffer.is_empty() => {}
+            Step::PeekRequest => {
                 self.stream.peek(&mut [0]).await?;
             }
-            Step::Mute => self.mute = true,
+            Step::Mute => self.is_mute = true,
             Step::Sync if self.protocol == Http1 => {}
             Step::Sync => {
                 self.stream.write_all(&frame(PING, 0, 0, &[0; 8])).await?;
-                // The client may send its next request before it has read the PING.
+                // Buffer the client's next request, which can arrive before the acknowledgement of the PING.
                 let mut request = Vec::new();
                 loop {
                     let (kind, flags, stream_id, payload) = self.read_frame().await?;
@@ -125,8 +125,8 @@ impl Connection {
                 }
                 self.buffer.splice(..0, request);
             }
-            Step::Ask => return self.ask().await,
-            Step::Act => self.counts.lock().unwrap().agents += usize::from(self.post),
+            Step::Ask => return self.pass_to_test().await,
+            Step::Process => self.counts.lock().unwrap().agents += usize::from(self.is_post),
             Step::Slowly(pause, step) => {
                 for byte in self.encode(step) {
                     self.stream.write_all(&[byte]).await?;
@@ -157,32 +157,32 @@ impl Connection {
         Ok(true)
     }
 
-    /// Hands the request to the test. Returns false once the client, the response or its absence has ended the connection.
-    async fn ask(&mut self) -> io::Result<bool> {
-        let (heard, mut held) = Heard::new(std::mem::take(&mut self.request));
-        if self.ask.send(heard).is_err() {
+    /// Passes the request to the test and sends the reply. Returns false if the connection has ended.
+    async fn pass_to_test(&mut self) -> io::Result<bool> {
+        let (pending, mut receiver) = PendingRequest::new(std::mem::take(&mut self.request));
+        if self.ask.send(pending).is_err() {
             return Ok(false);
         }
-        let answer = tokio::select! {
-            answer = &mut held.answer => answer,
+        let reply = tokio::select! {
+            reply = &mut receiver.reply => reply,
             _ = self.read() => return Ok(false),
         };
-        drop(held);
-        let (text, goes_on) = match answer {
-            Ok(Answer::Response {
+        drop(receiver);
+        let (text, stays_open) = match reply {
+            Ok(Reply::Response {
                 status,
                 headers,
                 body,
             }) => (response(status, &headers, &body), true),
-            Ok(Answer::Close(text)) => (text, false),
+            Ok(Reply::Close(text)) => (text, false),
             Err(_) => return Ok(false),
         };
         self.stream.write_all(text.as_bytes()).await?;
         self.counts.lock().unwrap().answered += 1;
-        Ok(goes_on)
+        Ok(stays_open)
     }
 
-    /// Reads the next bytes into the buffer. The end of the connection is an error.
+    /// Reads more bytes into the buffer. Fails at the end of the connection.
     async fn read(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 * 1024];
         let count = self.stream.read(&mut chunk).await?;
@@ -191,7 +191,7 @@ impl Connection {
         }
         self.buffer.extend(&chunk[..count]);
         let mut counts = self.counts.lock().unwrap();
-        counts.heard[self.index].extend(&chunk[..count]);
+        counts.received[self.index].extend(&chunk[..count]);
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl Connection {
         Ok((head[3], head[4], number(&head[5..]), payload))
     }
 
-    async fn hear_http1(&mut self) -> io::Result<()> {
+    async fn read_http1_request(&mut self) -> io::Result<()> {
         let end = loop {
             if let Some(at) = self
                 .buffer
@@ -225,19 +225,19 @@ impl Connection {
             }
             self.read().await?;
         };
-        let as_sent: String = self
+        let original: String = self
             .read_exactly(end)
             .await?
             .into_iter()
             .map(char::from)
             .collect();
-        let head = as_sent.to_ascii_lowercase();
+        let head = original.to_ascii_lowercase();
         let length = head.split("\r\ncontent-length: ").nth(1);
         let length = length.map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
         let body = self.read_exactly(length).await?;
-        self.post = head.starts_with("post ");
+        self.is_post = head.starts_with("post ");
         let request = Request {
-            head: as_sent,
+            head: original,
             body,
         };
         self.counts.lock().unwrap().arrived.push(request.clone());
@@ -245,30 +245,30 @@ impl Connection {
         Ok(())
     }
 
-    async fn hear_http2(&mut self) -> io::Result<()> {
-        if !self.prefaced {
+    async fn read_http2_request(&mut self) -> io::Result<()> {
+        if !self.has_read_preface {
             self.read_exactly(PREFACE).await?;
-            self.prefaced = true;
+            self.has_read_preface = true;
         }
-        if !self.greeted && !self.mute {
+        if !self.has_sent_settings && !self.is_mute {
             self.stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
-            self.greeted = true;
+            self.has_sent_settings = true;
         }
         loop {
             let (kind, flags, stream_id, payload) = self.read_frame().await?;
             match kind {
                 HEADERS => {
                     self.stream_id = stream_id;
-                    // The method comes first: entries 2 and 3 of HPACK's static table are GET and POST. Any other
-                    // method is a literal with the name of entry 2, and when it is repeated, an entry of the
-                    // connection's own table, from 62 on.
+                    // The first header is the method: in HPACK's static table, entries 2 and 3 are GET and POST. Other
+                    // methods are literals with the name of entry 2 or, if repeated, entries of the dynamic table, from
+                    // 62.
                     assert!(
                         matches!(payload[0], 0x82 | 0x83 | 0x42 | 0xbe..),
                         "{payload:?}"
                     );
-                    self.post = payload[0] == 0x83;
+                    self.is_post = payload[0] == 0x83;
                 }
-                SETTINGS | PING if flags & ACK == 0 && !self.mute => {
+                SETTINGS | PING if flags & ACK == 0 && !self.is_mute => {
                     let echo = if kind == PING { &*payload } else { &[] };
                     self.stream.write_all(&frame(kind, ACK, 0, echo)).await?;
                 }
@@ -289,7 +289,7 @@ impl Connection {
             }
             (Step::Answer(status, headers, body), Http1) => {
                 let mut headers = headers.clone();
-                // These have no body, and a length would describe another response.
+                // Responses with these statuses have no body and no Content-Length.
                 if !matches!(status, 100..200 | 204 | 304) {
                     headers.push(("content-length", body.len().to_string()));
                 }
@@ -306,7 +306,7 @@ impl Connection {
             (Step::Head(status, headers), Http2) => self.head_http2(*status, headers),
             (Step::Body(bytes, _), Http1) => bytes.clone(),
             (Step::Body(bytes, last), Http2) => self.data(bytes, *last),
-            _ => panic!("{step:?} is no bytes"),
+            _ => panic!("{step:?} has no bytes"),
         }
     }
 
@@ -322,13 +322,13 @@ impl Connection {
     }
 
     fn head_http2(&self, status: u16, headers: &Headers) -> Vec<u8> {
-        // A literal with the name of entry 8 of the static table, `:status`.
+        // A literal with the name of entry 8 of the static table: `:status`.
         let mut block = vec![0x08];
-        block.extend(literal(&status.to_string()));
+        block.extend(encode_string(&status.to_string()));
         for (name, value) in headers {
             block.push(0x00);
-            block.extend(literal(name));
-            block.extend(literal(value));
+            block.extend(encode_string(name));
+            block.extend(encode_string(value));
         }
         let mut frames = Vec::new();
         let chunks = block.chunks(LARGEST_FRAME);
@@ -354,7 +354,7 @@ fn response(status: u16, headers: &Headers, body: &str) -> String {
 }
 
 fn head_http1(status: u16, headers: &Headers) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {status} Said\r\n");
+    let mut head = format!("HTTP/1.1 {status} Any\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -371,8 +371,8 @@ fn frame(kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A string of HPACK (RFC 7541, section 5.2), not compressed.
-fn literal(text: &str) -> Vec<u8> {
+/// Encodes a string for HPACK (RFC 7541, section 5.2), without Huffman coding.
+fn encode_string(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     match text.len() {
         length @ 0..127 => bytes.push(length as u8),

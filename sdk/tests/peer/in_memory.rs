@@ -1,5 +1,5 @@
-//! A peer without sockets: a transport that hands every request to the test. Nothing is in flight outside the runtime, so a
-//! paused clock advances only while client and service both wait, and a response has arrived once the client has run.
+//! A peer without sockets: a transport that passes every request to the test. All work is in the runtime, so a paused clock
+//! advances only while client and peer both wait.
 
 use std::{
     io,
@@ -16,16 +16,16 @@ use tokio::sync::mpsc;
 use tower::{Service, service_fn};
 
 use super::{
-    Counts, Heard, Request,
-    requests::{Answer, Held},
+    Counts, PendingRequest, Request,
+    requests::{Reply, ReplyReceiver},
 };
 
 type Body = StreamBody<stream::Iter<vec::IntoIter<io::Result<Frame<Bytes>>>>>;
 
-/// A transport that sends every request to `ask`, and returns the test's response.
+/// Creates a transport that passes every request to the test, and returns the test's response.
 pub(super) fn transport(
     counts: Arc<Mutex<Counts>>,
-    ask: mpsc::UnboundedSender<Heard>,
+    ask: mpsc::UnboundedSender<PendingRequest>,
 ) -> impl Service<
     http::Request<Bytes>,
     Response = Response<Body>,
@@ -33,17 +33,17 @@ pub(super) fn transport(
     Future = BoxFuture<'static, io::Result<Response<Body>>>,
 > + Clone {
     service_fn(move |request: http::Request<Bytes>| {
-        let request = as_read(&request);
+        let request = to_received(&request);
         {
             let mut counts = counts.lock().unwrap();
             counts.requests += 1;
             counts.arrived.push(request.clone());
         }
-        let (heard, held) = Heard::new(request);
-        let is_there = ask.send(heard).is_ok();
+        let (pending, receiver) = PendingRequest::new(request);
+        let is_peer_alive = ask.send(pending).is_ok();
         Box::pin(async move {
-            if is_there {
-                respond(held).await
+            if is_peer_alive {
+                respond(receiver).await
             } else {
                 Err(broken())
             }
@@ -51,8 +51,8 @@ pub(super) fn transport(
     })
 }
 
-/// The request as a peer reads it from a connection.
-fn as_read(request: &http::Request<Bytes>) -> Request {
+/// Formats a request as a peer would receive it over a socket.
+fn to_received(request: &http::Request<Bytes>) -> Request {
     let target = request.uri().path_and_query().unwrap();
     let mut head = format!("{} {target} HTTP/1.1\r\n", request.method());
     for (name, value) in request.headers() {
@@ -64,10 +64,10 @@ fn as_read(request: &http::Request<Bytes>) -> Request {
     }
 }
 
-/// The test's response; without one, the connection is broken.
-async fn respond(mut held: Held) -> io::Result<Response<Body>> {
-    match (&mut held.answer).await {
-        Ok(Answer::Response {
+/// Waits for the test's reply. Without a reply, the connection breaks.
+async fn respond(mut receiver: ReplyReceiver) -> io::Result<Response<Body>> {
+    match (&mut receiver.reply).await {
+        Ok(Reply::Response {
             status,
             headers,
             body,
@@ -77,15 +77,15 @@ async fn respond(mut held: Held) -> io::Result<Response<Body>> {
                 response = response.header(name, value);
             }
             let body = [Ok(Frame::data(Bytes::from(body)))];
-            Ok(response.body(body_of(body.into())).unwrap())
+            Ok(response.body(stream_body(body.into())).unwrap())
         }
-        Ok(Answer::Close(text)) if !text.is_empty() => Ok(cut(&text)),
+        Ok(Reply::Close(text)) if !text.is_empty() => Ok(cut_response(&text)),
         _ => Err(broken()),
     }
 }
 
-/// A response whose body breaks off where these bytes end.
-fn cut(text: &str) -> Response<Body> {
+/// Creates a response whose body breaks off after these bytes.
+fn cut_response(text: &str) -> Response<Body> {
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let mut lines = head.lines();
     let mut response = Response::builder().status(&lines.next().unwrap()[9..12]);
@@ -94,11 +94,11 @@ fn cut(text: &str) -> Response<Body> {
     }
     let body = Bytes::from(body.to_owned());
     let body = vec![Ok(Frame::data(body)), Err(broken())];
-    response.body(body_of(body)).unwrap()
+    response.body(stream_body(body)).unwrap()
 }
 
-fn body_of(pieces: Vec<io::Result<Frame<Bytes>>>) -> Body {
-    StreamBody::new(stream::iter(pieces))
+fn stream_body(frames: Vec<io::Result<Frame<Bytes>>>) -> Body {
+    StreamBody::new(stream::iter(frames))
 }
 
 fn broken() -> io::Error {

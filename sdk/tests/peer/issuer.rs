@@ -1,4 +1,4 @@
-//! Certificates made for a test. The server's tests include this file by its path.
+//! Certificates for tests. The server's tests include this file by its path.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,14 +7,14 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// An issuer of certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) certificate: Certificate,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// An unknown authority, with a name of its own.
+    /// Creates an authority with a unique name.
     pub(crate) fn new() -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         Self::named(&format!("Issuer {}", MADE.fetch_add(1, Ordering::Relaxed)))
@@ -36,7 +36,7 @@ impl Authority {
         self.certificate.pem()
     }
 
-    /// A certificate for this machine, valid for a client as well.
+    /// Issues a certificate for this machine, for servers and clients.
     pub(crate) fn issue(&self) -> Leaf {
         self.issue_changed(|_| ())
     }
@@ -69,13 +69,13 @@ impl Leaf {
         }
     }
 
-    /// A self-signed certificate.
+    /// Creates a self-signed certificate.
     pub(crate) fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Self {
         let (params, key) = leaf(change);
         Self::new(&params.self_signed(&key).unwrap(), &key)
     }
 
-    /// Both, as a client presents them.
+    /// Returns the certificate and key as one PEM file.
     pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }

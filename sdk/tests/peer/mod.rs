@@ -1,10 +1,10 @@
-//! The service of every test here: [`Peer`]. It counts everything that reaches it, and it responds in one of three ways.
+//! A scripted service for tests: [`Peer`]. It counts connections and requests, and responds in one of three ways.
 //!
-//! * [`Peer::start`] follows a [`Script`] of [`Step`]s on each TCP connection, byte for byte, in HTTP/1.1 or HTTP/2, and breaks
-//!   connections where the script says so.
-//! * [`Peer::answering`] sends the same response to every request: the shortest script.
-//! * [`Peer::by_hand`] and [`Peer::in_memory`] hand every request to the test, which responds ([`Heard::answer`]); the latter is a
-//!   transport without sockets, for a paused clock.
+//! * [`Peer::start`] performs a [`Script`] of [`Step`]s on each TCP connection, byte for byte, in HTTP/1.1 or HTTP/2. A step can
+//!   break the connection.
+//! * [`Peer::answering`] sends the same response to every request.
+//! * [`Peer::manual`] and [`Peer::in_memory`] pass every request to the test, which responds ([`PendingRequest::answer`]).
+//!   `in_memory` is a transport without sockets, for a paused clock.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod catalogue;
@@ -36,13 +36,13 @@ use tokio::{
 };
 
 use connection::Connection;
-pub(crate) use requests::{Heard, Request, Requests};
+pub(crate) use requests::{PendingRequest, Request, Requests};
 
-/// The key of every client here; nothing else looks like it.
+/// The service key of the tests' clients. It is unique, so that tests can search output for it.
 pub(crate) const KEY: &str = "K3Y-canary-7e91";
 
-/// Valid as an agent and as a deal.
-pub(crate) const FINE: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
+/// A body that is valid both as an agent and as a deal.
+pub(crate) const VALID_BODY: &str = r#"{"id":"x_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
 
 /// The shortest possible agent.
 pub(crate) const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{},"role_assignments":[{"role":"AGENT"}]}"#;
@@ -50,13 +50,13 @@ pub(crate) const AGENT: &str = r#"{"id":"a_1","email":"ada@example.com","first_n
 /// The shortest possible deal.
 pub(crate) const DEAL: &str = r#"{"id":"d_1"}"#;
 
-/// The longest wait of a test. It only ends a test that hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for events that always happen. It ends tests that hang.
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
-    /// Without TLS and without an upgrade: HTTP/2 from the first byte.
+    /// HTTP/2 with prior knowledge, without TLS.
     Http2,
 }
 
@@ -66,36 +66,36 @@ pub(crate) const BOTH: [Protocol; 2] = [Http1, Http2];
 
 type Headers = Vec<(&'static str, String)>;
 
-/// One action of the peer on a connection. After the last step of a script, the first follows.
+/// An action of the peer on a connection. A script restarts after its last step.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Reads one whole request.
-    Hear,
+    /// Reads a whole request.
+    ReadRequest,
     /// Waits for the first byte of a request and leaves it unread.
-    Glance,
-    /// HTTP/2: sends no SETTINGS and acknowledges nothing from here on.
+    PeekRequest,
+    /// HTTP/2: from now on, sends no SETTINGS and no acknowledgements.
     Mute,
-    /// HTTP/2: waits until the client has read everything that was sent (PING). HTTP/1.1 has no equivalent.
+    /// HTTP/2: waits until the client has read everything sent before (PING). HTTP/1.1 has no equivalent.
     Sync,
-    /// HTTP/1.1: hands the last request to the test and sends the test's response.
+    /// HTTP/1.1: passes the last request to the test and sends the test's response.
     Ask,
-    /// Handles the last request: a POST creates an agent.
-    Act,
+    /// Processes the last request: a POST creates an agent.
+    Process,
     /// A whole response.
     Answer(u16, Headers, Vec<u8>),
-    /// The head of a response; the headers give the length.
+    /// The head of a response. The headers contain the length, if any.
     Head(u16, Headers),
-    /// A part of the body; `true` makes it the last one in HTTP/2.
+    /// A part of the body. `true` ends the body in HTTP/2.
     Body(Vec<u8>, bool),
-    /// These bytes.
+    /// Arbitrary bytes.
     Raw(Vec<u8>),
-    /// An HTTP/2 frame on the request's stream, or on stream 0: type, flags, whether on the stream, payload.
+    /// An HTTP/2 frame: type, flags, true for the request's stream (false for stream 0), payload.
     Frame(u8, u8, bool, Vec<u8>),
-    /// The bytes of another step, one at a time, with this much time in between.
+    /// The bytes of another step, one at a time, with this pause after each.
     Slowly(Duration, Box<Step>),
     /// Resets the connection (RST).
     Reset,
-    /// Ends its own side of the connection (FIN).
+    /// Closes the peer's side of the connection (FIN).
     End,
     /// Sends nothing more until the client closes the connection.
     Silence,
@@ -103,27 +103,27 @@ pub(crate) enum Step {
 
 pub(crate) type Script = Vec<Step>;
 
-/// A response with a body, and with no headers except those that frame it.
+/// Creates a response with a body and only the headers that declare its length.
 pub(crate) fn answer(status: u16, body: &str) -> Step {
     Step::Answer(status, Vec::new(), body.into())
 }
 
-/// Counts and records of everything that reached the peer.
+/// Counters and records of a peer's connections and requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) connections: usize,
     /// Connections that have ended.
     pub(crate) ended: usize,
-    /// Requests that were read to their end.
+    /// Completely read requests.
     pub(crate) requests: usize,
     /// Agents created.
     pub(crate) agents: usize,
-    /// Responses that were written as a whole.
+    /// Completely written responses.
     pub(crate) answered: usize,
     /// The requests read over HTTP/1.1.
     pub(crate) arrived: Vec<Request>,
-    /// Everything read, connection by connection.
-    pub(crate) heard: Vec<Vec<u8>>,
+    /// All bytes read, for each connection.
+    pub(crate) received: Vec<Vec<u8>>,
 }
 
 pub(crate) struct Peer {
@@ -131,54 +131,54 @@ pub(crate) struct Peer {
     pub(crate) protocol: Protocol,
     builder: ClientBuilder,
     counts: Arc<Mutex<Counts>>,
-    /// None in memory.
+    /// `None` for a peer in memory.
     server: Option<Server>,
     requests: Requests,
 }
 
-/// The peer's task that accepts connections.
+/// Handle of the task that accepts connections.
 struct Server {
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Peer {
-    /// The first connection gets the first script, and so on; further connections get the last one again.
+    /// Starts a peer. Each connection performs the next script; further connections repeat the last one.
     ///
-    /// It runs on its own thread, because blocking clients need that, and so that it adds nothing to a client's log.
+    /// The peer runs on a separate thread, because blocking clients need that, and so that it does not write to a client's log.
     pub(crate) fn start(protocol: Protocol, scripts: Vec<Script>) -> Self {
         Self::at("127.0.0.1:0", protocol, scripts)
     }
 
-    /// As [`start`](Self::start), at this address.
+    /// Starts a peer at this address, like [`start`](Self::start).
     pub(crate) fn at(address: &str, protocol: Protocol, scripts: Vec<Script>) -> Self {
         let (peer, serve) = Self::bind(address, protocol, scripts).unwrap();
-        on_own_thread(serve);
+        spawn_thread(serve);
         peer
     }
 
-    /// Sends the same response to every request, over HTTP/1.1, from its own thread.
+    /// Starts a peer that sends the same response to every request, over HTTP/1.1, from a separate thread.
     pub(crate) fn answering(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let headers = headers.iter().map(|(name, value)| {
             let name: &'static str = (*name).to_owned().leak();
             (name, (*value).to_owned())
         });
         let answer = Step::Answer(status, headers.collect(), body.as_ref().to_vec());
-        Self::start(Http1, vec![vec![Step::Hear, answer]])
+        Self::start(Http1, vec![vec![Step::ReadRequest, answer]])
     }
 
-    /// Speaks HTTP/1.1, and leaves every response to the test: [`next`](Requests::next).
+    /// Starts a peer that passes every request to the test ([`next`](Requests::next)), over HTTP/1.1.
     ///
-    /// It runs on the test's own thread, so that nothing happens unless the test waits.
-    pub(crate) fn by_hand() -> Self {
-        let script = vec![Step::Hear, Step::Ask];
+    /// The peer runs on the test's thread, so that it makes progress only while the test waits.
+    pub(crate) fn manual() -> Self {
+        let script = vec![Step::ReadRequest, Step::Ask];
         let (peer, serve) = Self::bind("127.0.0.1:0", Http1, vec![script]).unwrap();
         tokio::spawn(serve);
         peer
     }
 
-    /// Leaves every response to the test, as [`by_hand`](Self::by_hand) does, without sockets: for a paused clock. Its clients
-    /// have the default settings, because their waits take no time.
+    /// Creates a peer that passes every request to the test, like [`manual`](Self::manual), but without sockets, for a paused
+    /// clock. Its clients have the default settings, because their waits take no real time.
     pub(crate) fn in_memory() -> Self {
         let counts = Arc::new(Mutex::new(Counts::default()));
         let (ask, requests) = Requests::channel();
@@ -227,47 +227,47 @@ impl Peer {
         self.url.trim_start_matches("http://").parse().unwrap()
     }
 
-    /// A builder for a client of this peer. Over sockets, its retries do not wait.
+    /// Creates a client builder for this peer. Over sockets, its retries do not wait.
     pub(crate) fn builder(&self) -> ClientBuilder {
         self.builder.clone()
     }
 
-    /// A client that never retries: every call is one request.
+    /// Creates a client without retries: every call is one request.
     pub(crate) fn client(&self) -> Client {
         let builder = self.builder().retry(RetryPolicy::never());
         builder.build().unwrap()
     }
 
-    /// A client with the builder's retries.
+    /// Creates a client with the builder's retries.
     pub(crate) fn retrying_client(&self) -> Client {
         self.builder().build().unwrap()
     }
 
-    /// Returns the counts so far; complete up to the responses that the client has received.
-    pub(crate) fn so_far(&self) -> Counts {
+    /// Returns the counts so far. They include all responses that the client has received.
+    pub(crate) fn counts(&self) -> Counts {
         self.counts.lock().unwrap().clone()
     }
 
-    /// Every request that arrived.
+    /// Returns all requests so far.
     pub(crate) fn arrived(&self) -> Vec<Request> {
-        self.so_far().arrived
+        self.counts().arrived
     }
 
-    /// The one request that arrived.
-    pub(crate) fn only(&self) -> Request {
+    /// Returns the only request so far.
+    pub(crate) fn only_request(&self) -> Request {
         let arrived = self.arrived();
         assert_eq!(arrived.len(), 1, "{arrived:?}");
         arrived.into_iter().next().unwrap()
     }
 
-    /// Waits until a connection ends and a client on the test's thread has noticed it.
-    pub(crate) async fn an_end(&self) {
+    /// Waits until a connection has ended and a client on the test's thread has noticed it.
+    pub(crate) async fn wait_for_end(&self) {
         let wait = async {
-            while self.so_far().ended == 0 {
+            while self.counts().ended == 0 {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("no connection ends");
+        timeout(HANG_LIMIT, wait).await.expect("no connection ends");
         wait_until_idle().await;
     }
 
@@ -275,14 +275,14 @@ impl Peer {
     pub(crate) async fn finish(mut self) -> Counts {
         let server = self.server.take().unwrap();
         let _ = server.stop.send(());
-        timeout(PATIENCE, server.ended)
+        timeout(HANG_LIMIT, server.ended)
             .await
             .expect("a connection stays open")
             .unwrap();
-        self.so_far()
+        self.counts()
     }
 
-    /// [`finish`](Self::finish) for a test that is not async.
+    /// Synchronous version of [`finish`](Self::finish).
     pub(crate) fn finish_blocking(self) -> Counts {
         runtime().block_on(self.finish())
     }
@@ -302,11 +302,11 @@ impl DerefMut for Peer {
     }
 }
 
-/// Waits until a condition holds, while other tasks run.
-pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "the condition never holds");
+/// Waits until the condition is true, while other tasks run.
+pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + HANG_LIMIT;
+    while !condition() {
+        assert!(Instant::now() < end, "the condition stays false");
         tokio::task::yield_now().await;
     }
 }
@@ -318,38 +318,38 @@ pub(crate) async fn wait_until_idle() {
     }
 }
 
-/// Polls a future while every other task runs. The future must not end.
-pub(crate) async fn waits<T>(sending: impl Future<Output = T>) {
+/// Asserts that a future is still pending after all other tasks have run.
+pub(crate) async fn assert_pending<T>(sending: impl Future<Output = T>) {
     tokio::select! {
         _ = sending => panic!("it ended without a response"),
         () = wait_until_idle() => {}
     }
 }
 
-/// A client of `url` that never retries: every call is one request.
+/// Creates a client of `url` without retries: every call is one request.
 pub(crate) fn client(url: impl Into<String>) -> Client {
     let builder = builder(&url.into()).retry(RetryPolicy::never());
     builder.build().unwrap()
 }
 
-/// A builder for a client of `url`, whose retries do not wait.
+/// Creates a client builder for `url`, whose retries do not wait.
 pub(crate) fn builder(url: &str) -> ClientBuilder {
     Client::builder()
         .base_url(url)
         .service_key(KEY)
-        .retry(at_once())
-        .timeout(PATIENCE)
-        .attempt_timeout(PATIENCE)
+        .retry(immediate_retries())
+        .timeout(HANG_LIMIT)
+        .attempt_timeout(HANG_LIMIT)
 }
 
-/// The default policy without its waits.
-pub(crate) fn at_once() -> RetryPolicy {
+/// Returns the default retry policy without pauses.
+pub(crate) fn immediate_retries() -> RetryPolicy {
     RetryPolicy::new().max_backoff(Duration::ZERO)
 }
 
-/// Display and Debug of the error and every cause, in all their forms. Fails the test if one repeats another, as programs that
-/// print the whole chain would.
-pub(crate) fn every_text(error: &Error) -> String {
+/// Formats the error and its causes with Display and Debug. Panics if an error's message contains its cause's message, which
+/// programs that print the whole chain would repeat.
+pub(crate) fn all_texts(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);
     let mut shown = error.to_string();
@@ -362,7 +362,7 @@ pub(crate) fn every_text(error: &Error) -> String {
     text
 }
 
-/// A request that satisfies every rule.
+/// Creates a valid request.
 pub(crate) fn ada() -> CreateAgent {
     CreateAgent::builder()
         .email("ada@example.com")
@@ -373,18 +373,18 @@ pub(crate) fn ada() -> CreateAgent {
         .unwrap()
 }
 
-fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) {
+fn spawn_thread(work: impl Future<Output = ()> + Send + 'static) {
     thread::spawn(move || runtime().block_on(work));
 }
 
-/// A runtime on the thread that uses it.
+/// Creates a single-threaded runtime.
 pub(crate) fn runtime() -> Runtime {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap()
 }
 
-/// A URL whose port rejects every connection: it is bound, so that no other program gets it, and nothing listens.
-pub(crate) fn refused() -> String {
+/// Returns a URL whose port rejects connections. The port is bound, so that no other program can use it, but does not listen.
+pub(crate) fn unreachable_url() -> String {
     static BOUND: OnceLock<TcpSocket> = OnceLock::new();
     let bound = BOUND.get_or_init(|| {
         let socket = TcpSocket::new_v4().unwrap();
@@ -395,16 +395,16 @@ pub(crate) fn refused() -> String {
 }
 
 /// The number of connections that Linux queues for a listener with a backlog of 1.
-const QUEUED: usize = 2;
+const QUEUE_LENGTH: usize = 2;
 
-/// Fills the queue of a listener with a backlog of 1 that accepts nothing: from then on, the kernel drops requests for
-/// further connections.
+/// Fills the queue of a listener with a backlog of 1 that accepts nothing, so that the kernel drops further connection
+/// requests.
 pub(crate) async fn fill_queue(address: SocketAddr) -> Vec<TcpStream> {
     let mut waiting = Vec::new();
     loop {
-        // A busy machine may take longer to connect: the time counts only once the queue must be full.
+        // The short limit applies only when the queue must be full, because connecting can be slow on a busy machine.
         let limit = match waiting.len() {
-            0..QUEUED => PATIENCE,
+            0..QUEUE_LENGTH => HANG_LIMIT,
             _ => Duration::from_millis(100),
         };
         match timeout(limit, TcpStream::connect(address)).await {
@@ -415,8 +415,8 @@ pub(crate) async fn fill_queue(address: SocketAddr) -> Vec<TcpStream> {
     }
 }
 
-/// An address where connections are neither accepted nor refused: the listener's queue is full, so the kernel drops
-/// further requests for one.
+/// An address that neither accepts nor rejects connections: the listener's queue is full, so the kernel drops connection
+/// requests.
 pub(crate) struct Blackhole {
     pub(crate) url: String,
     _listener: TcpListener,
@@ -451,13 +451,13 @@ async fn serve(
     protocol: Protocol,
     scripts: Vec<Script>,
     counts: Arc<Mutex<Counts>>,
-    ask: mpsc::UnboundedSender<Heard>,
+    ask: mpsc::UnboundedSender<PendingRequest>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let listener = TcpListener::from_std(listener).unwrap();
     let mut scripts = VecDeque::from(scripts);
     let mut connections = JoinSet::new();
-    let mut play = |stream: TcpStream| {
+    let mut start = |stream: TcpStream| {
         let script = if scripts.len() > 1 {
             scripts.pop_front().unwrap()
         } else {
@@ -466,21 +466,21 @@ async fn serve(
         let connection = Connection::new(stream, protocol, counts.clone(), ask.clone());
         let counts = counts.clone();
         connections.spawn(async move {
-            connection.play(script).await;
+            connection.perform(script).await;
             counts.lock().unwrap().ended += 1;
         });
     };
     loop {
         tokio::select! {
-            accepted = listener.accept() => play(accepted.unwrap().0),
+            accepted = listener.accept() => start(accepted.unwrap().0),
             _ = &mut stopped => break,
         }
     }
-    // Connections in the kernel's queue.
+    // Serve the connections that are still in the kernel's queue.
     let listener = listener.into_std().unwrap();
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true).unwrap();
-        play(TcpStream::from_std(stream).unwrap());
+        start(TcpStream::from_std(stream).unwrap());
     }
     connections.join_all().await;
 }

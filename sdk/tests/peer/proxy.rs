@@ -1,4 +1,4 @@
-//! A proxy on this machine that maps every name to the one service behind it.
+//! An HTTP proxy that connects every host name to the same service.
 
 use std::{
     io,
@@ -11,18 +11,18 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::on_own_thread;
+use super::spawn_thread;
 
-/// What a proxy does with a request.
+/// The behavior of a proxy.
 #[derive(Clone)]
-pub(crate) enum Manner {
-    /// Connects to this service, whatever the name: opens a tunnel for CONNECT, and forwards anything else.
+pub(crate) enum ProxyBehavior {
+    /// Connects to this service for every host name: opens a tunnel for CONNECT, and forwards other requests.
     Serve(SocketAddr),
-    /// The same, for clients that send this in `Proxy-Authorization`.
-    ServeWith(SocketAddr, &'static str),
+    /// Like `Serve`, for clients with this `Proxy-Authorization`.
+    ServeAuthenticated(SocketAddr, &'static str),
     /// Responds with these bytes and closes the connection.
-    Say(&'static str),
-    /// Says nothing.
+    RespondWith(&'static str),
+    /// Sends nothing.
     Stall,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn start(manner: Manner) -> Self {
+    pub(crate) fn start(behavior: ProxyBehavior) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let heads: Arc<Mutex<Vec<String>>> = Arc::default();
-        let heard = Arc::clone(&heads);
-        on_own_thread(async move {
+        let recorded = Arc::clone(&heads);
+        spawn_thread(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, manner.clone(), Arc::clone(&heard)));
+                tokio::spawn(serve(stream, behavior.clone(), Arc::clone(&recorded)));
             }
         });
         Self { address, heads }
@@ -54,17 +54,17 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// Its URL with a user name and a password.
+    /// Returns the URL with a user name and a password.
     pub(crate) fn url_for(&self, user: &str) -> String {
         format!("http://{user}@{}", self.address)
     }
 
-    /// The request line and headers of every request it received.
+    /// Returns the heads of all requests.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 
-    /// The request lines.
+    /// Returns the request lines of all requests.
     pub(crate) fn lines(&self) -> Vec<String> {
         let first = |head: &String| head.lines().next().unwrap().to_owned();
         self.heads().iter().map(first).collect()
@@ -73,7 +73,7 @@ impl Proxy {
 
 async fn serve(
     mut client: TcpStream,
-    manner: Manner,
+    behavior: ProxyBehavior,
     heads: Arc<Mutex<Vec<String>>>,
 ) -> io::Result<()> {
     let mut head = Vec::new();
@@ -82,20 +82,20 @@ async fn serve(
     }
     let head = String::from_utf8(head).unwrap();
     heads.lock().unwrap().push(head.clone());
-    let target = match manner {
-        Manner::Serve(target) => target,
-        Manner::ServeWith(target, authorization) => {
-            let said = format!("\r\nproxy-authorization: {authorization}\r\n");
-            if !head.to_lowercase().contains(&said.to_lowercase()) {
+    let target = match behavior {
+        ProxyBehavior::Serve(target) => target,
+        ProxyBehavior::ServeAuthenticated(target, authorization) => {
+            let expected = format!("\r\nproxy-authorization: {authorization}\r\n");
+            if !head.to_lowercase().contains(&expected.to_lowercase()) {
                 return client.write_all(UNAUTHORIZED.as_bytes()).await;
             }
             target
         }
-        Manner::Say(text) => {
+        ProxyBehavior::RespondWith(text) => {
             client.write_all(text.as_bytes()).await?;
             return client.shutdown().await;
         }
-        Manner::Stall => {
+        ProxyBehavior::Stall => {
             let mut rest = Vec::new();
             return client.read_to_end(&mut rest).await.map(drop);
         }
@@ -104,18 +104,18 @@ async fn serve(
     if head.starts_with("CONNECT ") {
         client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await?;
     } else {
-        service.write_all(for_service(&head).as_bytes()).await?;
+        service.write_all(to_forwarded(&head).as_bytes()).await?;
     }
     copy_bidirectional(&mut client, &mut service)
         .await
         .map(drop)
 }
 
-/// A request as a proxy forwards it: without the host in its target, and without what was meant for the proxy.
-fn for_service(head: &str) -> String {
+/// Converts a request for forwarding: removes the host from the target, and the headers for the proxy.
+fn to_forwarded(head: &str) -> String {
     let (method, rest) = head.split_once(" http://").unwrap();
     let path = &rest[rest.find('/').unwrap()..];
     let lines = path.split_inclusive("\r\n");
-    let kept = lines.filter(|line| !line.to_lowercase().starts_with("proxy-"));
-    format!("{method} {}", kept.collect::<String>())
+    let forwarded = lines.filter(|line| !line.to_lowercase().starts_with("proxy-"));
+    format!("{method} {}", forwarded.collect::<String>())
 }

@@ -1,4 +1,4 @@
-//! Requests that the peer hands to the test, and the test's responses.
+//! Requests that a peer passes to the test, and the test's replies.
 
 use std::{convert::Infallible, ops::Deref, pin::pin};
 
@@ -7,29 +7,29 @@ use tokio::{
     time::timeout,
 };
 
-use super::PATIENCE;
+use super::HANG_LIMIT;
 
-/// A request as the peer read it.
+/// A received request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Request line and headers, byte for byte.
+    /// The request line and headers, unchanged.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// The queue of requests without a response.
-pub(crate) struct Requests(mpsc::UnboundedReceiver<Heard>);
+/// The queue of pending requests.
+pub(crate) struct Requests(mpsc::UnboundedReceiver<PendingRequest>);
 
-/// A request with a reply channel.
-pub(crate) struct Heard {
+/// A request without a response, and the channel for the reply.
+pub(crate) struct PendingRequest {
     request: Request,
-    answer: oneshot::Sender<Answer>,
-    gone: oneshot::Receiver<Infallible>,
+    reply: oneshot::Sender<Reply>,
+    closed: oneshot::Receiver<Infallible>,
 }
 
-/// The test's response to a request.
+/// The test's reply to a request.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     Response {
         status: u16,
         headers: Vec<(&'static str, String)>,
@@ -39,14 +39,14 @@ pub(super) enum Answer {
     Close(String),
 }
 
-/// The connection's end of the reply channel.
-pub(super) struct Held {
-    pub(super) answer: oneshot::Receiver<Answer>,
-    /// Dropped when the client closes the connection, which the test observes.
-    _gone: oneshot::Sender<Infallible>,
+/// The connection's side of the reply channel.
+pub(super) struct ReplyReceiver {
+    pub(super) reply: oneshot::Receiver<Reply>,
+    /// Dropped when the client closes the connection, which notifies the test.
+    _closed: oneshot::Sender<Infallible>,
 }
 
-impl Deref for Heard {
+impl Deref for PendingRequest {
     type Target = Request;
 
     fn deref(&self) -> &Request {
@@ -63,12 +63,12 @@ impl Request {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// The last segment of the path, not decoded.
+    /// Returns the last segment of the path, still encoded.
     pub(crate) fn segment(&self) -> &str {
         self.target().rsplit('/').next().unwrap()
     }
 
-    /// The names and values of the headers, sorted.
+    /// Returns the names and values of the headers, sorted.
     pub(crate) fn headers(&self) -> Vec<(&str, &str)> {
         let lines = self.head.lines().skip(1);
         let mut headers: Vec<_> = lines.filter_map(|line| line.split_once(": ")).collect();
@@ -83,111 +83,110 @@ impl Request {
 }
 
 impl Requests {
-    pub(super) fn channel() -> (mpsc::UnboundedSender<Heard>, Self) {
+    pub(super) fn channel() -> (mpsc::UnboundedSender<PendingRequest>, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (sender, Self(receiver))
     }
 
     /// Waits for the next request.
-    pub(crate) async fn next(&mut self) -> Heard {
-        timeout(PATIENCE, self.0.recv())
+    pub(crate) async fn next(&mut self) -> PendingRequest {
+        timeout(HANG_LIMIT, self.0.recv())
             .await
-            .expect("no request came")
+            .expect("no request arrived")
             .unwrap()
     }
 
-    /// Waits for the next request while `sending` runs, which must not end before.
-    pub(crate) async fn next_of<T>(&mut self, sending: impl Future<Output = T>) -> Heard {
+    /// Waits for the next request while `sending` runs. Panics if `sending` ends first.
+    pub(crate) async fn next_during<T>(
+        &mut self,
+        sending: impl Future<Output = T>,
+    ) -> PendingRequest {
         tokio::select! {
-            _ = sending => panic!("nothing was answered"),
-            heard = self.next() => heard,
+            _ = sending => panic!("it ended without a request"),
+            request = self.next() => request,
         }
     }
 
-    /// Waits for the next `count` requests while `sending` runs, which must not end before.
-    pub(crate) async fn next_few_of<T>(
+    /// Waits for the next `count` requests while `sending` runs. Panics if `sending` ends first.
+    pub(crate) async fn next_many_during<T>(
         &mut self,
         count: usize,
         sending: impl Future<Output = T>,
-    ) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    ) -> Vec<PendingRequest> {
+        let mut requests = Vec::new();
         let mut sending = pin!(sending);
-        while heard.len() < count {
-            heard.push(self.next_of(&mut sending).await);
+        while requests.len() < count {
+            requests.push(self.next_during(&mut sending).await);
         }
-        heard
+        requests
     }
 
-    /// Waits for the next request without a limit; `None` once the peer is gone. For responders that run until the test ends.
-    pub(crate) async fn next_of_all(&mut self) -> Option<Heard> {
+    /// Waits for the next request without a time limit, for tasks that respond until the test ends. Returns `None` if the peer
+    /// has been dropped.
+    pub(crate) async fn next_without_limit(&mut self) -> Option<PendingRequest> {
         self.0.recv().await
     }
 
-    /// Returns a request that has already arrived, if any.
-    pub(crate) fn waiting(&mut self) -> Option<Heard> {
+    /// Returns the next request if it has already arrived.
+    pub(crate) fn try_next(&mut self) -> Option<PendingRequest> {
         self.0.try_recv().ok()
     }
 }
 
-impl Heard {
-    pub(super) fn new(request: Request) -> (Self, Held) {
+impl PendingRequest {
+    pub(super) fn new(request: Request) -> (Self, ReplyReceiver) {
         let (sender, receiver) = oneshot::channel();
-        let (held, gone) = oneshot::channel();
-        let heard = Self {
+        let (open, closed) = oneshot::channel();
+        let pending = Self {
             request,
-            answer: sender,
-            gone,
+            reply: sender,
+            closed,
         };
-        let held = Held {
-            answer: receiver,
-            _gone: held,
+        let receiver = ReplyReceiver {
+            reply: receiver,
+            _closed: open,
         };
-        (heard, held)
+        (pending, receiver)
     }
 
     /// Sends a status and a body.
     pub(crate) fn answer(self, status: u16, body: &str) {
-        self.send(Answer::response(status, &[], body));
+        self.send(Reply::response(status, &[], body));
     }
 
-    /// Sends a status, headers and a body, unless the client is gone.
-    pub(crate) fn answer_if_there(
-        self,
-        status: u16,
-        headers: &[(&'static str, String)],
-        body: &str,
-    ) {
-        let _ = self.answer.send(Answer::response(status, headers, body));
+    /// Sends a status, headers and a body, unless the client has closed the connection.
+    pub(crate) fn try_answer(self, status: u16, headers: &[(&'static str, String)], body: &str) {
+        let _ = self.reply.send(Reply::response(status, headers, body));
     }
 
     /// Sends these bytes and closes the connection.
     pub(crate) fn answer_and_close(self, text: &str) {
-        self.send(Answer::Close(text.to_owned()));
+        self.send(Reply::Close(text.to_owned()));
     }
 
-    fn send(self, answer: Answer) {
-        let sent = self.answer.send(answer);
-        assert!(sent.is_ok(), "the client is gone");
+    fn send(self, reply: Reply) {
+        let sent = self.reply.send(reply);
+        assert!(sent.is_ok(), "the client has closed the connection");
     }
 
-    /// Sends the deal that was requested.
+    /// Sends the requested deal.
     pub(crate) fn answer_deal(self) {
         let body = format!(r#"{{"id":"{}"}}"#, self.segment());
         self.answer(200, &body);
     }
 
     /// Waits until the client has closed the connection.
-    pub(crate) async fn gone(self) {
-        // A response remains possible until then, so it is the client that ends this.
-        let _answer = self.answer;
-        let ended = timeout(PATIENCE, self.gone).await;
-        ended
-            .expect("the client holds on to the connection")
+    pub(crate) async fn wait_until_closed(self) {
+        // Keep the sender: dropping it would make the peer close the connection.
+        let _reply = self.reply;
+        let closed = timeout(HANG_LIMIT, self.closed).await;
+        closed
+            .expect("the client keeps the connection open")
             .unwrap_err();
     }
 }
 
-impl Answer {
+impl Reply {
     fn response(status: u16, headers: &[(&'static str, String)], body: &str) -> Self {
         Self::Response {
             status,

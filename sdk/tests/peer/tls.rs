@@ -1,5 +1,4 @@
-//! TLS in front of a peer: a terminator that forwards what it decrypts and records
-//! each handshake.
+//! A TLS terminator in front of a peer, which records handshakes.
 
 use std::{
     future::pending,
@@ -28,16 +27,16 @@ use tokio_rustls::{
 };
 
 pub(crate) use super::issuer::{Authority, Leaf};
-use super::{Peer, Protocol, on_own_thread, wait_until_idle};
+use super::{Peer, Protocol, spawn_thread, wait_until_idle};
 
-/// How a service speaks TLS.
+/// TLS settings of a service.
 pub(crate) struct Tls<'a> {
     leaf: &'a Leaf,
     versions: &'static [&'static SupportedProtocolVersion],
-    /// The issuer of the certificates that clients must present.
-    clients: Option<&'a Authority>,
+    /// The authority of required client certificates.
+    client_authority: Option<&'a Authority>,
     alpn: Option<&'static [&'static str]>,
-    says_goodbye: bool,
+    sends_close_notify: bool,
 }
 
 impl<'a> Tls<'a> {
@@ -45,33 +44,33 @@ impl<'a> Tls<'a> {
         Self {
             leaf,
             versions: ALL_VERSIONS,
-            clients: None,
+            client_authority: None,
             alpn: None,
-            says_goodbye: true,
+            sends_close_notify: true,
         }
     }
 
-    /// Speaks only these versions.
+    /// Allows only these versions.
     pub(crate) fn version(mut self, only: &'static [&'static SupportedProtocolVersion]) -> Self {
         self.versions = only;
         self
     }
 
-    /// Asks clients for a certificate from this issuer.
-    pub(crate) fn asking(mut self, authority: &'a Authority) -> Self {
-        self.clients = Some(authority);
+    /// Requires client certificates from this authority.
+    pub(crate) fn require_client_certificate(mut self, authority: &'a Authority) -> Self {
+        self.client_authority = Some(authority);
         self
     }
 
-    /// The protocols to choose from; by default the one that the peer speaks.
+    /// Sets the offered protocols. Default: the peer's protocol.
     pub(crate) fn alpn(mut self, protocols: &'static [&'static str]) -> Self {
         self.alpn = Some(protocols);
         self
     }
 
-    /// Ends connections without announcing it (close_notify).
-    pub(crate) fn cutting(mut self) -> Self {
-        self.says_goodbye = false;
+    /// Closes connections without a close_notify alert.
+    pub(crate) fn without_close_notify(mut self) -> Self {
+        self.sends_close_notify = false;
         self
     }
 
@@ -80,7 +79,7 @@ impl<'a> Tls<'a> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(self.versions)
             .unwrap();
-        let builder = match self.clients {
+        let builder = match self.client_authority {
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(authority.certificate.der().clone()).unwrap();
@@ -111,26 +110,26 @@ pub(crate) struct Handshake {
     pub(crate) version: ProtocolVersion,
     pub(crate) alpn: Option<String>,
     pub(crate) suite: String,
-    /// The certificate that the client presented, in DER.
-    pub(crate) presented: Option<Vec<u8>>,
+    /// The client's certificate, in DER.
+    pub(crate) client_certificate: Option<Vec<u8>>,
 }
 
 /// A TLS terminator in front of a peer.
-pub(crate) struct Front {
+pub(crate) struct TlsFront {
     pub(crate) peer: Peer,
     port: u16,
     connections: Arc<AtomicUsize>,
     handshakes: Arc<Mutex<Vec<Handshake>>>,
 }
 
-impl Front {
-    /// It runs on a thread of its own, as the peer does.
+impl TlsFront {
+    /// Starts the terminator on a separate thread.
     pub(crate) fn start(peer: Peer, tls: &Tls<'_>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let terminator = Terminator {
             acceptor: TlsAcceptor::from(Arc::new(tls.config(peer.protocol))),
-            says_goodbye: tls.says_goodbye,
+            sends_close_notify: tls.sends_close_notify,
             peer: peer.address(),
             handshakes: Arc::default(),
         };
@@ -141,7 +140,7 @@ impl Front {
             handshakes: Arc::clone(&terminator.handshakes),
         };
         let connections = Arc::clone(&front.connections);
-        on_own_thread(async move {
+        spawn_thread(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
@@ -163,23 +162,23 @@ impl Front {
         format!("https://{host}:{}", self.port)
     }
 
-    /// An address from which the service's bytes arrive late, as they do over a network: by then the client has sent its request.
-    /// They are carried on the client's own thread, which must be the only one of its runtime.
-    pub(crate) fn far_url(&self) -> String {
+    /// Starts a forwarder that delays the service's bytes until the client has sent its request, as on a slow network. It runs on
+    /// the client's thread, whose runtime must be single-threaded. Returns its URL.
+    pub(crate) fn delayed_url(&self) -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         listener.set_nonblocking(true).unwrap();
-        let near = self.address();
+        let front = self.address();
         tokio::spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(carry(stream, near));
+                tokio::spawn(forward_with_delay(stream, front));
             }
         });
         url
     }
 
-    /// How many connections were made, secure or not.
+    /// Returns the number of accepted connections, including those without a handshake.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -189,26 +188,26 @@ impl Front {
     }
 }
 
-async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
-    let service = TcpStream::connect(near).await?;
+async fn forward_with_delay(mut client: TcpStream, front: SocketAddr) -> io::Result<()> {
+    let service = TcpStream::connect(front).await?;
     let (mut from_service, mut to_service) = service.into_split();
     let (mut from_client, mut to_client) = client.split();
     let up = async {
         let _ = copy(&mut from_client, &mut to_service).await;
         let _ = to_service.shutdown().await;
-        // The service's bytes are still on their way.
+        // Wait for `down`: the service's bytes are still delayed.
         pending().await
     };
     let down = async {
-        let mut words = vec![0; 65_536];
+        let mut buffer = vec![0; 65_536];
         loop {
-            let length = from_service.read(&mut words).await.unwrap_or(0);
-            // First, the client does everything that it can do without them.
+            let length = from_service.read(&mut buffer).await.unwrap_or(0);
+            // Deliver the bytes only after the client has done all it can without them.
             wait_until_idle().await;
             if length == 0 {
                 return to_client.shutdown().await;
             }
-            to_client.write_all(&words[..length]).await?;
+            to_client.write_all(&buffer[..length]).await?;
         }
     };
     tokio::select! {
@@ -222,7 +221,7 @@ async fn carry(mut client: TcpStream, near: SocketAddr) -> io::Result<()> {
 #[derive(Clone)]
 struct Terminator {
     acceptor: TlsAcceptor,
-    says_goodbye: bool,
+    sends_close_notify: bool,
     peer: SocketAddr,
     handshakes: Arc<Mutex<Vec<Handshake>>>,
 }
@@ -239,18 +238,18 @@ impl Terminator {
                 .alpn_protocol()
                 .map(|name| String::from_utf8(name.to_vec()).unwrap()),
             suite: format!("{:?}", tls.negotiated_cipher_suite().unwrap().suite()),
-            presented: tls
+            client_certificate: tls
                 .peer_certificates()
                 .and_then(|chain| Some(chain.first()?.to_vec())),
         };
         self.handshakes.lock().unwrap().push(handshake);
-        self.hand_on(stream).await
+        self.forward(stream).await
     }
 
-    async fn hand_on(self, mut client: TlsStream<TcpStream>) -> io::Result<()> {
+    async fn forward(self, mut client: TlsStream<TcpStream>) -> io::Result<()> {
         let mut peer = TcpStream::connect(self.peer).await?;
         peer.set_nodelay(true)?;
-        if self.says_goodbye {
+        if self.sends_close_notify {
             return copy_bidirectional(&mut client, &mut peer).await.map(drop);
         }
         let (mut from_peer, mut to_peer) = peer.split();

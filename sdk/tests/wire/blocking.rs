@@ -9,15 +9,17 @@ use dealkit::{
 };
 
 use crate::child::{CHILD, child};
-use crate::peer::{DEAL, FINE, Heard, Http1, KEY, Peer, Step, ada, answer, client, runtime, until};
+use crate::peer::{
+    DEAL, Http1, KEY, Peer, PendingRequest, Step, VALID_BODY, ada, answer, client, runtime, until,
+};
 
 /// Starts a peer on its own thread. The test sends every response.
 fn start_manual_peer() -> Peer {
-    Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]])
+    Peer::start(Http1, vec![vec![Step::ReadRequest, Step::Ask]])
 }
 
 /// Receives the next requests.
-fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
+fn hear(peer: &mut Peer, count: usize) -> Vec<PendingRequest> {
     runtime().block_on(async {
         let mut heard = Vec::new();
         while heard.len() < count {
@@ -30,7 +32,10 @@ fn hear(peer: &mut Peer, count: usize) -> Vec<Heard> {
 /// The second client uses the connection of the first client, although no runtime has run between the calls.
 #[test]
 fn two_clients_share_connections() {
-    let peer = Peer::start(Http1, vec![vec![Step::Hear, answer(200, FINE)]]);
+    let peer = Peer::start(
+        Http1,
+        vec![vec![Step::ReadRequest, answer(200, VALID_BODY)]],
+    );
     let settings = || Client::builder().base_url(&peer.url).service_key(KEY);
     let client = settings().build().unwrap();
     let other = settings()
@@ -66,7 +71,9 @@ fn eight_threads_make_calls_at_the_same_time() {
                     .unwrap(),
             });
         }
-        hear(&mut peer, 8).into_iter().for_each(Heard::answer_deal);
+        hear(&mut peer, 8)
+            .into_iter()
+            .for_each(PendingRequest::answer_deal);
     });
 }
 
@@ -90,7 +97,7 @@ fn responses_are_read_while_the_caller_is_busy() {
         answering.join().unwrap();
     });
     // The caller is busy until the service has sent everything.
-    runtime().block_on(until(|| peer.so_far().answered == 2));
+    runtime().block_on(until(|| peer.counts().answered == 2));
     deals.next().unwrap().result.unwrap();
     assert!(deals.next().is_none());
 }

@@ -2,7 +2,7 @@
 
 use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document_limits};
 
-use crate::peer::{FINE, Peer, Protocol, Step, answer};
+use crate::peer::{Peer, Protocol, Step, VALID_BODY, answer};
 
 /// A nesting depth that would overflow the stack of a recursive parser.
 const DEEP: usize = 1_000_000;
@@ -15,7 +15,7 @@ fn nested() -> String {
 fn start_of_error(length: usize, beginning: Vec<u8>) -> Vec<Step> {
     let headers = vec![("content-length", length.to_string())];
     vec![
-        Step::Hear,
+        Step::ReadRequest,
         Step::Head(422, headers),
         Step::Body(beginning, false),
     ]
@@ -31,7 +31,7 @@ async fn only_the_start_of_a_huge_error_body_is_read() {
         // The maximum response size applies to errors too.
         (Protocol::Http1, Some(100), 100),
     ] {
-        let fine = vec![Step::Hear, answer(200, FINE)];
+        let fine = vec![Step::ReadRequest, answer(200, VALID_BODY)];
         let script = start_of_error(huge.len(), huge.clone().into_bytes());
         let peer = Peer::start(protocol, vec![script, fine]);
         let mut builder = peer.builder();

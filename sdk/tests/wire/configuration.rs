@@ -12,7 +12,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome, blocking};
 
 use crate::{
     child::{CHILD, child},
-    peer::{AGENT, DEAL, KEY, PATIENCE, Peer, ada, builder, client, runtime},
+    peer::{AGENT, DEAL, HANG_LIMIT, KEY, Peer, ada, builder, client, runtime},
 };
 
 /// Returns the message of the configuration error of `build()`.
@@ -296,7 +296,7 @@ fn a_client_works_on_a_runtime_while_another_is_blocked() {
     let runtimes = [runtime(), runtime()];
     for runtime in runtimes.iter().chain(&runtimes) {
         let call = client.deals().retrieve("d_1");
-        let call = call.timeout(PATIENCE);
+        let call = call.timeout(HANG_LIMIT);
         runtime.block_on(call.into_future()).unwrap();
     }
 }

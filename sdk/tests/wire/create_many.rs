@@ -12,8 +12,8 @@ use futures_util::StreamExt as _;
 
 use crate::{
     peer::{
-        Blackhole, FINE, Heard, Http1, Peer, Requests, Step, client, runtime, until,
-        wait_until_idle, waits,
+        Blackhole, Http1, Peer, PendingRequest, Requests, Step, VALID_BODY, assert_pending, client,
+        runtime, until, wait_until_idle,
     },
     rows::{self, broken, number, request as row},
 };
@@ -23,16 +23,16 @@ fn rows(range: std::ops::Range<usize>) -> Vec<CreateAgent> {
 }
 
 fn agent(number: usize) -> String {
-    FINE.replace("x_1", &format!("a_{number}"))
+    VALID_BODY.replace("x_1", &format!("a_{number}"))
 }
 
-fn create(heard: Heard) {
+fn create(heard: PendingRequest) {
     let agent = agent(number(&heard));
     heard.answer(201, &agent);
 }
 
 /// Receives the next `count` requests, and returns them in the order of the rows.
-async fn hear(requests: &mut Requests, count: usize) -> Vec<Heard> {
+async fn hear(requests: &mut Requests, count: usize) -> Vec<PendingRequest> {
     let mut heard = Vec::new();
     for _ in 0..count {
         heard.push(requests.next().await);
@@ -58,7 +58,7 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
 
 #[tokio::test]
 async fn a_failed_row_is_one_item_and_an_invalid_row_is_not_sent() {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let built: Result<CreateAgent, ValidationError> = CreateAgent::builder()
         .email("CANARY")
@@ -154,7 +154,7 @@ async fn a_401_or_403_stops_the_job_and_the_first_row_not_sent_reports_it() {
         assert_eq!((error.first_index(), error.attempts()), (Some(1), 0));
         assert_eq!(error.status().unwrap().as_u16(), status);
         assert!(!error.is_authentication() && !error.may_have_acted());
-        assert!(peer.waiting().is_none(), "more was sent");
+        assert!(peer.try_next().is_none(), "more was sent");
     }
 }
 
@@ -168,13 +168,13 @@ async fn cancelling_returns_every_row_with_its_known_outcome() {
         .concurrency(5)
         .stream();
     // Dropping the future of `next` loses no result.
-    let mut held = peer.next_few_of(5, creations.next()).await;
+    let mut held = peer.next_many_during(5, creations.next()).await;
     held.sort_by_key(number);
     let mut held = held.into_iter();
     let slow = held.next().unwrap();
     create(held.next().unwrap());
     // This response arrives before those of earlier rows.
-    waits(creations.next()).await;
+    assert_pending(creations.next()).await;
     // These responses arrive while the stream is not read.
     create(held.next().unwrap());
     held.next().unwrap().answer(422, "");
@@ -203,9 +203,9 @@ async fn cancelling_returns_every_row_with_its_known_outcome() {
     assert_eq!(ids(vec![early, came]), ["a_1", "a_2"]);
     assert!(rejected.result.unwrap_err().is_unprocessable_entity());
     assert!(cut.result.is_err());
-    slow.gone().await;
+    slow.wait_until_closed().await;
     wait_until_idle().await;
-    assert!(peer.waiting().is_none(), "more was sent");
+    assert!(peer.try_next().is_none(), "more was sent");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_201_whose_body_is_incomplete_is_a_success() {
     let peer = Peer::start(
         Http1,
         vec![vec![
-            Step::Hear,
+            Step::ReadRequest,
             Step::Head(201, vec![("Content-Length", "500".to_owned())]),
             Step::Silence,
         ]],
@@ -225,9 +225,9 @@ async fn a_201_whose_body_is_incomplete_is_a_success() {
         // The service has received the request, and may have sent the head of the response.
         tokio::select! {
             _ = creations.next() => panic!("nothing was answered"),
-            () = until(|| peer.so_far().requests > requests) => requests += 1,
+            () = until(|| peer.counts().requests > requests) => requests += 1,
         }
-        waits(creations.next()).await;
+        assert_pending(creations.next()).await;
         // If the head has not arrived yet, the outcome is unknown, but never that there is no agent.
         let left = creations.cancel().await;
         assert!(left[0].outcome().may_have_acted());
@@ -249,7 +249,7 @@ async fn cancelled_rows_that_were_not_sent_have_that_outcome() {
     let blackhole = Blackhole::start().await;
     let connecting = client(blackhole.url.as_str());
     let mut creations = connecting.agents().create_many(rows(0..2)).stream();
-    waits(creations.next()).await;
+    assert_pending(creations.next()).await;
     let left = creations.cancel().await;
     assert_eq!(
         outcomes(&left),
@@ -275,7 +275,7 @@ async fn cancelled_rows_that_were_not_sent_have_that_outcome() {
         _ = creations.next() => panic!("it is asked to wait"),
         () = async {
             let asks = [("retry-after", "50".to_owned())];
-            peer.next().await.answer_if_there(429, &asks, "");
+            peer.next().await.try_answer(429, &asks, "");
             wait_until_idle().await;
         } => {}
     }
@@ -299,17 +299,17 @@ async fn cancelled_rows_that_were_not_sent_have_that_outcome() {
     // The stream continues with the next index.
     in_flight.push(broken(3));
     assert_eq!(in_flight.next().await.unwrap().index, 2);
-    assert!(peer.waiting().is_none());
+    assert!(peer.try_next().is_none());
 }
 
 #[test]
 fn a_stream_is_cancelled_after_the_end_of_its_runtime() {
     let first = runtime();
     let (creations, held) = first.block_on(async {
-        let mut peer = Peer::by_hand();
+        let mut peer = Peer::manual();
         let client = peer.client();
         let mut creations = client.agents().create_many(rows(0..2)).stream();
-        let held = peer.next_few_of(2, creations.next()).await;
+        let held = peer.next_many_during(2, creations.next()).await;
         (creations, held)
     });
     drop(first);
@@ -324,8 +324,13 @@ fn a_stream_is_cancelled_after_the_end_of_its_runtime() {
 #[test]
 fn the_blocking_iterator_returns_every_row_when_it_is_cancelled() {
     let client = |peer: &Peer| blocking::Client::new(peer.client()).unwrap();
-    let fine = || vec![Step::Hear, Step::Answer(201, Vec::new(), FINE.into())];
-    let silent = vec![Step::Hear, Step::Silence];
+    let fine = || {
+        vec![
+            Step::ReadRequest,
+            Step::Answer(201, Vec::new(), VALID_BODY.into()),
+        ]
+    };
+    let silent = vec![Step::ReadRequest, Step::Silence];
     let peer = Peer::start(Http1, vec![fine()]);
     let many = client(&peer).agents().create_many((0..).map(row));
     let mut creations = many.concurrency(1).into_iter();

@@ -10,10 +10,10 @@ use dealkit::{Error, ErrorKind, Outcome};
 
 use tokio::time::timeout;
 
-use crate::peer::{Blackhole, FINE, Http1, PATIENCE, Peer, Step, ada, answer, builder};
+use crate::peer::{Blackhole, HANG_LIMIT, Http1, Peer, Step, VALID_BODY, ada, answer, builder};
 
 fn service(address: SocketAddr) -> Peer {
-    let script = vec![Step::Hear, answer(200, FINE)];
+    let script = vec![Step::ReadRequest, answer(200, VALID_BODY)];
     Peer::at(&address.to_string(), Http1, vec![script])
 }
 
@@ -60,7 +60,7 @@ async fn the_second_address_is_tried_while_the_first_does_not_respond() {
         .timeout(hour)
         .build()
         .unwrap();
-    let call = timeout(PATIENCE, client.deals().retrieve("x_1").send());
+    let call = timeout(HANG_LIMIT, client.deals().retrieve("x_1").send());
     call.await.expect("it waits for the dead address").unwrap();
     drop(client);
     assert_eq!(peer.finish().await.requests, 1);

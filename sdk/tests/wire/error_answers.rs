@@ -6,7 +6,7 @@ use dealkit::{AgentProfile, CreateAgent, Error, ErrorKind, Method, RetryPolicy};
 use serde_json::{Value, json};
 
 use crate::{
-    peer::{KEY, Peer, ada, catalogue::outcome_of, every_text},
+    peer::{KEY, Peer, ada, all_texts, catalogue::outcome_of},
     vectors::{bytes, name, vectors},
 };
 
@@ -346,7 +346,7 @@ async fn a_key_is_masked_in_every_spelling() {
         let body = json!({"title": "unknown key", "detail": format!("metadata[{written}]")});
         let service = Peer::answering(401, &[], body.to_string());
         let client = service.builder().service_key(key).build().unwrap();
-        let text = every_text(&client.agents().create(ada()).await.unwrap_err());
+        let text = all_texts(&client.agents().create(ada()).await.unwrap_err());
         assert!(!text.to_lowercase().contains("odd"), "{text}");
         assert!(text.contains("unknown key - metadata["), "{text}");
     }
@@ -444,7 +444,7 @@ async fn no_source_repeats_the_message_of_its_error() {
         errors.push(client.agents().create(ada()).await.unwrap_err());
     }
     for error in errors {
-        every_text(&error);
+        all_texts(&error);
         assert!(std::error::Error::source(&error).is_none(), "{error}");
     }
 }
@@ -452,7 +452,7 @@ async fn no_source_repeats_the_message_of_its_error() {
 /// The status is the error, even if the body is too large or incomplete.
 #[tokio::test]
 async fn an_error_status_needs_no_complete_body() {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let answers = [
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 99\r\n\r\ntoo large for the limit",
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 7\r\n\r\ncut",

@@ -13,11 +13,11 @@ use dealkit::{Client, Error, ErrorKind, Method, Outcome, RetryPolicy};
 use futures_util::{FutureExt as _, future::join_all};
 
 use crate::peer::{
-    BOTH, Blackhole, Counts, FINE, Http1, Http2, KEY, PATIENCE, Peer, Protocol, Step, ada, answer,
-    builder,
-    catalogue::{self, Expected, Fault, Kept, LIMIT, SHORT},
+    BOTH, Blackhole, Counts, HANG_LIMIT, Http1, Http2, KEY, Peer, Protocol, Step, VALID_BODY, ada,
+    all_texts, answer, builder,
+    catalogue::{self, Expected, ExpectedBody, Fault, LIMIT, SHORT},
     clock::FrozenClock,
-    every_text, refused, wait_until_idle,
+    unreachable_url, wait_until_idle,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,9 @@ fn check_error(case: &str, error: &Error, expected: &Expected, attempts: u32) {
         assert!(error.to_string().contains(&message), "{error}");
     }
     match (&expected.body, error.body()) {
-        (Kept::Nothing, None) => {}
-        (Kept::Exactly(whole), Some(kept)) if kept == whole => {}
-        (Kept::SomeOf(whole), Some(kept))
+        (ExpectedBody::Nothing, None) => {}
+        (ExpectedBody::Exactly(whole), Some(kept)) if kept == whole => {}
+        (ExpectedBody::PrefixOf(whole), Some(kept))
             if whole.starts_with(kept) && kept.len() < whole.len() => {}
         (_, kept) => panic!("{text}: kept {kept:?}"),
     }
@@ -83,7 +83,10 @@ async fn with_deadline<F: Future<Output = ()>>(test: impl Fn(Duration) -> F) {
 async fn run_fault(protocol: Protocol, verb: Verb, fault: Fault, deadline: Duration) {
     let case = format!("{} ({verb:?}, {protocol:?})", fault.name);
     let expected = &fault.expected;
-    let is_heard = fault.script.iter().any(|step| matches!(step, Step::Hear));
+    let is_heard = fault
+        .script
+        .iter()
+        .any(|step| matches!(step, Step::ReadRequest));
     let acts = is_heard && expected.outcome != Outcome::NotSent;
     let script = if acts {
         create_on_request(&fault.script)
@@ -113,7 +116,7 @@ async fn run_fault(protocol: Protocol, verb: Verb, fault: Fault, deadline: Durat
 /// Returns the script of a service that creates the agent as soon as it has received the request.
 fn create_on_request(script: &[Step]) -> Vec<Step> {
     let acts = |step: &Step| match step {
-        Step::Hear => vec![Step::Hear, Step::Act],
+        Step::ReadRequest => vec![Step::ReadRequest, Step::Process],
         step => vec![step.clone()],
     };
     script.iter().flat_map(acts).collect()
@@ -125,7 +128,7 @@ async fn run_all_faults(protocol: Protocol) {
         .partition(|fault| fault.slow);
     for fault in quick {
         for verb in VERBS {
-            run_fault(protocol, verb, fault.clone(), PATIENCE).await;
+            run_fault(protocol, verb, fault.clone(), HANG_LIMIT).await;
         }
     }
     let slow = slow.iter().flat_map(|fault| {
@@ -152,14 +155,14 @@ fn without_connection(kind: ErrorKind) -> Expected {
         kind,
         outcome: Outcome::NotSent,
         status: None,
-        body: Kept::Nothing,
+        body: ExpectedBody::Nothing,
     }
 }
 
 #[tokio::test]
 async fn a_rejected_connection_is_retried_for_every_method() {
     for (protocol, verb) in protocols_and_verbs() {
-        let client = builder(&refused())
+        let client = builder(&unreachable_url())
             .http2_prior_knowledge(protocol == Http2)
             .build()
             .unwrap();
@@ -170,7 +173,7 @@ async fn a_rejected_connection_is_retried_for_every_method() {
             and is the service up? (after 3 attempts) [see base_url]";
         assert!(error.to_string().ends_with(message), "{error}");
         assert!(error.source().is_some());
-        every_text(&error);
+        all_texts(&error);
     }
 }
 
@@ -205,7 +208,7 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
 async fn an_http2_connection_that_breaks_during_its_preface() {
     for breaks in [Step::Reset, Step::End] {
         for verb in VERBS {
-            let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
+            let peer = Peer::start(Http2, vec![vec![Step::PeekRequest, breaks.clone()]]);
             for _ in 0..20 {
                 // Each client has a retry quota of its own.
                 let error = call(&peer.retrying_client(), verb).await.unwrap_err();
@@ -228,8 +231,16 @@ async fn an_http2_connection_that_breaks_during_its_preface() {
 #[tokio::test]
 async fn tls_that_fails_or_stalls_was_not_sent() {
     for (name, script, kind) in [
-        ("end", vec![Step::Glance, Step::End], ErrorKind::Connect),
-        ("reset", vec![Step::Glance, Step::Reset], ErrorKind::Connect),
+        (
+            "end",
+            vec![Step::PeekRequest, Step::End],
+            ErrorKind::Connect,
+        ),
+        (
+            "reset",
+            vec![Step::PeekRequest, Step::Reset],
+            ErrorKind::Connect,
+        ),
         ("silence", vec![Step::Silence], ErrorKind::Timeout),
     ] {
         for verb in VERBS {
@@ -273,10 +284,13 @@ async fn check_success(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
 #[tokio::test]
 async fn a_body_at_the_limit_is_read() {
     let padded = format!(
-        "{FINE}{}",
-        " ".repeat(usize::try_from(LIMIT).unwrap() - FINE.len())
+        "{VALID_BODY}{}",
+        " ".repeat(usize::try_from(LIMIT).unwrap() - VALID_BODY.len())
     );
-    check_success("at the limit", |_| vec![Step::Hear, answer(200, &padded)]).await;
+    check_success("at the limit", |_| {
+        vec![Step::ReadRequest, answer(200, &padded)]
+    })
+    .await;
     check_success("at the limit, without a length", |protocol| {
         let headers = if protocol == Http1 {
             vec![("connection", "close".to_owned())]
@@ -284,7 +298,7 @@ async fn a_body_at_the_limit_is_read() {
             Vec::new()
         };
         let body = Step::Body(padded.clone().into_bytes(), true);
-        let mut script = vec![Step::Hear, Step::Head(200, headers), body];
+        let mut script = vec![Step::ReadRequest, Step::Head(200, headers), body];
         if protocol == Http1 {
             script.push(Step::End);
         }
@@ -299,7 +313,7 @@ async fn a_response_before_the_end_of_the_request_is_accepted() {
     for (protocol, verb) in protocols_and_verbs().filter(|(protocol, _)| *protocol == Http1) {
         let peer = Peer::start(
             protocol,
-            vec![vec![Step::Glance, answer(413, ""), Step::End]],
+            vec![vec![Step::PeekRequest, answer(413, ""), Step::End]],
         );
         let client = peer.retrying_client();
         let error = call(&client, verb).await.unwrap_err();
@@ -317,14 +331,19 @@ async fn an_unsolicited_response_is_not_the_response_to_the_next_request() {
     let unsolicited =
         Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n{\"id\":\"bad\"}".to_vec());
     let scripts = vec![
-        vec![Step::Hear, answer(200, FINE), unsolicited, Step::Silence],
-        vec![Step::Hear, answer(200, FINE)],
+        vec![
+            Step::ReadRequest,
+            answer(200, VALID_BODY),
+            unsolicited,
+            Step::Silence,
+        ],
+        vec![Step::ReadRequest, answer(200, VALID_BODY)],
     ];
     let peer = Peer::start(Http1, scripts);
     let client = peer.retrying_client();
     call(&client, Verb::Get).await.unwrap();
     // The client closes the connection when it receives the unsolicited response.
-    peer.an_end().await;
+    peer.wait_for_end().await;
     let deal = client.deals().retrieve("x_1").await.unwrap();
     assert_eq!(deal.id.as_str(), "x_1");
     drop(client);
@@ -339,8 +358,13 @@ async fn a_dead_http2_connection_is_abandoned() {
 
 async fn check_dead_connection(deadline: Duration) {
     let scripts = vec![
-        vec![Step::Hear, answer(200, FINE), Step::Hear, Step::Silence],
-        vec![Step::Hear, answer(200, FINE)],
+        vec![
+            Step::ReadRequest,
+            answer(200, VALID_BODY),
+            Step::ReadRequest,
+            Step::Silence,
+        ],
+        vec![Step::ReadRequest, answer(200, VALID_BODY)],
     ];
     let peer = Peer::start(Http2, scripts);
     let client = peer.builder().attempt_timeout(deadline).build().unwrap();
@@ -355,7 +379,10 @@ async fn check_dead_connection(deadline: Duration) {
 #[tokio::test]
 async fn the_longest_timeouts_never_expire() {
     for (protocol, verb) in protocols_and_verbs() {
-        let peer = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
+        let peer = Peer::start(
+            protocol,
+            vec![vec![Step::ReadRequest, answer(200, VALID_BODY)]],
+        );
         let longest = Duration::MAX;
         let builder = peer.builder().timeout(longest).attempt_timeout(longest);
         let client = builder.connect_timeout(longest).build().unwrap();
@@ -370,7 +397,10 @@ async fn the_longest_timeouts_never_expire() {
 #[tokio::test]
 async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
     for (protocol, verb) in protocols_and_verbs() {
-        let elsewhere = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
+        let elsewhere = Peer::start(
+            protocol,
+            vec![vec![Step::ReadRequest, answer(200, VALID_BODY)]],
+        );
         let port = elsewhere.url.rsplit(':').next().unwrap();
         for (location, named) in [
             (
@@ -393,7 +423,7 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
         ] {
             for status in [302, 308] {
                 let script = vec![
-                    Step::Hear,
+                    Step::ReadRequest,
                     Step::Answer(status, vec![("location", location.clone())], Vec::new()),
                 ];
                 let peer = Peer::start(protocol, vec![script]);
@@ -439,7 +469,7 @@ async fn an_invalid_response_head_is_located() {
     ] {
         let peer = Peer::start(
             Http1,
-            vec![vec![Step::Hear, Step::Raw(head.into()), Step::End]],
+            vec![vec![Step::ReadRequest, Step::Raw(head.into()), Step::End]],
         );
         let client = peer.builder().retry(RetryPolicy::never()).build().unwrap();
         let error = client.deals().retrieve("x_1").await.unwrap_err();
@@ -451,7 +481,7 @@ async fn an_invalid_response_head_is_located() {
             "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {location}; `curl --include` shows it"
         );
         assert_eq!(error.to_string(), message);
-        assert!(!every_text(&error).contains("CANARY"));
+        assert!(!all_texts(&error).contains("CANARY"));
     }
 }
 
@@ -461,7 +491,10 @@ async fn the_response_to_head_has_no_body_despite_its_content_length() {
     let head = Step::Head(200, vec![("content-length", "999999".to_owned())]);
     let peer = Peer::start(
         Http1,
-        vec![vec![Step::Hear, Step::Reset], vec![Step::Hear, head]],
+        vec![
+            vec![Step::ReadRequest, Step::Reset],
+            vec![Step::ReadRequest, head],
+        ],
     );
     let client = peer.builder().max_response_bytes(LIMIT).build().unwrap();
     let response = client
@@ -480,7 +513,11 @@ async fn the_response_to_head_has_no_body_despite_its_content_length() {
 async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 2];
     payload.extend(KEY.bytes());
-    let script = vec![Step::Hear, Step::Frame(7, 0, false, payload), Step::End];
+    let script = vec![
+        Step::ReadRequest,
+        Step::Frame(7, 0, false, payload),
+        Step::End,
+    ];
     let peer = Peer::start(Http2, vec![script]);
     let client = peer.retrying_client();
     let error = call(&client, Verb::Post).await.unwrap_err();
@@ -488,7 +525,7 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
         (error.kind(), error.outcome()),
         (ErrorKind::Interrupted, Outcome::NotSent)
     );
-    let texts = every_text(&error);
+    let texts = all_texts(&error);
     assert!(!texts.contains(KEY), "{texts}");
     drop(client);
     peer.finish().await;
@@ -498,7 +535,7 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
 #[tokio::test]
 async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
     let clock = FrozenClock::start();
-    let mut peer = Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]]);
+    let mut peer = Peer::start(Http1, vec![vec![Step::ReadRequest, Step::Ask]]);
     let client = peer.client();
     let mut call = pin!(client.agents().create(ada()).send());
     // Polls until the request has been sent.
@@ -508,10 +545,10 @@ async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
     }
     let heard = peer.next().await;
     // The thread is blocked, as in a process that is stopped, so nothing reads the response.
-    heard.answer(201, FINE);
+    heard.answer(201, VALID_BODY);
     let began = Instant::now();
-    while peer.so_far().answered == 0 {
-        assert!(began.elapsed() < PATIENCE, "the response was not written");
+    while peer.counts().answered == 0 {
+        assert!(began.elapsed() < HANG_LIMIT, "the response was not written");
         thread::sleep(Duration::from_millis(1));
     }
     clock.advance(Duration::from_secs(3600)).await;

@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use crate::peer::{
-    BOTH, FINE, Http1, Http2, PATIENCE, Peer, Protocol, Script, Step, ada, answer, at_once,
-    builder, clock::FrozenClock, fill_queue, waits,
+    BOTH, HANG_LIMIT, Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer,
+    assert_pending, builder, clock::FrozenClock, fill_queue, immediate_retries,
 };
 
 /// Ages of an idle connection that a create reuses, and of one that it does not.
@@ -21,7 +21,11 @@ const TOO_OLD: Duration = Duration::from_millis(1_100);
 fn fine(protocol: Protocol) -> Peer {
     Peer::start(
         protocol,
-        vec![vec![Step::Hear, Step::Act, answer(200, FINE)]],
+        vec![vec![
+            Step::ReadRequest,
+            Step::Process,
+            answer(200, VALID_BODY),
+        ]],
     )
 }
 
@@ -54,14 +58,14 @@ async fn creates_use_a_connection_again_within_a_second() {
 
 /// Returns the steps of a service that closes an idle connection, before the next request or when it arrives.
 fn closing_script(with: Step, at_next_request: bool) -> Script {
-    let mut script = vec![Step::Hear, answer(200, FINE), Step::Sync];
-    script.extend(at_next_request.then_some(Step::Glance));
+    let mut script = vec![Step::ReadRequest, answer(200, VALID_BODY), Step::Sync];
+    script.extend(at_next_request.then_some(Step::PeekRequest));
     script.push(with);
     script
 }
 
 fn answering_script() -> Script {
-    vec![Step::Hear, answer(200, FINE)]
+    vec![Step::ReadRequest, answer(200, VALID_BODY)]
 }
 
 #[tokio::test]
@@ -74,12 +78,12 @@ async fn a_connection_that_the_service_has_closed_is_not_reused() {
                 let client = peer.retrying_client();
                 let attempts = if creates {
                     create(&client).await.unwrap();
-                    peer.an_end().await;
+                    peer.wait_for_end().await;
                     let call = client.agents().create(ada()).with_response();
                     call.await.unwrap().attempts()
                 } else {
                     retrieve(&client).await.unwrap();
-                    peer.an_end().await;
+                    peer.wait_for_end().await;
                     let call = client.deals().retrieve("x_1").with_response();
                     call.await.unwrap().attempts()
                 };
@@ -111,9 +115,9 @@ async fn a_read_on_a_closed_connection_is_sent_again_immediately() {
         // It is sent again only once.
         let peer = Peer::start(
             protocol,
-            vec![stale.clone(), vec![Step::Glance, Step::Reset]],
+            vec![stale.clone(), vec![Step::PeekRequest, Step::Reset]],
         );
-        let policy = at_once().max_retries(1);
+        let policy = immediate_retries().max_retries(1);
         let client = peer.builder().retry(policy).build().unwrap();
         retrieve(&client).await.unwrap();
         let error = retrieve(&client).await.unwrap_err();
@@ -176,10 +180,10 @@ async fn dropping_a_client_stops_the_making_of_connections() {
         };
         // The operating system neither accepts nor refuses further connections.
         let _waiting = fill_queue(address).await;
-        waits(&mut second).await;
+        assert_pending(&mut second).await;
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{FINE}",
-            FINE.len()
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{VALID_BODY}",
+            VALID_BODY.len()
         );
         // The second call uses the first call's connection, while its own connection is still being made.
         let respond = async {
@@ -194,6 +198,6 @@ async fn dropping_a_client_stops_the_making_of_connections() {
         service
     };
     drop(client);
-    let end = timeout(PATIENCE, service.read(&mut [0; 1])).await;
+    let end = timeout(HANG_LIMIT, service.read(&mut [0; 1])).await;
     assert_eq!(end.expect("it stays open").unwrap(), 0);
 }

@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::peer::{FINE, KEY, PATIENCE, Peer, ada, at_once, builder};
+use crate::peer::{HANG_LIMIT, KEY, Peer, VALID_BODY, ada, builder, immediate_retries};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -45,14 +45,18 @@ impl Service {
         service.accept(accepted);
         let this = service.clone();
         tokio::spawn(async move {
-            while let Some(heard) = peer.next_of_all().await {
+            while let Some(heard) = peer.next_without_limit().await {
                 let key = heard.header("x-service-key").unwrap().to_owned();
                 let is_known = this.accepted.lock().unwrap().contains(&key);
                 // The error repeats all keys so far, so that a test sees whether they are masked.
                 this.seen.lock().unwrap().push(key);
                 let body = format!(r#"{{"title": "{}"}}"#, this.seen().join(" "));
-                let (status, body) = if is_known { (200, FINE) } else { (401, &*body) };
-                heard.answer_if_there(status, &[], body);
+                let (status, body) = if is_known {
+                    (200, VALID_BODY)
+                } else {
+                    (401, &*body)
+                };
+                heard.try_answer(status, &[], body);
             }
         });
         service
@@ -67,8 +71,8 @@ impl Service {
     }
 
     fn builder(&self) -> ClientBuilder {
-        let builder = self.builder.clone().retry(at_once());
-        builder.timeout(PATIENCE).attempt_timeout(PATIENCE)
+        let builder = self.builder.clone().retry(immediate_retries());
+        builder.timeout(HANG_LIMIT).attempt_timeout(HANG_LIMIT)
     }
 
     fn client(&self, provider: impl KeyProvider) -> Client {

@@ -12,7 +12,7 @@ use dealkit::{Client, ClientBuilder, ErrorKind, Outcome, RetryPolicy};
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::peer::{FINE, KEY, Peer, ada};
+use crate::peer::{KEY, Peer, VALID_BODY, ada};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -38,7 +38,7 @@ impl ScriptedService {
         let (builder, log) = (peer.builder(), Log::default());
         let (start, service_log) = (Instant::now(), Arc::clone(&log));
         tokio::spawn(async move {
-            while let Some(request) = peer.next_of_all().await {
+            while let Some(request) = peer.next_without_limit().await {
                 let at = start.elapsed();
                 response = responses.next().unwrap_or(response);
                 let (status, retry_after) = response;
@@ -53,10 +53,10 @@ impl ScriptedService {
                         retry_after.map(|seconds| ("retry-after", seconds.to_string()));
                     let id = ("x-request-id", "r_1".to_owned());
                     let headers: Vec<_> = retry_after.into_iter().chain([id]).collect();
-                    request.answer_if_there(
+                    request.try_answer(
                         status,
                         &headers,
-                        if status == 200 { FINE } else { "" },
+                        if status == 200 { VALID_BODY } else { "" },
                     );
                 });
             }

@@ -28,7 +28,9 @@ use tokio::{
 
 use crate::{
     limits::{SECOND, ScriptedService},
-    peer::{FINE, Http1, Http2, Peer, ada, builder, clock::FrozenClock, until, wait_until_idle},
+    peer::{
+        Http1, Http2, Peer, VALID_BODY, ada, builder, clock::FrozenClock, until, wait_until_idle,
+    },
 };
 
 /// Starts a service that counts its connections, and awaits a future before each response. Returns its URL and the count.
@@ -51,7 +53,7 @@ where
                 let wait = wait();
                 async move {
                     wait.await;
-                    Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(FINE))))
+                    Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(VALID_BODY))))
                 }
             });
             open.spawn(async move {
@@ -214,7 +216,7 @@ async fn after_a_wait_for_permits() {
     let times = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&times);
     tokio::spawn(async move {
-        while let Some(request) = peer.next_of_all().await {
+        while let Some(request) = peer.next_without_limit().await {
             let wait = {
                 let mut log = log.lock().unwrap();
                 log.push(start.elapsed());
@@ -226,7 +228,7 @@ async fn after_a_wait_for_permits() {
             };
             tokio::spawn(async move {
                 sleep(wait).await;
-                request.answer_if_there(200, &[], FINE);
+                request.try_answer(200, &[], VALID_BODY);
             });
         }
     });
@@ -276,7 +278,7 @@ async fn with_a_locked_ledger() {
         tokio::spawn(create.once(&ledger, key.to_string()).into_future())
     };
     let first = create(0);
-    peer.next().await.answer(201, FINE);
+    peer.next().await.answer(201, VALID_BODY);
     first.await.unwrap().unwrap();
 
     let creates: Vec<_> = (1..=6).map(create).collect();
@@ -291,12 +293,12 @@ async fn with_a_locked_ledger() {
         clock.advance(SECOND).await;
         wait_until_idle().await;
     }
-    assert!(peer.waiting().is_none());
+    assert!(peer.try_next().is_none());
     tokio::select! {
         deal = other.deals().retrieve("x_1") => drop(deal.unwrap()),
         () = async {
             wait_until_idle().await;
-            let request = peer.waiting().expect("there is a permit");
+            let request = peer.try_next().expect("there is a permit");
             request.answer_deal();
             wait_until_idle().await;
         } => panic!("no response"),
@@ -304,13 +306,13 @@ async fn with_a_locked_ledger() {
     drop(lock);
     until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 6)).await;
     for _ in 0..2 {
-        peer.next().await.answer(201, FINE);
+        peer.next().await.answer(201, VALID_BODY);
         wait_until_idle().await;
-        assert!(peer.waiting().is_none(), "more than the limit allows");
+        assert!(peer.try_next().is_none(), "more than the limit allows");
         clock.advance(SECOND).await;
         wait_until_idle().await;
     }
-    peer.next().await.answer(201, FINE);
+    peer.next().await.answer(201, VALID_BODY);
     // The other creates were not sent: their claims are withdrawn.
     until(|| ledger.summary().is_ok_and(|summary| summary.succeeded == 4)).await;
     for create in &creates {

@@ -19,7 +19,7 @@ async fn retrieve_from(status: u16, body: impl AsRef<[u8]>) -> Result<Deal, Erro
 
 /// Returns the only request. Its headers must be the usual ones and `more`.
 fn take_request(service: &Peer, more: &[(&str, &str)]) -> Request {
-    let request = service.only();
+    let request = service.only_request();
     let host = service.url.as_str().replace("http://", "");
     let mut expected = vec![
         ("accept", "application/json"),
@@ -61,7 +61,7 @@ async fn retrieve_sends_exactly_this_request() {
 /// Reads the request from a socket, because an HTTP library would normalize its path.
 #[tokio::test]
 async fn every_identifier_of_the_vectors_is_one_segment_or_is_rejected() {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     for case in vectors::<Value>("identifiers.json", 50) {
         let (id, expect) = (case["id"].as_str().unwrap(), &case["expect"]);
@@ -91,7 +91,7 @@ async fn every_identifier_of_the_vectors_is_one_segment_or_is_rejected() {
                 assert_eq!(error.violations()[0].code.as_str(), expect["code"]);
                 assert_eq!(error.outcome(), Outcome::NotSent);
                 assert_eq!((error.attempts(), error.status()), (0, None));
-                assert!(peer.waiting().is_none(), "{}", name(&case));
+                assert!(peer.try_next().is_none(), "{}", name(&case));
             }
         }
     }
@@ -160,7 +160,7 @@ async fn every_setter_of_a_request_has_its_wire_name() {
         .unwrap();
     let service = Peer::answering(201, &[], AGENT);
     service.client().agents().create(request).await.unwrap();
-    let body: Value = serde_json::from_slice(&service.only().body).unwrap();
+    let body: Value = serde_json::from_slice(&service.only_request().body).unwrap();
     assert_eq!(
         body,
         json!({
@@ -263,7 +263,7 @@ async fn undocumented_operations_are_sent_like_documented_ones() {
     assert_eq!(response.request_id(), Some("r-9"));
     let json: Json = response.json().unwrap();
     assert_eq!(json.as_str(), r#"{"id":"a/1","n":10.10}"#);
-    let request = service.only();
+    let request = service.only_request();
     assert_eq!(request.method(), "PATCH");
     let (path, _) = request.target().split_once('?').unwrap();
     assert_eq!(path, "/v1/agents/a%2F1/roles");
@@ -292,7 +292,7 @@ async fn undocumented_operations_need_no_body_and_return_any_body() {
     assert!(response.body().is_empty());
     let error = response.json::<Value>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
-    let request = service.only();
+    let request = service.only_request();
     assert_eq!(request.method(), "DELETE");
     assert_eq!(request.target(), "/v1/agents/a_1");
     assert!(request.header("content-type").is_none());
@@ -405,7 +405,7 @@ async fn bodies_are_read_in_every_framing_of_http() {
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwhole".to_owned(),
         "HTTP/1.0 200 OK\r\n\r\nwhole".to_owned(),
     ] {
-        let mut peer = Peer::by_hand();
+        let mut peer = Peer::manual();
         let call = peer.client().request(Method::GET, ["x"]);
         let serve = async { peer.next().await.answer_and_close(&bytes) };
         let (response, ()) = tokio::join!(call.send(), serve);

@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use tempfile::TempDir;
 
 use crate::{
-    peer::{AGENT, FINE, Peer, runtime, until},
+    peer::{AGENT, Peer, VALID_BODY, runtime, until},
     rows::{new_ledger, request},
 };
 
@@ -29,7 +29,7 @@ async fn send_and_respond(peer: &mut Peer, call: CreateOnce, status: u16) -> (Ma
     tokio::select! {
         made = &mut call => (made, false),
         heard = peer.next() => {
-            heard.answer(status, FINE);
+            heard.answer(status, VALID_BODY);
             (call.await, true)
         }
     }
@@ -56,7 +56,7 @@ async fn wait_until_closed(folder: &TempDir) {
 #[tokio::test]
 async fn a_key_is_sent_until_the_ledger_has_its_outcome() {
     let (_folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let (now, sent) = send_and_respond(&mut peer, once(&client, &ledger, "new"), 201).await;
     assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
@@ -121,18 +121,18 @@ async fn a_key_is_sent_until_the_ledger_has_its_outcome() {
 #[tokio::test]
 async fn the_known_outcome_is_recorded_when_the_call_or_the_client_is_dropped() {
     let (folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     for (key, is_answered) in [("dropped", false), ("answered", true)] {
         let client = peer.client();
         let mut call = once(&client, &ledger, key).into_future();
         drop(client);
-        let held = peer.next_of(&mut call).await;
+        let held = peer.next_during(&mut call).await;
         if is_answered {
-            held.answer(201, FINE);
+            held.answer(201, VALID_BODY);
             assert!(call.await.unwrap().now().is_some());
         } else {
             drop(call);
-            held.gone().await;
+            held.wait_until_closed().await;
         }
         wait_until_closed(&folder).await;
     }
@@ -143,13 +143,13 @@ async fn the_known_outcome_is_recorded_when_the_call_or_the_client_is_dropped() 
 #[tokio::test]
 async fn a_detached_call_completes_without_its_caller() {
     let (_folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     // The call was not polled before its caller is dropped.
     drop(once(&client, &ledger, "dropped").detached());
     drop(once(&client, &ledger, "raw").raw_response().detached());
     for _ in 0..2 {
-        peer.next().await.answer(201, FINE);
+        peer.next().await.answer(201, VALID_BODY);
     }
     for key in ["dropped", "raw"] {
         let before = once(&client, &ledger, key).wait_in_flight().await;
@@ -157,10 +157,10 @@ async fn a_detached_call_completes_without_its_caller() {
     }
 
     let awaited = once(&client, &ledger, "awaited").detached();
-    peer.next().await.answer(201, FINE);
+    peer.next().await.answer(201, VALID_BODY);
     assert_eq!(awaited.await.unwrap().now().unwrap().id, "x_1");
     let failed = once(&client, &ledger, "failed").detached();
-    peer.next().await.answer(503, FINE);
+    peer.next().await.answer(503, VALID_BODY);
     assert_eq!(failed.await.unwrap_err().outcome(), Unknown);
     assert_eq!(ledger.summary().unwrap().succeeded, 3);
 }
@@ -193,7 +193,7 @@ fn a_detached_call_needs_a_runtime_and_ends_with_it() {
 async fn a_ledger_that_cannot_be_used_sends_nothing() {
     let folder = TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("later/agents.ledger"));
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     for _ in 0..2 {
         let error = once(&client, &ledger, "one").await.unwrap_err();
@@ -210,10 +210,10 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
     let path = ledger.path().unwrap();
     fs::create_dir(path.parent().unwrap()).unwrap();
     let mut call = once(&client, &ledger, "one").into_future();
-    let held = peer.next_of(&mut call).await;
+    let held = peer.next_during(&mut call).await;
     let moved = path.with_extension("moved");
     fs::rename(path, &moved).unwrap();
-    held.answer(201, FINE);
+    held.answer(201, VALID_BODY);
     assert!(call.await.unwrap().now().is_some());
     for _ in 0..2 {
         let error = once(&client, &ledger, "two").await.unwrap_err();
@@ -240,10 +240,10 @@ async fn a_ledger_that_cannot_be_used_sends_nothing() {
 #[tokio::test]
 async fn an_outcome_is_recorded_although_the_ledger_has_another_service_by_now() {
     let (_folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let mut sent = once(&client, &ledger, "one").into_future();
-    let held = peer.next_of(&mut sent).await;
+    let held = peer.next_during(&mut sent).await;
     ledger
         .set_base_url("https://elsewhere.example.com")
         .unwrap();
@@ -252,7 +252,7 @@ async fn an_outcome_is_recorded_although_the_ledger_has_another_service_by_now()
         let kind = error.ledger_error().unwrap().kind();
         assert_eq!(kind, LedgerErrorKind::OtherService);
     }
-    held.answer(201, FINE);
+    held.answer(201, VALID_BODY);
     assert!(sent.await.unwrap().now().is_some());
     let summary = ledger.summary().unwrap();
     assert_eq!((summary.succeeded, summary.in_flight), (1, 0));

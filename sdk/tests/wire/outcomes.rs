@@ -4,14 +4,14 @@ use dealkit::{Client, CreateAgent, Deal, Error, ErrorKind, Json, Outcome, Unknow
 use serde_json::Value;
 
 use crate::{
-    peer::{Http1, Peer, Script, Step, ada, answer, at_once},
+    peer::{Http1, Peer, Script, Step, ada, answer, immediate_retries},
     vectors::{name, vectors},
 };
 
 /// Returns the service's steps for an attempt.
 fn make_script(attempt: &Value) -> Script {
     let close = ("connection", "close".to_owned());
-    let mut script = vec![Step::Hear];
+    let mut script = vec![Step::ReadRequest];
     match (attempt.as_u64(), attempt.as_str()) {
         (Some(status), _) => {
             let status = u16::try_from(status).unwrap();
@@ -41,7 +41,7 @@ async fn run_case(method: &str, case: &Value) -> Error {
         .builder()
         .max_response_bytes(1000)
         .retry(
-            at_once()
+            immediate_retries()
                 .max_retries(retries)
                 .retry_non_idempotent(retries_creates),
         )

@@ -7,13 +7,15 @@ use dealkit::Outcome;
 use futures_util::future::join_all;
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use crate::peer::{BOTH, FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, runtime};
+use crate::peer::{
+    BOTH, Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer, runtime,
+};
 
 /// Over HTTP/2, the calls share a connection, and all fail with it.
 #[tokio::test]
 async fn many_creates_in_flight_are_each_sent_once() {
     for protocol in BOTH {
-        let hear = vec![Step::Hear, Step::Act];
+        let hear = vec![Step::ReadRequest, Step::Process];
         let broken = match protocol {
             Http1 => [hear, vec![Step::Reset]].concat(),
             Http2 => [vec![hear; 16].concat(), vec![Step::Reset]].concat(),
@@ -35,11 +37,11 @@ async fn many_creates_in_flight_are_each_sent_once() {
 
 fn any_script() -> impl Strategy<Value = Script> {
     let step = prop_oneof![
-        3 => Just(vec![Step::Hear, Step::Act]),
-        1 => Just(vec![Step::Glance]),
-        1 => Just(vec![Step::Hear, answer(429, "")]),
+        3 => Just(vec![Step::ReadRequest, Step::Process]),
+        1 => Just(vec![Step::PeekRequest]),
+        1 => Just(vec![Step::ReadRequest, answer(429, "")]),
         1 => Just(vec![answer(503, "")]),
-        1 => Just(vec![answer(201, FINE)]),
+        1 => Just(vec![answer(201, VALID_BODY)]),
         1 => Just(vec![answer(307, "")]),
         1 => Just(vec![answer(100, "")]),
         1 => Just(vec![Step::Head(200, vec![("content-length", "9".to_owned())])]),
@@ -47,7 +49,7 @@ fn any_script() -> impl Strategy<Value = Script> {
         1 => Just(vec![Step::Raw(b"HTTP/1.1 2".to_vec())]),
         // INTERNAL_ERROR; REFUSED_STREAM; a GOAWAY that covers every request.
         1 => Just(vec![Step::Frame(3, 0, true, vec![0, 0, 0, 2])]),
-        1 => Just(vec![Step::Hear, Step::Frame(3, 0, true, vec![0, 0, 0, 7])]),
+        1 => Just(vec![Step::ReadRequest, Step::Frame(3, 0, true, vec![0, 0, 0, 7])]),
         1 => Just(vec![Step::Frame(7, 0, false, vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])]),
     ];
     let last = prop_oneof![Just(Step::Reset), Just(Step::End)];

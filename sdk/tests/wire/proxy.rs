@@ -7,10 +7,11 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use crate::{
     child::{CHILD, child},
     peer::{
-        Blackhole, FINE, Http1, Http2, Peer, Protocol, Step, ada, answer, builder, every_text,
-        proxy::{Manner, Proxy},
-        refused, runtime,
-        tls::{Authority, Front, Tls},
+        Blackhole, Http1, Http2, Peer, Protocol, Step, VALID_BODY, ada, all_texts, answer, builder,
+        proxy::{Proxy, ProxyBehavior},
+        runtime,
+        tls::{Authority, Tls, TlsFront},
+        unreachable_url,
     },
 };
 
@@ -22,18 +23,18 @@ const AUTHORIZATION: &str = "Basic YWRhOnBhIHM6dHIzMw==";
 const USER: &str = "ada:pa%20s:tr33";
 
 fn fine(protocol: Protocol) -> Peer {
-    let script = vec![Step::Hear, Step::Act, answer(200, FINE)];
+    let script = vec![Step::ReadRequest, Step::Process, answer(200, VALID_BODY)];
     Peer::start(protocol, vec![script])
 }
 
 /// Starts a service with a certificate for [`HOST`]. Returns it and its issuer's certificate.
-fn start_with_tls(protocol: Protocol) -> (Front, String) {
+fn start_with_tls(protocol: Protocol) -> (TlsFront, String) {
     let authority = Authority::new();
     let leaf = authority.issue_changed(|params| {
         params.subject_alt_names = vec![rcgen::SanType::DnsName(HOST.try_into().unwrap())];
     });
     (
-        Front::start(fine(protocol), &Tls::new(&leaf)),
+        TlsFront::start(fine(protocol), &Tls::new(&leaf)),
         authority.pem(),
     )
 }
@@ -65,7 +66,7 @@ async fn make_calls(builder: &ClientBuilder) -> Vec<Result<String, Error>> {
     ];
     let mut shown = format!("{builder:?} {client:?} {outcomes:?}");
     for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        shown += &every_text(error);
+        shown += &all_texts(error);
     }
     for secret in ["pa%20s", "pa s", "tr33", "YWRhOnBh", "CANARY"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -105,7 +106,7 @@ const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, an
 async fn https_goes_through_a_tunnel() {
     for protocol in [Http1, Http2] {
         let (front, issuer) = start_with_tls(protocol);
-        let proxy = Proxy::start(Manner::Serve(front.address()));
+        let proxy = Proxy::start(ProxyBehavior::Serve(front.address()));
         assert_succeeds(&tls_client(&proxy.url()).root_certificates(&issuer)).await;
         let heads = proxy.heads();
         assert!(!heads.is_empty());
@@ -124,7 +125,7 @@ async fn https_goes_through_a_tunnel() {
         for handshake in front.handshakes() {
             assert_eq!(handshake.alpn.as_deref(), Some(alpn));
         }
-        let heard = front.peer.so_far().heard.concat();
+        let heard = front.peer.counts().received.concat();
         assert!(
             !String::from_utf8_lossy(&heard)
                 .to_lowercase()
@@ -136,13 +137,19 @@ async fn https_goes_through_a_tunnel() {
 #[tokio::test]
 async fn a_proxy_gets_the_password_and_the_service_does_not() {
     let (front, issuer) = start_with_tls(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     assert_succeeds(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        peer.address(),
+        AUTHORIZATION,
+    ));
     assert_succeeds(&plain_client(&proxy.url_for(USER))).await;
     for service in [front.peer, peer] {
-        let heard = service.so_far().heard.concat();
+        let heard = service.counts().received.concat();
         let heard = String::from_utf8(heard).unwrap().to_lowercase();
         assert!(
             heard.contains("x-service-key") && !heard.contains("proxy-"),
@@ -154,7 +161,7 @@ async fn a_proxy_gets_the_password_and_the_service_does_not() {
 #[tokio::test]
 async fn the_proxy_forwards_plain_http() {
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     assert_succeeds(&plain_client(&proxy.url())).await;
     let message = [
         "POST http://deals.invalid/v1/agents HTTP/1.1",
@@ -166,7 +173,10 @@ async fn the_proxy_forwards_plain_http() {
 #[tokio::test]
 async fn a_missing_or_wrong_password_is_reported_with_advice() {
     let (front, issuer) = start_with_tls(Http1);
-    let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     for url in [proxy.url(), proxy.url_for("ada:password")] {
         assert_fails(
             &tls_client(&url).root_certificates(&issuer),
@@ -191,18 +201,18 @@ async fn a_proxy_that_rejects_the_tunnel() {
     for status in ["403 Forbidden", "502 Bad Gateway"] {
         let response =
             format!("HTTP/1.1 {status}\r\nVia: CANARY\r\nContent-Length: 6\r\n\r\nCANARY");
-        let proxy = Proxy::start(Manner::Say(response.leak()));
+        let proxy = Proxy::start(ProxyBehavior::RespondWith(response.leak()));
         assert_fails(&tls_client(&proxy.url_for(USER)), NOT_CONNECTED, 3).await;
         assert_eq!(proxy.heads().len(), 6);
     }
     let message = "the server at the proxy's address does not respond to CONNECT as a proxy does";
-    let proxy = Proxy::start(Manner::Say(""));
+    let proxy = Proxy::start(ProxyBehavior::RespondWith(""));
     assert_fails(&tls_client(&proxy.url_for(USER)), message, 3).await;
 }
 
 #[tokio::test]
 async fn a_proxy_that_is_down() {
-    let down = refused();
+    let down = unreachable_url();
     let down = down.strip_prefix("http://").unwrap();
     for proxy in [
         format!("http://{USER}@{down}"),
@@ -219,7 +229,7 @@ async fn a_proxy_that_is_down() {
 
 #[tokio::test]
 async fn a_proxy_that_stalls_is_limited_by_the_connect_timeout() {
-    let proxy = Proxy::start(Manner::Stall);
+    let proxy = Proxy::start(ProxyBehavior::Stall);
     let blackhole = Blackhole::start().await;
     let limit = Duration::from_millis(150);
     for builder in [
@@ -245,7 +255,10 @@ async fn a_proxy_that_stalls_is_limited_by_the_connect_timeout() {
 async fn a_proxy_that_is_not_trusted_or_does_not_speak_tls() {
     let message = "no secure connection to the proxy could be made";
     let (front, _) = start_with_tls(Http1);
-    let plain = Peer::start(Http1, vec![vec![Step::Glance, answer(400, ""), Step::End]]);
+    let plain = Peer::start(
+        Http1,
+        vec![vec![Step::PeekRequest, answer(400, ""), Step::End]],
+    );
     for url in [front.url(), plain.url.replace("http:", "https:")] {
         let url = url.replace("://", &format!("://{USER}@"));
         assert_fails(&tls_client(&url), message, 1).await;
@@ -293,9 +306,15 @@ fn call_in_child(urls: &[&str], variables: &[(&str, &str)]) -> String {
 #[test]
 fn a_proxy_in_the_environment_is_used() {
     let (front, issuer) = start_with_tls(Http1);
-    let tunnel = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
+    let tunnel = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        front.address(),
+        AUTHORIZATION,
+    ));
     let peer = fine(Http1);
-    let plain = Proxy::start(Manner::ServeWith(peer.address(), AUTHORIZATION));
+    let plain = Proxy::start(ProxyBehavior::ServeAuthenticated(
+        peer.address(),
+        AUTHORIZATION,
+    ));
     let (tunnel_url, plain_url) = (tunnel.url_for(USER), plain.url_for(USER));
     let bare = tunnel_url.strip_prefix("http://").unwrap();
     let urls = ["https://deals.invalid", "http://deals.invalid"];
@@ -351,7 +370,7 @@ fn hosts_in_no_proxy_are_called_directly() {
         ),
     ];
     let try_it = |(name, no_proxy, direct): (&str, &str, &[usize])| {
-        let proxy = Proxy::start(Manner::Say("HTTP/1.1 407 No\r\n\r\n"));
+        let proxy = Proxy::start(ProxyBehavior::RespondWith("HTTP/1.1 407 No\r\n\r\n"));
         let output = call_in_child(&all, &[("HTTPS_PROXY", &proxy.url()), (name, no_proxy)]);
         assert_eq!(output.matches("TOLD: ").count(), all.len());
         let expected: Vec<_> = (0..all.len())
@@ -425,7 +444,7 @@ fn an_invalid_proxy_in_the_environment_is_an_error() {
 #[test]
 fn variables_that_are_passed_over() {
     let peer = fine(Http1);
-    let proxy = Proxy::start(Manner::Serve(peer.address()));
+    let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     let url = format!(" {} ", proxy.url());
     let cgi = ("REQUEST_METHOD", "GET");
     for variables in [

@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use crate::{
     limits::ScriptedService,
-    peer::{BOTH, FINE, Peer, Script, Step, answer, at_once},
+    peer::{BOTH, Peer, Script, Step, VALID_BODY, answer, immediate_retries},
     waiting::GRAIN,
 };
 
 fn accepts() -> Script {
-    vec![Step::Hear, answer(200, FINE)]
+    vec![Step::ReadRequest, answer(200, VALID_BODY)]
 }
 
 fn breaks() -> Script {
-    vec![Step::Hear, Step::Reset]
+    vec![Step::ReadRequest, Step::Reset]
 }
 
 #[tokio::test]
@@ -34,13 +34,13 @@ async fn a_call_s_policy_overrides_the_client_s_which_overrides_the_default() {
             let peer = Peer::start(protocol, vec![breaks()]);
             let mut builder = peer.builder();
             if let Some(retries) = client_retries {
-                builder = builder.retry(at_once().max_retries(retries));
+                builder = builder.retry(immediate_retries().max_retries(retries));
             }
             let client = builder.build().unwrap();
             let mut call = client.deals().retrieve("x_1");
             let mut many = client.deals().retrieve_many(["x_1"]);
             if let Some(retries) = call_retries {
-                call = call.retry(at_once().max_retries(retries));
+                call = call.retry(immediate_retries().max_retries(retries));
                 many = many.options(CallOptions::new().max_retries(retries));
             }
             let error = call.await.unwrap_err();
@@ -61,7 +61,7 @@ async fn the_timeout_bounds_all_attempts() {
     let total = Duration::from_millis(300);
     let service = ScriptedService::start(Duration::ZERO, [(0, None)]).await;
     let builder = service.builder().attempt_timeout(total / 3);
-    let builder = builder.retry(at_once().max_retries(u32::MAX));
+    let builder = builder.retry(immediate_retries().max_retries(u32::MAX));
     let by_client = builder.clone().timeout(total).build().unwrap();
     let by_call = builder.build().unwrap();
     for call in [
@@ -96,7 +96,7 @@ mod blocking {
             // No Http2 with Reset: the peer does not know when the client has read the first response.
             (Http2, Step::End),
         ] {
-            let closes = vec![Step::Hear, answer(200, FINE), last];
+            let closes = vec![Step::ReadRequest, answer(200, VALID_BODY), last];
             let peer = Peer::start(protocol, vec![closes, accepts()]);
             let client = Client::new(peer.retrying_client()).unwrap();
             client.deals().retrieve("x_1").send().unwrap();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use dealkit::{ErrorKind, Outcome};
 use futures_util::StreamExt as _;
 
-use crate::peer::{Heard, Peer, wait_until_idle};
+use crate::peer::{Peer, PendingRequest, wait_until_idle};
 
 fn ids(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("d_{number}")).collect()
@@ -62,7 +62,7 @@ async fn most_in_flight(total: usize, concurrency: Option<usize>, unordered: boo
     let deals = many.stream();
     let read = deals.map(|item| item.result.unwrap()).count();
     let serve = async {
-        let (mut held, mut answered, mut most) = (VecDeque::<Heard>::new(), 0, 0);
+        let (mut held, mut answered, mut most) = (VecDeque::<PendingRequest>::new(), 0, 0);
         while answered < total {
             let possible = expected.max(1).min(total - answered);
             while held.len() < possible {
@@ -70,7 +70,7 @@ async fn most_in_flight(total: usize, concurrency: Option<usize>, unordered: boo
             }
             // If one call too many were in flight, it would have arrived by now.
             wait_until_idle().await;
-            while let Some(heard) = peer.waiting() {
+            while let Some(heard) = peer.try_next() {
                 held.push_back(heard);
             }
             most = most.max(held.len());
@@ -103,7 +103,7 @@ async fn the_number_of_calls_in_flight_is_the_concurrency() {
 
 #[tokio::test]
 async fn a_failed_call_is_one_item() {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let asked = ["d_0", "missing", "..", "broken", "odd", "", "d_6", "d_6"];
     for unordered in [false, true] {
@@ -152,7 +152,7 @@ async fn a_failed_call_is_one_item() {
         assert_eq!(refused.outcome(), Outcome::NotSent);
         assert_eq!(refused.violations()[0].code.as_str(), "invalid_id");
         assert!(items[1].result.as_ref().unwrap_err().is_not_found());
-        assert!(peer.waiting().is_none());
+        assert!(peer.try_next().is_none());
     }
 }
 
@@ -165,11 +165,11 @@ async fn dropping_the_stream_cancels_the_calls_in_flight() {
         .retrieve_many(ids(0..10))
         .concurrency(3)
         .stream();
-    let held = peer.next_few_of(3, deals.next()).await;
+    let held = peer.next_many_during(3, deals.next()).await;
     drop(deals);
     for heard in held {
-        heard.gone().await;
+        heard.wait_until_closed().await;
     }
     wait_until_idle().await;
-    assert!(peer.waiting().is_none(), "more was asked for");
+    assert!(peer.try_next().is_none(), "more was asked for");
 }

@@ -3,7 +3,7 @@
 use dealkit::{AgentProfile, CreateAgent, CreateRow};
 use serde_json::Value;
 
-use crate::peer::Heard;
+use crate::peer::PendingRequest;
 
 pub(crate) fn email(number: usize) -> String {
     format!("row{number}@example.com")
@@ -35,7 +35,7 @@ fn named(number: usize, first_name: &str) -> CreateAgent {
 }
 
 /// Returns the row number in a received request.
-pub(crate) fn number(heard: &Heard) -> usize {
+pub(crate) fn number(heard: &PendingRequest) -> usize {
     let body: Value = serde_json::from_slice(&heard.body).unwrap();
     let email = body["email"].as_str().unwrap();
     let number = email.strip_prefix("row").unwrap();

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use dealkit::{Client, ClientBuilder, RetryPolicy};
 
-use crate::peer::{BOTH, FINE, Http1, Peer, Protocol, Step, answer, builder};
+use crate::peer::{BOTH, Http1, Peer, Protocol, Step, VALID_BODY, answer, builder};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn peer(protocol: Protocol) -> Peer {
-    Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]])
+    Peer::start(
+        protocol,
+        vec![vec![Step::ReadRequest, answer(200, VALID_BODY)]],
+    )
 }
 
 async fn retrieve(client: &Client) {

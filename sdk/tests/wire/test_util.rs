@@ -10,7 +10,7 @@ use dealkit::{
 
 use crate::{
     limits,
-    peer::{AGENT, Http1, Peer, Step, ada, client, refused},
+    peer::{AGENT, Http1, Peer, Step, ada, client, unreachable_url},
 };
 
 /// Formats all data of an error.
@@ -76,12 +76,12 @@ async fn a_constructed_timeout_equals_the_real_one() {
 
 #[tokio::test]
 async fn constructed_errors_without_a_response_equal_the_real_ones() {
-    let breaking = Peer::start(Http1, vec![vec![Step::Hear, Step::End]]);
+    let breaking = Peer::start(Http1, vec![vec![Step::ReadRequest, Step::End]]);
     let real = breaking.retrying_client().agents().create(ada()).await;
     let constructed = check_equal(ErrorBuilder::interrupted("reset"), &real.unwrap_err());
     assert_eq!(constructed.source().unwrap().to_string(), "reset");
 
-    let real = client(refused()).agents().create(ada()).await;
+    let real = client(unreachable_url()).agents().create(ada()).await;
     let real = real.unwrap_err();
     let constructed = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
@@ -91,7 +91,11 @@ async fn constructed_errors_without_a_response_equal_the_real_ones() {
     assert_eq!(facts(&constructed), facts(&real).replace(why, ""));
     assert_eq!(constructed.source().unwrap().to_string(), "refused");
 
-    let real = client(refused()).deals().retrieve("..").await.unwrap_err();
+    let real = client(unreachable_url())
+        .deals()
+        .retrieve("..")
+        .await
+        .unwrap_err();
     let violations = ValidationError::check(real.violations().to_vec()).unwrap_err();
     let constructed = ErrorBuilder::from_error(violations).operation(Method::GET, "/v1/deals/{id}");
     assert_eq!(facts(&constructed.build()), facts(&real));
@@ -159,7 +163,7 @@ async fn a_stub_returns_the_results_of_its_functions() {
     let service = Peer::answering(201, &[], AGENT);
     let program: Arc<dyn Operations> = Arc::new(service.client());
     assert_eq!(program.create_agent(ada()).await.unwrap().id, "a_1");
-    assert_eq!(service.only().method(), "POST");
+    assert_eq!(service.only_request().method(), "POST");
     let error = program.retrieve_deal("..").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Validation);
 }

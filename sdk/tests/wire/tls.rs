@@ -13,10 +13,10 @@ use tokio_rustls::rustls::{
 use crate::{
     child::child,
     peer::{
-        FINE, Http1, Http2, Peer, Protocol, Script, Step, ada, answer, builder,
+        Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer, builder,
         clock::FrozenClock,
         runtime,
-        tls::{Authority, Front, Leaf, Tls},
+        tls::{Authority, Leaf, Tls, TlsFront},
     },
 };
 
@@ -27,7 +27,11 @@ const EACH_VERSION: [&[&SupportedProtocolVersion]; 2] = [ONLY_12, ONLY_13];
 fn fine(protocol: Protocol) -> Peer {
     Peer::start(
         protocol,
-        vec![vec![Step::Hear, Step::Act, answer(200, FINE)]],
+        vec![vec![
+            Step::ReadRequest,
+            Step::Process,
+            answer(200, VALID_BODY),
+        ]],
     )
 }
 
@@ -96,7 +100,7 @@ async fn a_service_is_trusted_through_its_issuer() {
     let (authority, other) = (Authority::new(), Authority::new());
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
-            let front = Front::start(
+            let front = TlsFront::start(
                 fine(protocol),
                 &Tls::new(&authority.issue()).version(version),
             );
@@ -132,7 +136,7 @@ async fn a_call_to_an_untrusted_issuer_is_not_retried() {
     let (authority, other) = (Authority::new(), Authority::new());
     for version in EACH_VERSION {
         for leaf in [authority.issue(), Leaf::self_signed(|_| ())] {
-            let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url());
             assert_all_fail(&builder, UNKNOWN_ISSUER).await;
             assert_all_fail(
@@ -142,11 +146,11 @@ async fn a_call_to_an_untrusted_issuer_is_not_retried() {
             .await;
             assert_all_fail(&builder.only_root_certificates(other.pem()), UNKNOWN_ISSUER).await;
             assert_eq!(front.handshakes(), []);
-            assert_eq!(front.peer.so_far().connections, 0);
+            assert_eq!(front.peer.counts().connections, 0);
         }
     }
     // A client that does not trust the issuer does not get the connections of a client that does.
-    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
     assert_all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
     assert_all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
 }
@@ -185,7 +189,7 @@ async fn an_unacceptable_certificate_is_reported_with_advice() {
         ),
     ] {
         for version in EACH_VERSION {
-            let front = Front::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url()).only_root_certificates(authority.pem());
             for outcome in make_calls(&builder).await {
                 let error = outcome.unwrap_err();
@@ -204,8 +208,10 @@ async fn a_client_certificate_is_presented_on_request() {
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
             let leaf = authority.issue();
-            let tls = Tls::new(&leaf).version(version).asking(&issuer);
-            let front = Front::start(fine(protocol), &tls);
+            let tls = Tls::new(&leaf)
+                .version(version)
+                .require_client_certificate(&issuer);
+            let front = TlsFront::start(fine(protocol), &tls);
             let client = issuer.issue();
             let builder = builder(&front.url()).root_certificates(authority.pem());
             assert_all_succeed(&builder.clone().identity(client.pem())).await;
@@ -213,7 +219,7 @@ async fn a_client_certificate_is_presented_on_request() {
             let pem = format!("{}{}{}", client.key, client.certificate, issuer.pem());
             assert_all_succeed(&builder.clone().identity(pem)).await;
             // A service that does not ask for a certificate gets none.
-            let relaxed = Front::start(fine(protocol), &Tls::new(&leaf).version(version));
+            let relaxed = TlsFront::start(fine(protocol), &Tls::new(&leaf).version(version));
             let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
             assert_all_succeed(&builder.identity(client.pem())).await;
         }
@@ -229,8 +235,10 @@ async fn a_client_certificate_in_files_is_read_again() {
     let der = |leaf: &Leaf| CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap();
     for version in EACH_VERSION {
         let leaf = authority.issue();
-        let tls = Tls::new(&leaf).version(version).asking(&issuer);
-        let front = Front::start(fine(Http1), &tls);
+        let tls = Tls::new(&leaf)
+            .version(version)
+            .require_client_certificate(&issuer);
+        let front = TlsFront::start(fine(Http1), &tls);
         let folder = tempfile::TempDir::new().unwrap();
         let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         let settings = builder(&front.url())
@@ -272,7 +280,7 @@ async fn a_client_certificate_in_files_is_read_again() {
             client.deals().retrieve("x_1").await.unwrap();
             let last = front.handshakes().pop().unwrap();
             assert_eq!(
-                last.presented.as_deref(),
+                last.client_certificate.as_deref(),
                 Some(der(presented).as_ref()),
                 "{version:?}"
             );
@@ -299,9 +307,11 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
     );
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
-            let tls = Tls::new(&leaf).version(version).asking(&issuer);
-            let front = Front::start(fine(protocol), &tls);
-            let builder = builder(&front.far_url()).root_certificates(authority.pem());
+            let tls = Tls::new(&leaf)
+                .version(version)
+                .require_client_certificate(&issuer);
+            let front = TlsFront::start(fine(protocol), &tls);
+            let builder = builder(&front.delayed_url()).root_certificates(authority.pem());
             // In TLS 1.3 over HTTP/2, the alert arrives after the handshake, and only its text: it adds advice to the error, and
             // decides nothing.
             let is_text_only = protocol == Http2 && version == ONLY_13;
@@ -327,7 +337,7 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
                     assert_message(&error, ASKS);
                 }
             }
-            assert_eq!(front.peer.so_far().connections, 0);
+            assert_eq!(front.peer.counts().connections, 0);
         }
     }
 }
@@ -341,8 +351,10 @@ async fn a_missing_client_certificate_is_reported_even_by_a_fast_service() {
     let leaf = authority.issue();
     let strange = authority.issue();
     for protocol in [Http1, Http2] {
-        let tls = Tls::new(&leaf).version(ONLY_13).asking(&issuer);
-        let front = Front::start(fine(protocol), &tls);
+        let tls = Tls::new(&leaf)
+            .version(ONLY_13)
+            .require_client_certificate(&issuer);
+        let front = TlsFront::start(fine(protocol), &tls);
         let builder = builder(&front.url()).root_certificates(authority.pem());
         for builder in [builder.clone(), builder.identity(strange.pem())] {
             for _ in 0..10 {
@@ -355,7 +367,7 @@ async fn a_missing_client_certificate_is_reported_even_by_a_fast_service() {
                 }
             }
         }
-        assert_eq!(front.peer.so_far().connections, 0);
+        assert_eq!(front.peer.counts().connections, 0);
     }
 }
 
@@ -372,7 +384,7 @@ async fn the_two_sides_agree_on_a_protocol() {
         // A service without ALPN speaks HTTP/1.1.
         (Http1, false, &[], None),
     ] {
-        let front = Front::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
+        let front = TlsFront::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
         let builder = builder(&front.url()).root_certificates(authority.pem());
         assert_all_succeed(&builder.http1_only(only)).await;
         for handshake in front.handshakes() {
@@ -380,10 +392,10 @@ async fn the_two_sides_agree_on_a_protocol() {
         }
     }
     let message = &disagreement("NoApplicationProtocol");
-    let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
+    let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
     let trusting = builder(&front.url()).root_certificates(authority.pem());
     assert_all_fail(&trusting.http2_prior_knowledge(true), message).await;
-    let front = Front::start(fine(Http1), &Tls::new(&leaf).alpn(&["imap"]));
+    let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).alpn(&["imap"]));
     assert_all_fail(
         &builder(&front.url()).root_certificates(authority.pem()),
         message,
@@ -408,7 +420,7 @@ async fn an_alert_during_the_handshake_is_reported() {
         (71, "InsufficientSecurity"),
     ] {
         let alert = Step::Raw(vec![21, 3, 3, 0, 2, 2, alert]);
-        let peer = Peer::start(Http1, vec![vec![Step::Glance, alert, Step::End]]);
+        let peer = Peer::start(Http1, vec![vec![Step::PeekRequest, alert, Step::End]]);
         assert_all_fail(
             &builder(&peer.url.replace("http:", "https:")),
             &disagreement(name),
@@ -419,13 +431,16 @@ async fn an_alert_during_the_handshake_is_reported() {
 
 #[tokio::test]
 async fn a_call_to_a_port_without_tls_is_not_retried() {
-    let peer = Peer::start(Http1, vec![vec![Step::Glance, answer(400, ""), Step::End]]);
+    let peer = Peer::start(
+        Http1,
+        vec![vec![Step::PeekRequest, answer(400, ""), Step::End]],
+    );
     assert_all_fail(
         &builder(&peer.url.replace("http:", "https:")),
         "the port does not speak TLS; should its URL begin with http:// rather than https://?",
     )
     .await;
-    assert_eq!(peer.so_far().requests, 0);
+    assert_eq!(peer.counts().requests, 0);
 }
 
 /// Without Content-Length or a TLS close alert, the body may have been truncated on the way.
@@ -435,18 +450,22 @@ async fn a_truncated_body_is_an_error() {
     let leaf = authority.issue();
     let length = |length| format!("content-length: {length}\r\n");
     for (length, says_goodbye, is_whole) in [
-        (length(FINE.len() + 1), true, false),
-        (length(FINE.len()), false, true),
+        (length(VALID_BODY.len() + 1), true, false),
+        (length(VALID_BODY.len()), false, true),
         // The body ends with the connection.
         (String::new(), true, true),
         (String::new(), false, false),
     ] {
         for version in EACH_VERSION {
-            let response = format!("HTTP/1.1 200 OK\r\n{length}\r\n{FINE}");
-            let script: Script = vec![Step::Hear, Step::Raw(response.into()), Step::End];
+            let response = format!("HTTP/1.1 200 OK\r\n{length}\r\n{VALID_BODY}");
+            let script: Script = vec![Step::ReadRequest, Step::Raw(response.into()), Step::End];
             let tls = Tls::new(&leaf).version(version);
-            let tls = if says_goodbye { tls } else { tls.cutting() };
-            let front = Front::start(Peer::start(Http1, vec![script]), &tls);
+            let tls = if says_goodbye {
+                tls
+            } else {
+                tls.without_close_notify()
+            };
+            let front = TlsFront::start(Peer::start(Http1, vec![script]), &tls);
             let builder = builder(&front.url()).root_certificates(authority.pem());
             for outcome in make_calls(&builder).await {
                 let actual = outcome.map_err(|error| (error.kind(), error.outcome()));
@@ -468,9 +487,11 @@ async fn sessions_are_resumed_across_runtimes() {
         let (leaf, identity) = (authority.issue(), issuer.issue().pem());
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, &identity).unwrap();
-        let front = Front::start(
+        let front = TlsFront::start(
             fine(Http1),
-            &Tls::new(&leaf).version(version).asking(&issuer),
+            &Tls::new(&leaf)
+                .version(version)
+                .require_client_certificate(&issuer),
         );
         let settings = builder(&front.url()).only_root_certificates(authority.pem());
         for settings in [
@@ -583,7 +604,7 @@ fn child_trusts_the_system() {
 #[tokio::test]
 async fn a_certificate_after_a_byte_order_mark_is_read() {
     let authority = Authority::new();
-    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
     let marked = format!("\u{feff}{}", authority.pem());
     assert_all_succeed(&builder(&front.url()).root_certificates(&marked)).await;
     let other = Authority::named("Another issuer").pem();
@@ -603,7 +624,7 @@ async fn a_certificate_after_a_byte_order_mark_is_read() {
 #[test]
 fn empty_variables_count_as_unset() {
     let authority = Authority::new();
-    let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
     let url = front.url();
     let unset = child("tls::child_trusts_the_system", &[(ARGUMENT, &url)]);
     let line = |output: &str| {
@@ -639,7 +660,7 @@ async fn the_systems_certificates_are_loaded_once_on_demand() {
         let authority = Authority::new();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("own.pem"), authority.pem()).unwrap();
-        let front = Front::start(fine(Http1), &Tls::new(&authority.issue()));
+        let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
         let system = folder.path().join("system.pem");
         child(
             "tls::the_systems_certificates_are_loaded_once_on_demand",

@@ -19,7 +19,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use tower_service::Service;
 
-use crate::peer::{AGENT, KEY, ada, at_once};
+use crate::peer::{AGENT, KEY, ada, immediate_retries};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -103,7 +103,7 @@ fn builder(transport: &FakeTransport) -> ClientBuilder {
     Client::builder()
         .base_url("https://deals.example.com/base")
         .service_key(KEY)
-        .retry(at_once())
+        .retry(immediate_retries())
         .transport(transport.clone())
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     limits::{SECOND, ScriptedResponse, ScriptedService},
-    peer::{ada, at_once},
+    peer::{ada, immediate_retries},
 };
 
 /// The resolution of the runtime's timer, with a margin.
@@ -37,7 +37,11 @@ async fn a_method_that_may_change_something_is_retried_only_after_a_429() {
     ] {
         for status in [408, 429, 500, 502, 503, 504] {
             let service = service(&[(status, None)]).await;
-            let client = service.builder().retry(at_once()).build().unwrap();
+            let client = service
+                .builder()
+                .retry(immediate_retries())
+                .build()
+                .unwrap();
             let error = client.request(method.clone(), ["x"]).await.unwrap_err();
             let attempts = if is_read || status == 429 { 3 } else { 1 };
             assert_eq!(error.attempts(), attempts, "{method} {status}");
@@ -170,7 +174,7 @@ async fn an_error_names_the_last_response_before_it() {
 async fn use_up_quota(client: &Client) -> u32 {
     let mut retries = 0;
     loop {
-        let error = retrieve(client, at_once()).await;
+        let error = retrieve(client, immediate_retries()).await;
         retries += error.attempts() - 1;
         if error.to_string().contains(USED_UP) {
             return retries;
@@ -195,7 +199,7 @@ async fn the_retry_quota_is_restored_over_time_up_to_its_capacity() {
     // A client with few calls never uses up its quota, even if the service is down for hours.
     sleep(1_000 * SECOND).await;
     for _ in 0..100 {
-        assert_eq!(retrieve(&client, at_once()).await.attempts(), 3);
+        assert_eq!(retrieve(&client, immediate_retries()).await.attempts(), 3);
         sleep(60 * SECOND).await;
     }
 }
@@ -203,13 +207,13 @@ async fn the_retry_quota_is_restored_over_time_up_to_its_capacity() {
 #[tokio::test(start_paused = true)]
 async fn with_a_used_up_quota_only_free_retries_are_made() {
     for (response, policy, attempts, is_mentioned) in [
-        ((500, None), at_once(), 1, true),
-        ((0, None), at_once(), 1, true),
+        ((500, None), immediate_retries(), 1, true),
+        ((0, None), immediate_retries(), 1, true),
         // After 429, or 503 with Retry-After, a retry is free.
-        ((503, Some(0)), at_once(), 3, false),
-        ((429, None), at_once(), 3, false),
+        ((503, Some(0)), immediate_retries(), 3, false),
+        ((429, None), immediate_retries(), 3, false),
         // These calls are not retried in any case.
-        ((404, None), at_once(), 1, false),
+        ((404, None), immediate_retries(), 1, false),
         ((500, None), RetryPolicy::never(), 1, false),
     ] {
         // 18 calls with 35 retries use up the quota.

@@ -52,7 +52,7 @@ pub(crate) fn retrieve_deal(
     store: &Store,
     input: &Input<'_>,
 ) -> Result<Response<Bytes>, Rejection> {
-    let deal = store.deal(input.id).ok_or_else(unknown_deal)?;
+    let deal = store.find_deal(input.id).ok_or_else(unknown_deal)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 

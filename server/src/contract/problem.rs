@@ -49,7 +49,7 @@ problem_types! {
 
 // Rejections of requests to the control interface under /__sandbox/.
 problem_types! {
-    ADMIN_REFUSED FORBIDDEN "sandbox-refused" "The sandbox's own interface is not open to this request";
+    ADMIN_DENIED FORBIDDEN "sandbox-denied" "The sandbox's own interface is not open to this request";
     ADMIN_TOKEN UNAUTHORIZED "sandbox-token" "The sandbox token is missing or wrong";
     INVALID_QUERY BAD_REQUEST "invalid-query" "The query is invalid";
     INVALID_FAULT BAD_REQUEST "invalid-fault" "The fault is invalid";

@@ -80,9 +80,9 @@ pub(crate) fn busy() -> Rejection {
 /// Reads and discards up to `limit` bytes of a body until the deadline.
 pub(crate) async fn discard(body: Incoming, limit: usize, deadline: Instant) {
     let mut body = Limited::new(body, limit);
-    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
+    let discard = async { while let Some(Ok(_)) = body.frame().await {} };
     // Ignore errors: the response has already been sent.
-    let _ = timeout_at(deadline, reading).await;
+    let _ = timeout_at(deadline, discard).await;
 }
 
 /// The error type of response bodies.

@@ -216,7 +216,7 @@ impl Connection {
                 () = stop_requested(&self.stopping), if !is_stopping => {}
             }
             is_stopping = true;
-            // Over HTTP/2, this sends GOAWAY. It tells the client which requests are not processed.
+            // Over HTTP/2, this sends GOAWAY, which names the requests that are not processed.
             stop(serving.as_mut());
             let first = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx)));
             if let Poll::Ready(ended) = first.await {

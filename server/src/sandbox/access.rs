@@ -58,7 +58,7 @@ impl Access {
                 "This server was started with --no-admin.",
             )),
             Self::Closed => Err(Rejection::new(
-                ProblemType::ADMIN_REFUSED,
+                ProblemType::ADMIN_DENIED,
                 "This server can be reached from other machines. Start it with a token (DEALKIT_SERVER_ADMIN_TOKEN, or \
                  --admin-token-file for one in a file), and send the token in the header x-sandbox-token.",
             )),
@@ -99,7 +99,7 @@ impl Access {
             // Prevents DNS rebinding: a web page's host name can resolve to this machine.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
                 Err(Rejection::new(
-                    ProblemType::ADMIN_REFUSED,
+                    ProblemType::ADMIN_DENIED,
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
                 ))
             }
@@ -139,7 +139,7 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
         return Ok(());
     }
     let detail = "The request comes from a web page with another origin.";
-    Err(Rejection::new(ProblemType::ADMIN_REFUSED, detail))
+    Err(Rejection::new(ProblemType::ADMIN_DENIED, detail))
 }
 
 /// Returns true if the request comes from no web page, or from a page of this server.

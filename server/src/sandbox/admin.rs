@@ -67,7 +67,7 @@ routes! {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
     GET "/__sandbox/ca.pem" Public ca_pem;
-    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(&call.namespace.key));
+    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page_response(&call.namespace.key));
     GET "/__sandbox/docs/{id}" Browsers page_file;
     GET "/__sandbox/requests" Authorized list_requests;
     DELETE "/__sandbox/requests" Authorized |call, _| {
@@ -187,7 +187,7 @@ fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 }
 
 fn page_file(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
-    docs::file(&call.id).ok_or_else(|| {
+    docs::file_response(&call.id).ok_or_else(|| {
         Rejection::new(
             ProblemType::UNKNOWN_PATH,
             "The page is at /__sandbox/docs; it has no such file.",
@@ -211,7 +211,7 @@ fn list_requests(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     });
     let waits = call.query.wait.is_some();
     let timed_out = waits.then_some(found.len() < call.query.count);
-    Ok(page("requests", limit, entries, timed_out))
+    Ok(build_page("requests", limit, entries, timed_out))
 }
 
 fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
@@ -222,7 +222,7 @@ fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     // One page shows all faults by default: there are at most 1,000.
     let entries = later.map(|fault| (fault.id, fault));
     let limit = call.query.limit.unwrap_or(MAX_PAGE);
-    Ok(page("faults", limit, entries, None))
+    Ok(build_page("faults", limit, entries, None))
 }
 
 fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
@@ -314,7 +314,7 @@ fn list_agents(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
         };
         Some((*number, created))
     });
-    Ok(page("agents", limit, entries, None))
+    Ok(build_page("agents", limit, entries, None))
 }
 
 fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
@@ -325,11 +325,11 @@ fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
         let json: &RawValue = serde_json::from_slice(json).ok()?;
         Some((id, json))
     });
-    Ok(page("deals", limit, entries, None))
+    Ok(build_page("deals", limit, entries, None))
 }
 
 fn get_deal(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
-    let deal = call.namespace.store.deal(&call.id);
+    let deal = call.namespace.store.find_deal(&call.id);
     let deal = deal.ok_or_else(unknown_deal)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
@@ -354,7 +354,7 @@ fn no_content() -> AdminResult {
 
 /// Builds a page of a list: up to `limit` entries, the key of the last entry as `next` if there are more, and `timed_out` if
 /// the call waited for requests.
-fn page(
+fn build_page(
     name: &str,
     limit: usize,
     entries: impl Iterator<Item = (impl Serialize, impl Serialize)>,

@@ -13,14 +13,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Returns the page. It contains the service key only if that is the documented default key.
-pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
+pub(super) fn page_response(key: &ServiceKey) -> Response<Bytes> {
     let key = if key.is_default() { key.reveal() } else { "" };
     let page = include_str!("docs/index.html").replace("{{service_key}}", key);
     browser_response("text/html; charset=utf-8", page.into())
 }
 
 /// Returns a file of the page.
-pub(super) fn file(name: &str) -> Option<Response<Bytes>> {
+pub(super) fn file_response(name: &str) -> Option<Response<Bytes>> {
     let (media_type, text) = match name {
         "style.css" => ("text/css; charset=utf-8", include_str!("docs/style.css")),
         "icon.svg" => ("image/svg+xml", include_str!("docs/icon.svg")),

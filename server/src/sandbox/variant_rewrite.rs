@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use crate::sandbox::variant::{OddChunks, Variant};
 
 /// The undocumented value for extensible enums.
-const UNDOCUMENTED: &str = r#""SOMETHING_NEW""#;
+const UNDOCUMENTED: &str = "\"SOMETHING_NEW\"";
 
 /// Undocumented fields, one for each type of JSON value.
 const EXTRA_FIELDS: &str = concat!(
@@ -183,7 +183,7 @@ impl Rewriter {
     }
 
     fn rewrite_value(&mut self, text: &str, field: &Field) -> Option<String> {
-        let turn = self.changed_count;
+        let index = self.changed_count;
         let changed = match (&field.kind, self.variant) {
             _ if text == "null" => None,
             (FieldKind::Model(model), _) => return self.rewrite_object(text, model),
@@ -199,13 +199,13 @@ impl Rewriter {
             }
             (_, Variant::Nulls) if is_optional(field) => Some("null".to_owned()),
             (FieldKind::ExtensibleEnum(_), Variant::Extra) => Some(UNDOCUMENTED.to_owned()),
-            (FieldKind::Decimal, Variant::Numbers) => rewrite_decimal(text, turn),
-            (FieldKind::Integer, Variant::Numbers) => rewrite_integer(text, turn),
+            (FieldKind::Decimal, Variant::Numbers) => rewrite_decimal(text, index),
+            (FieldKind::Integer, Variant::Numbers) => rewrite_integer(text, index),
             (FieldKind::Timestamp, Variant::Times) => {
-                rewrite_timestamp(text, turn, format_rfc_3339)
+                rewrite_timestamp(text, index, format_rfc_3339)
             }
             (FieldKind::Timestamp, Variant::IsoTimes) => {
-                rewrite_timestamp(text, turn, format_iso_8601)
+                rewrite_timestamp(text, index, format_iso_8601)
             }
             _ => None,
         };
@@ -217,20 +217,20 @@ impl Rewriter {
 /// Rewrites a timestamp in a JSON string with the given format.
 fn rewrite_timestamp(
     text: &str,
-    turn: usize,
+    index: usize,
     format: impl Fn(DateTime<Utc>, usize) -> String,
 ) -> Option<String> {
     let moment = serde_json::from_str::<Cow<'_, str>>(text).ok()?;
     let moment = scalar::parse_timestamp(&moment)?;
-    Some(format!("\"{}\"", format(moment, turn)))
+    Some(format!("\"{}\"", format(moment, index)))
 }
 
 /// Alternates between an exponent, 28 digits, and scientific notation.
-fn rewrite_decimal(text: &str, turn: usize) -> Option<String> {
+fn rewrite_decimal(text: &str, index: usize) -> Option<String> {
     const DIGITS: usize = 28;
     let mut number = scalar::parse_decimal(text)?.into_inner();
     let (mantissa, scale) = (number.mantissa(), number.scale());
-    Some(match turn % 3 {
+    Some(match index % 3 {
         0 => format!("{mantissa}e{}", -i64::from(scale)),
         1 => {
             // A 96-bit decimal has at most 28 digits, including those after the point.
@@ -244,9 +244,9 @@ fn rewrite_decimal(text: &str, turn: usize) -> Option<String> {
 }
 
 /// Alternates between a zero fraction, an exponent, and an integer above 2^53, which is a different number.
-fn rewrite_integer(text: &str, turn: usize) -> Option<String> {
+fn rewrite_integer(text: &str, index: usize) -> Option<String> {
     let integer = scalar::parse_integer(text)?;
-    Some(match turn % 3 {
+    Some(match index % 3 {
         0 => format!("{integer}.0"),
         1 => {
             let zeros = (0..18).find(|zeros| integer % 10_i64.pow(zeros + 1) != 0);
@@ -258,15 +258,15 @@ fn rewrite_integer(text: &str, turn: usize) -> Option<String> {
     })
 }
 
-/// Formats a time with `turn % 10` fractional digits, or more if it needs them. Alternates between offsets, `Z` and no offset,
+/// Formats a time with `index % 10` fractional digits, or more if it needs them. Alternates between offsets, `Z` and no offset,
 /// which means UTC.
-fn format_rfc_3339(moment: DateTime<Utc>, turn: usize) -> String {
-    let digits = turn % 10;
+fn format_rfc_3339(moment: DateTime<Utc>, index: usize) -> String {
+    let digits = index % 10;
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
     let needed = nanoseconds.trim_end_matches('0').len();
     let fraction = nanoseconds.get(..digits.max(needed)).unwrap_or_default();
     let point = if fraction.is_empty() { "" } else { "." };
-    let (minutes, offset) = match turn % 4 {
+    let (minutes, offset) = match index % 4 {
         0 => (330, "+05:30"),
         1 => (-480, "-08:00"),
         2 => (0, ""),
@@ -283,7 +283,7 @@ fn format_rfc_3339(moment: DateTime<Utc>, turn: usize) -> String {
 
 /// Formats a time in a format of ISO 8601 that RFC 3339 excludes. Alternates between offsets of four and two digits, the basic
 /// format with a comma, no seconds (if they are zero), and 24:00 (at midnight).
-fn format_iso_8601(moment: DateTime<Utc>, turn: usize) -> String {
+fn format_iso_8601(moment: DateTime<Utc>, index: usize) -> String {
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
     let fraction = match nanoseconds.trim_end_matches('0') {
         "" => String::new(),
@@ -291,7 +291,7 @@ fn format_iso_8601(moment: DateTime<Utc>, turn: usize) -> String {
     };
     let is_whole_minute = moment.second() == 0 && fraction.is_empty();
     let day_before = moment.date_naive().pred_opt().filter(|day| day.year() > 0);
-    match turn % 5 {
+    match index % 5 {
         0 => format!("{}{fraction}+0000", moment.format("%Y-%m-%dT%H:%M:%S")),
         1 => format!("{}{fraction}Z", moment.format("%Y%m%dT%H%M%S")),
         2 if is_whole_minute => moment.format("%Y-%m-%dT%H:%MZ").to_string(),

@@ -41,8 +41,8 @@ impl SplitMix64 {
         least + self.next() % (most - least + 1)
     }
 
-    pub(crate) fn pick<'w>(&mut self, words: &[&'w str]) -> &'w str {
-        let index = self.next() as usize % words.len().max(1);
-        words.get(index).copied().unwrap_or_default()
+    pub(crate) fn pick<'w>(&mut self, choices: &[&'w str]) -> &'w str {
+        let index = self.next() as usize % choices.len().max(1);
+        choices.get(index).copied().unwrap_or_default()
     }
 }

@@ -115,7 +115,7 @@ impl Store {
             .collect()
     }
 
-    pub(crate) fn deal(&self, id: &str) -> Option<Bytes> {
+    pub(crate) fn find_deal(&self, id: &str) -> Option<Bytes> {
         if let Some((text, _)) = self.changed.read().get(id) {
             return Some(text.clone());
         }

@@ -1,4 +1,4 @@
-"""A sandbox as a process, and Debian's Chromium in headless mode, which can reach nothing but this machine."""
+"""Fixtures: a sandbox as a process, and headless Chromium without access to other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 SERVER = os.environ.get("DEALKIT_SERVER", str(ROOT / "target/debug/dealkit-server"))
 CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
 
-# A busy machine can be slow.
+# For busy machines.
 expect.set_options(timeout=20_000)
 
 
@@ -33,12 +33,12 @@ class Sandbox:
         self.url = self.process.stdout.readline().split()[-1]
 
     def call(self, method: str, path: str, body: str | None = None, **headers: str) -> Any:
-        """Sends a request as another program would, and returns the body of the response as JSON."""
+        """Sends a request without the browser. Returns the parsed JSON body of the response."""
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             headers["content-type"] = "application/json"
         request = urllib.request.Request(self.url + path, body and body.encode(), headers, method=method)
-        # Never through a proxy, whatever the environment says.
+        # Ignore the proxies of the environment.
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as response:
             text = response.read()
         return json.loads(text) if text else None
@@ -50,41 +50,41 @@ class Sandbox:
 
 
 class Visit:
-    """A page that is watched: everything it writes to the console or requests from another host is recorded."""
+    """An open page. Records its console messages, exceptions and requests to other hosts."""
 
     def __init__(self, page: Page, sandbox: Sandbox, query: str) -> None:
         self.page = page
         self.sandbox = sandbox
-        self.complaints: list[str] = []
-        self.elsewhere: list[str] = []
+        self.errors: list[str] = []
+        self.foreign_urls: list[str] = []
         self.confirms = False
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
         page.on("dialog", self._on_dialog)
         page.on("request", self._on_request)
         page.goto(f"{sandbox.url}/__sandbox/docs{query}")
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        # If a request of /v1 failed or got no response, that is what a test asked for.
-        provoked = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
-        if message.type in ("error", "warning") and not provoked:
-            self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
+        # The browser logs failed requests to /v1, which tests cause on purpose.
+        is_expected = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
+        if message.type in ("error", "warning") and not is_expected:
+            self.errors.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _on_dialog(self, dialog: Dialog) -> None:
         if not dialog.message.startswith("Drop agents, requests and faults"):
-            self.complaints.append(f"dialog: {dialog.message}")
+            self.errors.append(f"dialog: {dialog.message}")
         (dialog.accept if self.confirms else dialog.dismiss)()
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith(self.sandbox.url):
-            self.elsewhere.append(request.url)
+            self.foreign_urls.append(request.url)
 
     def unfold(self, name: str) -> None:
-        """Shows a list."""
+        """Opens the section with this heading."""
         self.page.get_by_role("heading", name=name, exact=True).click()
 
     def send(self, operation: str) -> str:
-        """Sends the form of an operation, and returns what the page then says about the response."""
+        """Submits the form of an operation. Returns the page's line about the response."""
         article = self.page.locator(f"#{operation}")
         article.get_by_role("button", name="Send").click()
         return self.outcome(operation)
@@ -99,7 +99,7 @@ class Visit:
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.exit("Chromium is missing: apt-get install chromium (or CHROMIUM=google-chrome)", returncode=1)
-    # Chromium has a sandbox of its own only when it does not run as root, as it does in containers.
+    # Chromium's own sandbox does not work as root, which is the user in containers.
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     arguments.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
     with sync_playwright() as playwright:
@@ -110,7 +110,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Sandbox]]:
-    """Starts sandboxes, which are stopped when the test ends."""
+    """Starts sandboxes, and stops them after the test."""
     started: list[Sandbox] = []
 
     def start(*flags: str, port: int = 0) -> Sandbox:
@@ -129,7 +129,7 @@ def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
 
 @pytest.fixture
 def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Callable[..., Visit]]:
-    """Opens the page of a sandbox, which outlives it. By the end of the test, no page may have complained or called another host."""
+    """Opens the pages of sandboxes. After the test, asserts that no page has logged an error or called another host."""
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
@@ -142,8 +142,8 @@ def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Calla
     yield open_page
     for context in contexts:
         context.close()
-    assert [visit.complaints for visit in visits if visit.complaints] == []
-    assert [visit.elsewhere for visit in visits if visit.elsewhere] == []
+    assert [visit.errors for visit in visits if visit.errors] == []
+    assert [visit.foreign_urls for visit in visits if visit.foreign_urls] == []
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def visit(open_page: Callable[..., Visit], sandbox: Sandbox) -> Visit:
 
 @pytest.fixture(scope="session")
 def screenshots() -> Path:
-    """The folder for screenshots, for people to look at."""
+    """The folder for screenshots."""
     folder = ROOT / "target/browser"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

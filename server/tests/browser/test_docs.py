@@ -1,4 +1,4 @@
-"""The page at /__sandbox/docs, as somebody would use it."""
+"""The page at /__sandbox/docs in a browser."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 
 
 def rows(page: Page) -> list[str]:
-    """What the journal shows, with each request on one line."""
+    """Returns the visible requests of the journal, one string for each."""
     return [" ".join(row.split()) for row in page.locator("#journal summary:visible").all_inner_texts()]
 
 
-def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
+def test_creating_an_agent(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
     assert visit.send("createAgent").startswith("201 Created, ")
     expect(page.get_by_label("Body of the response")).to_contain_text('"id": "a_1"')
@@ -39,7 +39,7 @@ def test_it_creates_an_agent(visit: Visit, sandbox: Sandbox) -> None:
     expect(page.get_by_label("Body of the response")).to_contain_text('"pointer": "/first_name"')
 
 
-def test_it_reads_a_deal_to_the_last_digit(visit: Visit, sandbox: Sandbox) -> None:
+def test_deals_keep_all_digits(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
     assert visit.send("retrieveDeal").startswith("200 OK, ")
     expect(page.get_by_label("Body of the response")).to_contain_text('"id": "d_1"')
@@ -65,7 +65,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     page = visit.page
     visit.send("createAgent")
     visit.send("retrieveDeal")
-    # What another program does shows up without any action.
+    # Requests of other programs appear without a reload.
     sandbox.call("GET", "/v1/deals/d_2?from=elsewhere", x_service_key="sandbox-key", x_tenant="7")
     expect(page.locator("#journal summary")).to_have_count(3)
     assert [row.split(" ", 1)[1].rsplit(" ", 2)[0] for row in rows(page)] == [
@@ -97,7 +97,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
     page.get_by_role("button", name="Clear").click()
     expect(page.locator("#journal summary")).to_have_count(0)
     assert sandbox.call("GET", "/__sandbox/requests")["requests"] == []
-    # Another program can clear it, too.
+    # Another program can clear the journal too.
     visit.send("retrieveDeal")
     expect(page.locator("#journal summary")).to_have_count(1)
     sandbox.call("POST", "/__sandbox/reset", "{}")
@@ -105,7 +105,7 @@ def test_the_journal_is_filtered_repeated_and_cleared(visit: Visit, sandbox: San
 
 
 def test_a_copied_command_has_no_control_characters(visit: Visit, sandbox: Sandbox) -> None:
-    # A terminal acts on a control character that is pasted: this one would begin another command.
+    # In a terminal, this pasted control character would start another command.
     body = "{}\x15touch created\n\u202e'\\"
     with suppress(HTTPError):  # The body is not JSON.
         sandbox.call("POST", "/v1/agents", body, x_service_key="sandbox-key")
@@ -116,7 +116,7 @@ def test_a_copied_command_has_no_control_characters(visit: Visit, sandbox: Sandb
     assert subprocess.check_output(["bash", "-c", f'curl() {{ printf %s "${{@: -1}}"; }}; {command}']).decode() == body
 
 
-def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> None:
+def test_faults_can_be_added_applied_and_removed(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
     faults = page.get_by_role("article", name="Pending faults")
     faults.get_by_label("What goes wrong").select_option("503, Retry-After 1")
@@ -138,7 +138,7 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
     faults.get_by_label("Times").fill("")
     faults.get_by_role("button", name="Add", exact=True).click()
     expect(listed).to_contain_text('"times":null')
-    # A seed that does not fit in a JavaScript number.
+    # A seed above the largest exact integer of JavaScript.
     sandbox.call("POST", "/__sandbox/faults", '{"malformed": true, "probability": 0.5, "seed": 18446744073709551615}')
     expect(faults.get_by_text('"seed":18446744073709551615')).to_be_visible()
 
@@ -162,7 +162,7 @@ def test_a_request_is_held_until_it_is_released(visit: Visit) -> None:
 
 def add_fault(page: Page, preset: str) -> None:
     page.get_by_label("What goes wrong").select_option(preset)
-    # Without end, because a browser repeats a request whose connection broke.
+    # Without a limit, because browsers repeat requests whose connections broke.
     page.get_by_label("Times").fill("")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.locator("#fault-status")).to_have_text("Added.")
@@ -173,18 +173,18 @@ def remove_fault(page: Page) -> None:
     expect(page.locator("#fault-list li")).to_have_count(0)
 
 
-def test_every_fault_of_the_page_is_one(visit: Visit) -> None:
+def test_all_presets_are_valid_faults(visit: Visit) -> None:
     page = visit.page
     presets = page.locator("#fault-preset option").all_inner_texts()
     assert len(presets) == 11
     for preset in presets:
         add_fault(page, preset)
-        if not re.search("stall|late|held", preset):  # they have tests of their own
+        if not re.search("stall|late|held", preset):  # tested separately
             assert not visit.send("retrieveDeal").startswith(("200", "400")) or "10 bytes" in preset, preset
         remove_fault(page)
 
 
-def test_a_response_that_breaks_off_is_told(visit: Visit) -> None:
+def test_a_cut_response_is_reported(visit: Visit) -> None:
     page = visit.page
     retrieve = page.locator("#retrieveDeal")
     add_fault(page, "connection reset after 10 bytes of the body")
@@ -198,19 +198,19 @@ def test_a_response_that_breaks_off_is_told(visit: Visit) -> None:
     add_fault(page, "stalls after 10 bytes of the body")
     retrieve.get_by_role("button", name="Send").click()
     expect(retrieve.get_by_text("Waiting for the response")).to_be_visible()
-    # It is in the journal once the response has started, and holds up nothing else.
+    # The journal contains the request once its response has started, and other requests are not blocked.
     expect(page.locator("#journal summary").first).to_contain_text("stall")
     remove_fault(page)
     assert visit.send("retrieveDeal").startswith("200 OK, ")
 
 
-def test_deals_are_looked_at(visit: Visit, sandbox: Sandbox) -> None:
+def test_deals_are_listed(visit: Visit, sandbox: Sandbox) -> None:
     visit.unfold("Deals")
     deals = visit.page.locator("#deals")
     expect(deals.locator("li")).to_have_count(3)
     deals.locator("summary", has_text="d_1").click()
     expect(deals.get_by_label("d_1")).to_contain_text('"sale_price": 450000')
-    # What another program adds shows up, and what is open stays open.
+    # Deals of other programs appear, and open entries stay open.
     sandbox.call("PUT", "/__sandbox/deals/n%2F1", '{"id": "n/1", "application": {"requested_amount": 10.10}}')
     expect(deals.locator("li")).to_have_count(4)
     expect(deals.get_by_label("d_1")).to_be_visible()
@@ -224,14 +224,14 @@ def test_many_deals_are_shown_in_part(open_page: Callable[..., Visit], start: Ca
     expect(visit.page.locator("#deals").get_by_text(" shown; there are more")).to_be_visible()
 
 
-def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> None:
+def test_agents_are_listed_and_reset(visit: Visit, sandbox: Sandbox) -> None:
     page = visit.page
     visit.send("createAgent")
     visit.unfold("Agents")
     agents = page.locator("#agents")
     agents.locator("summary", has_text="a_1").click()
     expect(agents.get_by_label("a_1")).to_contain_text('"sent": {')
-    # What is open stays open when another agent comes.
+    # Open entries stay open when another agent is created.
     sent = sandbox.call("GET", "/__sandbox/agents")["agents"][0]["sent"]
     sandbox.call("POST", "/v1/agents", json.dumps(sent), x_service_key="sandbox-key")
     expect(agents.locator("li")).to_have_count(2)
@@ -246,11 +246,11 @@ def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> No
     assert sandbox.call("GET", "/__sandbox/agents")["agents"] == []
 
 
-def test_a_namespace_is_that_of_the_address(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
+def test_the_url_selects_the_namespace(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
     visit = open_page(sandbox, query="?namespace=sandbox-key")
     with visit.page.expect_request("**/__sandbox/requests?*namespace=sandbox-key*"):
         assert visit.send("retrieveDeal").startswith("200 OK")
-    visit.complaints.clear()
+    visit.errors.clear()
 
 
 def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screenshots: Path) -> None:
@@ -265,7 +265,7 @@ def test_hostile_text_is_shown_as_text(visit: Visit, sandbox: Sandbox, screensho
     assert visit.send("createAgent").startswith("201")
     response = page.get_by_label("Body of the response")
     expect(response).to_contain_text("<img src=x onerror=")
-    # A character that would reverse the direction of the text, and so disguise what follows, is made visible.
+    # A control character that reverses the direction of the following text is escaped.
     expect(response).to_contain_text('"last_name": "\\u202e</pre><script>alert(2)</script>"')
     hostile = {"x-service-key": "sandbox-key", "x-tenant": HOSTILE, "x-request-id": "<b>id</b>"}
     sandbox.call("GET", "/v1/deals/d_1?'onload=alert(3)&long=" + "x" * 3_000, **hostile)
@@ -296,16 +296,16 @@ def test_the_policy_forbids_markup_and_other_hosts(
     )
     assert other.call("GET", "/__sandbox/requests")["requests"] == []
     expect(visit.page.locator("h1")).to_be_visible()
-    assert sum("Content Security Policy" in text for text in visit.complaints) >= 2, visit.complaints
-    visit.complaints.clear()
-    visit.elsewhere.clear()
+    assert sum("Content Security Policy" in text for text in visit.errors) >= 2, visit.errors
+    visit.errors.clear()
+    visit.foreign_urls.clear()
 
 
-def test_the_keyboard_is_enough(visit: Visit) -> None:
+def test_keyboard_navigation(visit: Visit) -> None:
     page = visit.page
 
     def tab_to(name: str, key: str = "Tab", selector: str = "*") -> None:
-        """Presses `key` until the element with this name has focus. Wherever the focus is, it must be visible."""
+        """Presses `key` until the element with this name has focus. The focus must always be visible."""
         for _ in range(90):
             page.keyboard.press(key)
             focused = page.evaluate(
@@ -372,7 +372,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 768, 390])
-def test_it_reads_well(
+def test_accessibility(
     open_page: Callable[..., Visit], sandbox: Sandbox, screenshots: Path, scheme: str, width: int
 ) -> None:
     visit = open_page(sandbox, viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -410,7 +410,7 @@ def test_a_chosen_key_is_never_in_the_page(
     expect(page.get_by_label("Service key")).to_have_value("")
     assert "chosen-key" not in page.content()
     assert visit.send("retrieveDeal").startswith("401 Unauthorized")
-    # The journal is not open to everybody in this case.
+    # With a service key of its own, the journal requires a token.
     expect(page.get_by_text("Send the token in the header x-sandbox-token")).to_be_visible()
     screenshot(page, screenshots, "token")
     page.get_by_label("Service key").fill("chosen-key")
@@ -418,12 +418,12 @@ def test_a_chosen_key_is_never_in_the_page(
     page.get_by_label("Sandbox token").press("Enter")
     expect(page.locator("#journal summary")).to_have_count(1)
     assert visit.send("retrieveDeal").startswith("200 OK")
-    # These are expected: the sandbox refused twice, once for the page and once after the request that failed.
-    assert all("401 (Unauthorized)" in text and "/__sandbox/requests" in text for text in visit.complaints)
-    visit.complaints.clear()
+    # Two expected errors: the sandbox rejected the page's first request, and the one after the failed request.
+    assert all("401 (Unauthorized)" in text and "/__sandbox/requests" in text for text in visit.errors)
+    visit.errors.clear()
 
 
-def test_it_finds_a_sandbox_that_started_anew(visit: Visit, start: Callable[..., Sandbox]) -> None:
+def test_the_page_reconnects_to_a_restarted_sandbox(visit: Visit, start: Callable[..., Sandbox]) -> None:
     page = visit.page
     for _ in range(3):
         visit.send("retrieveDeal")
@@ -435,7 +435,7 @@ def test_it_finds_a_sandbox_that_started_anew(visit: Visit, start: Callable[...,
     again.call("GET", "/v1/deals/d_2", x_service_key="sandbox-key")
     expect(page.locator("#journal summary")).to_have_count(1)
     assert rows(page)[0].split(" ", 1)[1].startswith("GET /v1/deals/d_2 200")
-    visit.complaints = [text for text in visit.complaints if "ERR_CONNECTION_REFUSED" not in text]
+    visit.errors = [text for text in visit.errors if "ERR_CONNECTION_REFUSED" not in text]
 
 
 def screenshot(page: Page, folder: Path, name: str) -> None:

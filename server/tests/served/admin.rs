@@ -54,8 +54,8 @@ fn write(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> Received {
 
 /// Asserts that the response is a rejection with this status and detail.
 fn assert_rejected_with(response: &Received, status: u16, detail: &str) {
-    let said = response.json()["detail"].as_str().unwrap().to_owned();
-    assert_eq!((response.status, said.as_str()), (status, detail));
+    let actual = response.json()["detail"].as_str().unwrap().to_owned();
+    assert_eq!((response.status, actual.as_str()), (status, detail));
 }
 
 fn start() -> Sandbox {
@@ -126,8 +126,8 @@ fn the_journal_can_be_read_filtered_and_cleared() {
         ("wait=NaN", "wait: expected a number from 0 to 300"),
         ("wait=301", "wait: expected a number from 0 to 300"),
     ] {
-        let refused = ask(&sandbox, "GET", &format!("requests?{query}"), "", "");
-        assert_rejected_with(&refused, 400, detail);
+        let rejected = ask(&sandbox, "GET", &format!("requests?{query}"), "", "");
+        assert_rejected_with(&rejected, 400, detail);
     }
     // Requests to the control interface are not in the journal.
     assert_eq!(sandbox.requests().len(), 3);
@@ -248,8 +248,8 @@ fn the_journal_is_bounded() {
         support::read_response(&mut stream, false);
     }
     let requests = sandbox.requests();
-    let kept = (requests.len(), requests[0].path.as_str());
-    assert_eq!(kept, (1_000, "/v1/deals/10"));
+    let journal = (requests.len(), requests[0].path.as_str());
+    assert_eq!(journal, (1_000, "/v1/deals/10"));
     for _ in 0..20 {
         create(&sandbox, &" ".repeat(MIB + 5));
     }
@@ -533,9 +533,9 @@ fn a_token_is_required() {
     // If other machines can reach the server, the interface is closed without a token.
     let closed = with_key(everywhere());
     assert_all_rejected(&closed, "x-sandbox-token: own-key\r\n", 403);
-    let refused = ask(&closed, "GET", "requests", "", "").json();
+    let rejected = ask(&closed, "GET", "requests", "", "").json();
     assert!(
-        refused["detail"]
+        rejected["detail"]
             .as_str()
             .unwrap()
             .contains("--admin-token")

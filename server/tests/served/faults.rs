@@ -629,11 +629,11 @@ async fn over_http2_a_reset_is_of_the_stream() {
         (Fault::cut(Cut::AfterBytes(7)), 3, Some(r#"{"id":""#)),
     ] {
         sandbox.fail_next(fault.clone()).unwrap();
-        let came = caller.send("POST", "/v1/agents", AGENT).await;
-        let error = came.error.unwrap();
+        let result = caller.send("POST", "/v1/agents", AGENT).await;
+        let error = result.error.unwrap();
         assert!(error.is_reset() && error.is_remote(), "{fault:?}: {error}");
-        assert_eq!(came.status, body.map(|_| 201));
-        assert_eq!(came.body, body.unwrap_or_default().as_bytes());
+        assert_eq!(result.status, body.map(|_| 201));
+        assert_eq!(result.body, body.unwrap_or_default().as_bytes());
         assert_eq!(sandbox.agents().len(), created, "{fault:?}");
         // The connection remains usable.
         assert_eq!(
@@ -644,7 +644,7 @@ async fn over_http2_a_reset_is_of_the_stream() {
 }
 
 #[tokio::test]
-async fn over_http2_an_end_and_garbage_are_of_the_connection() {
+async fn over_http2_eof_and_malformed_end_the_connection() {
     let sandbox = start();
     for (fault, status) in [
         (Fault::cut(Cut::BeforeHead).after_cut(AfterCut::Eof), None),
@@ -656,17 +656,17 @@ async fn over_http2_an_end_and_garbage_are_of_the_connection() {
     ] {
         let mut caller = Http2::connect(&sandbox).await;
         sandbox.fail_next(fault.clone()).unwrap();
-        let came = caller.send("GET", "/v1/deals/d", "").await;
-        assert_eq!(came.status, status, "{fault:?}");
+        let result = caller.send("GET", "/v1/deals/d", "").await;
+        assert_eq!(result.status, status, "{fault:?}");
         assert_eq!(
-            came.body,
+            result.body,
             if status.is_some() {
                 &DEAL.as_bytes()[..9]
             } else {
                 b""
             }
         );
-        assert!(!came.error.unwrap().is_reset(), "{fault:?}");
+        assert!(!result.error.unwrap().is_reset(), "{fault:?}");
         assert!(caller.send("GET", "/v1/deals/d", "").await.error.is_some());
     }
 }
@@ -685,7 +685,7 @@ async fn over_http2_a_stall_is_of_the_stream() {
             sleep(SILENCE).await;
         };
         tokio::select! {
-            came = caller.send("GET", "/v1/deals/d", "") => panic!("{came:?}"),
+            result = caller.send("GET", "/v1/deals/d", "") => panic!("{result:?}"),
             () = is_recorded => {}
         }
         assert_eq!(
@@ -702,7 +702,7 @@ async fn over_http2_waiting_ends_when_the_caller_gives_up() {
     let mut caller = Http2::connect(&sandbox).await;
     sandbox.fail_next(Fault::hold()).unwrap();
     tokio::select! {
-        came = caller.send("GET", "/v1/deals/d", "") => panic!("{came:?}"),
+        result = caller.send("GET", "/v1/deals/d", "") => panic!("{result:?}"),
         held = sandbox.wait_for_held(1, HANG) => assert_eq!(held.unwrap()[0].status, None),
     }
     let [seen] = sandbox

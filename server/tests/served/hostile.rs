@@ -55,8 +55,8 @@ fn probe() -> String {
 }
 
 impl Case {
-    /// Sends the bytes in pieces of this size, and checks the responses and the connection.
-    fn check(&self, sandbox: &Sandbox, piece: usize) {
+    /// Sends the bytes in parts of `size` bytes, and checks the responses and the connection.
+    fn check(&self, sandbox: &Sandbox, size: usize) {
         let Self {
             name,
             bytes,
@@ -69,7 +69,7 @@ impl Case {
         stream.set_nodelay(true).unwrap();
         // Send a further request on the same connection. It gets a response only if the connection stays open.
         let all = [bytes, probe().as_bytes()].concat();
-        for part in all.chunks(piece) {
+        for part in all.chunks(size) {
             if stream.write_all(part).is_err() {
                 assert_ne!(*then, Stays, "{name}: ended while being sent to");
                 break;
@@ -206,7 +206,7 @@ fn latin1(text: &str) -> Vec<u8> {
 // ---- the end of a request ----------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn content_length() {
     let with = |value: String| post(&format!("content-length:{value}\r\n"), AGENT);
     let n = AGENT.len();
@@ -232,7 +232,7 @@ fn content_length() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn content_length_and_transfer_encoding() {
     let both = CHUNKED.to_owned() + &length();
     let other = length() + CHUNKED;
@@ -255,7 +255,7 @@ fn content_length_and_transfer_encoding() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn transfer_encoding() {
     let te = |value: &str| {
         latin1(&post(
@@ -292,7 +292,7 @@ fn transfer_encoding() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn chunks() {
     let n = chunk();
     let trailers = |trailers: &str| chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n{trailers}\r\n"));
@@ -329,7 +329,7 @@ fn chunks() {
 // ---- heads --------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn lines_and_headers() {
     check_all(&[
         // RFC 9112, section 2.2, permits a lone LF instead of CRLF, and empty lines before a request.
@@ -358,7 +358,7 @@ fn lines_and_headers() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn targets() {
     let long = "d".repeat(60_000);
     check_all(&[
@@ -385,7 +385,7 @@ fn targets() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn versions_and_methods() {
     let version = |version: &str| get_deal("d_1").replace("HTTP/1.1", version);
     let method = |method: &str| get_deal("d_1").replace("GET", method);
@@ -412,7 +412,7 @@ fn versions_and_methods() {
 }
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn large_heads() {
     let one = |bytes: usize| get(&format!("x: {}\r\n", "a".repeat(bytes)));
     check_all(&[
@@ -430,7 +430,7 @@ fn large_heads() {
 // ---- other protocols ------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn other_protocols() {
     let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x20";
     let proxy_2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\0\0\x01\x7f\0\0\x01\0\x50\0\x50";
@@ -478,15 +478,15 @@ fn an_http_2_preface_cut_or_damaged_at_each_byte() {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
-        let is_refused = response.is_empty() || response.starts_with(b"HTTP/1.1 400 ");
-        assert!(is_refused || cut == PREFACE.len(), "cut at {cut}");
+        let is_rejected = response.is_empty() || response.starts_with(b"HTTP/1.1 400 ");
+        assert!(is_rejected || cut == PREFACE.len(), "cut at {cut}");
     }
 }
 
 // ---- pipelined requests --------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn pipelines() {
     let post = create_agent(AGENT);
     let get = get_deal("d_1");
@@ -535,7 +535,7 @@ fn a_pipeline_with_an_incomplete_second_request() {
 // ---- 100 Continue --------------------------------------------------------------------------------------
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
+#[rustfmt::skip] // A table with one case per line.
 fn expectations() {
     let expect = |value: &str| format!("expect: {value}\r\n{}", length());
     check_all(&[
@@ -554,7 +554,7 @@ fn expectations() {
 
 // ---- responses that must be readable ---------------------------------------------------------------------
 
-/// 7 MiB exceed the operating system's buffers: the client can send them only if the server continues reading.
+/// 7 MiB exceed the operating system's buffers: the client can send them only if the server continues reader.
 #[test]
 fn early_responses_are_readable_after_the_body_is_sent() {
     let sandbox = sandbox();
@@ -605,15 +605,15 @@ fn a_large_last_response_arrives_completely() {
     ] {
         let mut stream = connect(&sandbox);
         stream.write_all(last.as_bytes()).unwrap();
-        let mut reading = stream.try_clone().unwrap();
+        let mut reader = stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || stream.write_all(following.as_bytes()));
-        let response = read_response(&mut reading, false);
+        let response = read_response(&mut reader, false);
         assert!(
             response.body == text.as_bytes(),
             "{name}: {} bytes",
             response.body.len()
         );
-        assert_closed(&mut reading);
+        assert_closed(&mut reader);
         let _ = writing.join().unwrap();
     }
 }

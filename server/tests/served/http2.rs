@@ -33,9 +33,9 @@ async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
         (with(1, "x", &"x".repeat(70_000)), 431),
         (with(1_500, "x-many", &"y".repeat(40)), 431),
     ] {
-        let mut came = StreamResult::default();
-        caller.receive(request, "", &mut came).await.unwrap();
-        assert_eq!(came.status, Some(expected));
+        let mut result = StreamResult::default();
+        caller.receive(request, "", &mut result).await.unwrap();
+        assert_eq!(result.status, Some(expected));
     }
     // Trailers are ignored.
     let mut sender = caller.sender.clone().ready().await.unwrap();
@@ -125,8 +125,8 @@ async fn slow_bodies_on_all_streams() {
     for (response, _) in streams {
         assert_eq!(response.await.unwrap().status(), 408);
     }
-    let came = caller.send("GET", "/v1/deals/d_1", "").await;
-    assert_eq!(came.status, Some(200));
+    let result = caller.send("GET", "/v1/deals/d_1", "").await;
+    assert_eq!(result.status, Some(200));
     // Twice 64 KiB on 128 streams, plus 16 MiB for everything else.
     let taken = server.memory("VmHWM").saturating_sub(before);
     assert!(taken < 32 << 20, "{} MiB", taken >> 20);
@@ -175,8 +175,8 @@ async fn a_rejected_body_ends_only_its_stream() {
             }
         };
         timeout(HANG, is_read).await.expect("the body is read");
-        let came = caller.send("GET", "/v1/deals/d_1", "").await;
-        assert_eq!(came.status, Some(200));
+        let result = caller.send("GET", "/v1/deals/d_1", "").await;
+        assert_eq!(result.status, Some(200));
     }
 }
 

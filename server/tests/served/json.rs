@@ -43,10 +43,10 @@ fn rejected_texts_have_reasons_and_positions() {
         (b"{\"a\":", (1, 6)),
         (too_deep.as_bytes(), (2, 128)),
     ];
-    let wrong = cases.iter().filter_map(|(text, place)| {
+    let wrong = cases.iter().filter_map(|(text, position)| {
         let shown = String::from_utf8_lossy(text);
         let error = json::check(text).expect_err(&shown);
-        let at = format!(" at line {} column {}", place.0, place.1);
+        let at = format!(" at line {} column {}", position.0, position.1);
         (!error.to_string().ends_with(&at)).then(|| format!("{shown}: {error}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);

@@ -41,10 +41,10 @@ fn count(service: &Service, key: &str, list: &str) -> usize {
 
 /// Asserts that the response is a rejection with this status and detail.
 fn assert_rejected(response: &Received, status: u16, detail: &str) {
-    let said = response.json()["detail"].as_str().unwrap().to_owned();
+    let actual = response.json()["detail"].as_str().unwrap().to_owned();
     assert!(
-        response.status == status && said.contains(detail),
-        "{} {said}",
+        response.status == status && actual.contains(detail),
+        "{} {actual}",
         response.status
     );
 }

@@ -170,7 +170,7 @@ fn health_checks_the_server_of_the_same_environment() {
 }
 
 #[test]
-fn keys_can_come_from_files() {
+fn keys_can_be_in_files() {
     let (key, token) = (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
     std::fs::write(key.path(), "from-file\n").unwrap();
     std::fs::write(token.path(), " hunter2 \r\n").unwrap();
@@ -188,8 +188,8 @@ fn keys_can_come_from_files() {
     assert_eq!(send(&server, look).status, 200);
 
     let message = error_message(&["--service-key-file", "/no/such/file"]);
-    let said = "'--service-key-file <FILE>': cannot be read: ";
-    assert!(message.contains(said), "{message}");
+    let expected = "'--service-key-file <FILE>': cannot be read: ";
+    assert!(message.contains(expected), "{message}");
     std::fs::write(key.path(), "hunter2 hunter2").unwrap();
     let message = error_message(&["--service-key-file", name(&key)]);
     assert!(
@@ -214,13 +214,13 @@ fn name(file: &NamedTempFile) -> &str {
 #[test]
 fn invalid_arguments_are_explained() {
     let message = error_message(&["--listen", "0.0.0.0:0"]);
-    for said in [
+    for expected in [
         "other machines",
         "DEALKIT_SERVER_SERVICE_KEY,",
         "--service-key-file",
         "DEALKIT_SERVER_SERVICE_KEY_FILE",
     ] {
-        assert!(message.contains(said), "{said}: {message}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
     for arguments in [["--service-key", "hunter2 hunter2"], ["--service-key", ""]] {
         let message = error_message(&arguments);

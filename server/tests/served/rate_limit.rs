@@ -57,10 +57,10 @@ async fn each_namespace_has_a_token_bucket() {
             expected(200, &shown, "")
         );
     }
-    let refused = get(&service, KEY).await;
-    assert_eq!(refused.headers()["ratelimit-policy"], "\"key\";q=5;w=1");
+    let rejected = get(&service, KEY).await;
+    assert_eq!(rejected.headers()["ratelimit-policy"], "\"key\";q=5;w=1");
     assert_eq!(
-        refused.headers()["content-type"],
+        rejected.headers()["content-type"],
         "application/problem+json"
     );
     let none_left = "\"key\";r=0;t=1";
@@ -100,13 +100,16 @@ async fn each_namespace_has_a_token_bucket() {
 async fn variants_apply_to_rejections() {
     let service = service(|builder| builder.rate_limit(1).variant(Variant::ErrorsHtml));
     assert_eq!(get(&service, KEY).await.status(), 200);
-    let refused = get(&service, KEY).await;
+    let rejected = get(&service, KEY).await;
     assert_eq!(
-        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (
+            rejected.status().as_u16(),
+            &rejected.headers()["retry-after"]
+        ),
         (429, &"1".parse().unwrap())
     );
     assert_eq!(
-        refused.headers()["content-type"],
+        rejected.headers()["content-type"],
         "text/html; charset=utf-8"
     );
 }
@@ -116,13 +119,13 @@ fn a_dealkit_client_is_limited() {
     let server = Running::quiet(&["--rate-limit", "1"]);
     assert_eq!(retrieve_deal(&server, "d_1").status, 200);
     let mut further = (0..100).map(|_| retrieve_deal(&server, "d_1"));
-    let refused = further.find(|response| response.status != 200).unwrap();
-    refused.check_invariants("beyond the limit", false);
+    let rejected = further.find(|response| response.status != 200).unwrap();
+    rejected.check_invariants("beyond the limit", false);
     assert_eq!(
-        (refused.status, refused.header("retry-after")),
+        (rejected.status, rejected.header("retry-after")),
         (429, Some("1"))
     );
-    assert_eq!(refused.json()["type"], "urn:dealkit:problem:rate-limit");
+    assert_eq!(rejected.json()["type"], "urn:dealkit:problem:rate-limit");
     for wrong in ["0", "1.5", "50/s", "65536"] {
         let output = command(&["--rate-limit", wrong]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{wrong}");

@@ -37,10 +37,10 @@ fn at_most_8_mib_are_discarded() {
         .write_all(post_head("content-length: 1000000000\r\n").as_bytes())
         .unwrap();
     assert_eq!(read_response(&mut stream, false).status, 413);
-    let piece = vec![b'x'; 64 * 1024];
+    let part = vec![b'x'; 64 * 1024];
     let mut sent = 0;
-    while stream.write_all(&piece).is_ok() {
-        sent += piece.len();
+    while stream.write_all(&part).is_ok() {
+        sent += part.len();
         assert!(sent < 100 * 1024 * 1024, "the server reads on and on");
     }
 }
@@ -68,10 +68,10 @@ fn a_slow_but_steady_reader_gets_everything() {
                 .as_bytes(),
         )
         .unwrap();
-    let mut piece = vec![0; 5_000_000];
+    let mut part = vec![0; 5_000_000];
     for _ in 0..10 {
         sleep(LIMIT / 8);
-        stream.read_exact(&mut piece).unwrap();
+        stream.read_exact(&mut part).unwrap();
     }
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();

@@ -63,10 +63,10 @@ fn the_size_of_the_store_is_limited() {
         &format!(r#"{{"externalId":"{}"}}"#, "x".repeat(2_000)),
     );
     let create = |body: &str| create(&sandbox, body);
-    let refused = create(&long);
-    assert_eq!(refused.status, 507);
-    refused.check_invariants("507", false);
-    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    let rejected = create(&long);
+    assert_eq!(rejected.status, 507);
+    rejected.check_invariants("507", false);
+    let detail = rejected.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("--max-store-bytes"), "{detail}");
 
     assert_eq!(create(AGENT).status, 201);

@@ -217,9 +217,9 @@ const HASH_OF_THE_FIRST_100: u64 = 18_102_182_122_274_351_732;
 
 #[test]
 fn generated_deals_can_be_combined_with_a_file() {
-    let beside = file(r#"[{"id":"x"}]"#);
+    let deals_file = file(r#"[{"id":"x"}]"#);
     let sandbox = Sandbox::builder()
-        .deals_file(beside.path())
+        .deals_file(deals_file.path())
         .generate(2, 1)
         .start()
         .unwrap();

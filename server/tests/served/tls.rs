@@ -133,8 +133,8 @@ async fn a_client_without_a_certificate_is_rejected() {
     let with =
         |issued: &CertificateFiles| client.clone().identity(issued.leaf.pem()).build().unwrap();
     with(&clients).agents().create(ada()).await.unwrap();
-    for refused in [client.clone().build().unwrap(), with(&strange)] {
-        let error = refused.deals().retrieve("d_1").await.unwrap_err();
+    for rejected in [client.clone().build().unwrap(), with(&strange)] {
+        let error = rejected.deals().retrieve("d_1").await.unwrap_err();
         // The client may already be sending its request when the server rejects it.
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         let text = format!("{error} {}", cause.unwrap_or_default());
@@ -165,7 +165,7 @@ fn a_stalled_handshake_does_not_block_other_connections() {
         assert_eq!(read_response(&mut *line, false).status, 200);
     }
     drop(open);
-    // Those connections end at the head timeout.
+    // Unfinished handshakes end at the head timeout.
     let sandbox = Sandbox::builder().tls(Tls::self_signed());
     let sandbox = sandbox.head_timeout(SHORT).start().unwrap();
     let began = Instant::now();

@@ -37,12 +37,12 @@ impl Http2 {
     }
 
     pub async fn send(&mut self, method: &str, path: &str, body: &str) -> StreamResult {
-        let mut came = StreamResult::default();
-        came.error = self
-            .receive(request(method, path), body, &mut came)
+        let mut result = StreamResult::default();
+        result.error = self
+            .receive(request(method, path), body, &mut result)
             .await
             .err();
-        came
+        result
     }
 
     /// Sends a request and collects the response.
@@ -50,7 +50,7 @@ impl Http2 {
         &mut self,
         request: Request<()>,
         body: &str,
-        came: &mut StreamResult,
+        result: &mut StreamResult,
     ) -> Result<(), h2::Error> {
         let mut sender = self.sender.clone().ready().await?;
         let (response, mut sending) = sender.send_request(request, body.is_empty())?;
@@ -58,9 +58,9 @@ impl Http2 {
             sending.send_data(Bytes::copy_from_slice(body.as_bytes()), true)?;
         }
         let mut response = response.await?;
-        came.status = Some(response.status().as_u16());
+        result.status = Some(response.status().as_u16());
         while let Some(data) = response.body_mut().data().await {
-            came.body.extend_from_slice(&data?);
+            result.body.extend_from_slice(&data?);
         }
         Ok(())
     }

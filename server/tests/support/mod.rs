@@ -163,8 +163,8 @@ pub fn check_agent(case: &Value, response: &Received) {
 
 /// Returns the line number of a detail that ends with `at line L column C`.
 fn line_of(detail: &str) -> usize {
-    let (_, place) = detail.rsplit_once(" at line ").expect(detail);
-    let (line, column) = place.split_once(" column ").expect(detail);
+    let (_, position) = detail.rsplit_once(" at line ").expect(detail);
+    let (line, column) = position.split_once(" column ").expect(detail);
     assert!(column.parse::<usize>().unwrap() > 0, "{detail}");
     line.parse().unwrap()
 }
@@ -300,7 +300,7 @@ pub fn until(event: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Waits until the address rejects connections.
-pub fn until_refused(address: SocketAddr) {
+pub fn until_rejected(address: SocketAddr) {
     until("connections are refused", || {
         TcpStream::connect(address).is_err()
     });

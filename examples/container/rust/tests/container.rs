@@ -1,4 +1,4 @@
-//! The sandbox in a container of its own, for a program that cannot have it in its process.
+//! The sandbox in a container, for programs that cannot embed it.
 
 use dealkit::blocking::Client;
 use testcontainers::{
@@ -20,7 +20,7 @@ fn a_deal_can_be_read() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::builder()
         .base_url(format!("http://{host}:{port}"))
         .service_key(KEY)
-        // A test that runs in a container itself reaches this one over Docker's network.
+        // In a container, the test reaches the sandbox over Docker's network.
         .allow_http(true)
         .build()?;
 

@@ -25,7 +25,7 @@ fn now() -> DateTime<Utc> {
 }
 
 async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let reply = |number| match number {
         1 => Reply::Status(422),
         2 => Reply::Lose,
@@ -96,7 +96,7 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
 }
 
 async fn the_agent_of_a_response_that_cannot_be_read_is_known(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let (came, _) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Unreadable).await;
     assert_eq!(outcomes(&came), [(Succeeded, false)]);
     let error = came[0].result.as_ref().unwrap_err();
@@ -110,7 +110,7 @@ async fn the_agent_of_a_response_that_cannot_be_read_is_known(ledger: Ledger) {
 async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails(
     ledger: Ledger,
 ) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(2), |_| Reply::Lose).await;
     for (resends, row, reply, sent, is_recorded) in [
         (true, row(0), Reply::Status(422), 1, false),
@@ -126,7 +126,7 @@ async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again
 }
 
 async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let unnamed = || rows::request(2);
     let rows = vec![row(0), row(1), row(0), ("", unnamed()).into()];
     let (came, sent) = run(&mut peer, &ledger, false, rows, |_| Reply::Create).await;
@@ -161,7 +161,7 @@ async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
 #[tokio::test]
 async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_meanwhile() {
     let (_folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let client = peer.client();
     let (taken, handed_over) = (Cell::new(0), Cell::new(0));
     let rows = (0..5).map(|number| {
@@ -172,7 +172,7 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
     let job = client.agents().create_many(rows).ledger(&ledger, None);
     let mut creations = job.concurrency(1).stream();
     for number in 0..5 {
-        let heard = peer.next_of(creations.next()).await;
+        let heard = peer.next_during(creations.next()).await;
         let summary = ledger.summary().unwrap();
         assert_eq!((summary.in_flight, summary.succeeded), (1, number));
         // Nothing can be recorded while somebody else writes.
@@ -181,7 +181,7 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
         // The next row waits for its place.
         let expected = ((number + 2).min(5), number);
         assert_eq!((taken.get(), handed_over.get()), expected);
-        heard.answer(201, FINE);
+        heard.answer(201, VALID_BODY);
         tokio::select! {
             _ = creations.next() => panic!("nothing was recorded"),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}

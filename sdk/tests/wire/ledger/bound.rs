@@ -41,9 +41,9 @@ fn a_ledger_is_bound_to_its_service() {
 }
 
 async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
-    let mut renamed = Peer::by_hand();
+    let mut renamed = Peer::manual();
     let at = |peer: &Peer| {
         let client = peer.client();
         let ledger = ledger.clone();

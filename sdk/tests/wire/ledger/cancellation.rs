@@ -21,11 +21,11 @@ fn states(ledger: &Ledger) -> Vec<String> {
 async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_locked() {
     for is_dropped in [false, true] {
         let (_folder, ledger) = new_ledger();
-        let mut peer = Peer::by_hand();
+        let mut peer = Peer::manual();
         let client = peer.client();
         let job = client.agents().create_many(rows(1)).ledger(&ledger, None);
         let mut creations = job.stream();
-        let _heard = peer.next_of(creations.next()).await;
+        let _heard = peer.next_during(creations.next()).await;
         let other = Connection::open(ledger.path().unwrap()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         if is_dropped {

@@ -206,9 +206,9 @@ async fn a_backup_is_the_ledger_at_one_moment() {
         .create_many([row(3)])
         .ledger(&ledger, None)
         .stream();
-    let heard = peer.next_of(job.next()).await;
+    let heard = peer.next_during(job.next()).await;
     ledger.backup(copy.path().unwrap()).unwrap();
-    heard.answer(201, FINE);
+    heard.answer(201, VALID_BODY);
     assert_eq!(job.next().await.unwrap().outcome(), Succeeded);
     let summary = copy.summary().unwrap();
     let unresolved = summary.unresolved.len();
@@ -272,7 +272,7 @@ async fn a_file_that_is_overwritten_under_a_job_stops_it() {
         let client = peer.client();
         let job = client.agents().create_many((3..9).map(row));
         let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
-        let heard = peer.next_of(creations.next()).await;
+        let heard = peer.next_during(creations.next()).await;
         if content == "another ledger of as many changes" {
             // By these numbers in its header SQLite tells whether a file has changed.
             let ours = fs::read(path).unwrap();
@@ -280,7 +280,7 @@ async fn a_file_that_is_overwritten_under_a_job_stops_it() {
             other[92..96].copy_from_slice(&ours[92..96]);
         }
         fs::write(path, other).unwrap();
-        heard.answer(201, FINE);
+        heard.answer(201, VALID_BODY);
         let sent = creations.next().await.unwrap();
         assert_eq!(sent.outcome(), Succeeded);
         assert_eq!(sent.ledger_error.unwrap().kind(), expected, "{content}");

@@ -9,7 +9,7 @@ use tokio::{
 use super::*;
 use crate::peer::{
     BOTH, Protocol, Step, answer, builder,
-    tls::{Authority, Front, Tls},
+    tls::{Authority, Tls, TlsFront},
     until,
 };
 
@@ -22,9 +22,9 @@ async fn loses_its_lease(
 ) {
     let authority = Authority::new();
     let leaf = authority.issue();
-    let script = vec![Step::Hear, Step::Act, answer(201, FINE)];
+    let script = vec![Step::ReadRequest, Step::Process, answer(201, VALID_BODY)];
     let peer = Peer::start(protocol, vec![script]);
-    let front = Front::start(peer, &Tls::new(&leaf));
+    let front = TlsFront::start(peer, &Tls::new(&leaf));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let client = builder(&url).root_certificates(authority.pem());

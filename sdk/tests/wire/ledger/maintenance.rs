@@ -24,7 +24,7 @@ in_both! {
 }
 
 async fn what_was_looked_up_is_resolved_and_the_next_run_goes_by_that(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     let reply = |number| match number {
         0 | 1 => Reply::Status(503),
         2 => Reply::Status(422),
@@ -56,7 +56,7 @@ async fn what_was_looked_up_is_resolved_and_the_next_run_goes_by_that(ledger: Le
 }
 
 async fn two_rows_cannot_have_one_agent_and_nobody_is_none(ledger: Ledger) {
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(2), |_| Reply::Lose).await;
     ledger.resolve([(key(0), Some("a_2".into()))]).unwrap();
     let nobody = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|no agent|\

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{
     cluster::Cluster,
-    peer::{FINE, Peer, client, runtime},
+    peer::{Peer, VALID_BODY, client, runtime},
     rows::{self, email as key, new_ledger, number},
 };
 
@@ -110,7 +110,7 @@ async fn run(
                 let number = number(&heard);
                 sent.push(number);
                 match reply(number) {
-                    Reply::Create => heard.answer(201, &FINE.replace("x_1", &format!("a_{number}"))),
+                    Reply::Create => heard.answer(201, &VALID_BODY.replace("x_1", &format!("a_{number}"))),
                     Reply::Unreadable => heard.answer(201, &format!(r#"{{"id": "a_{number}"}}"#)),
                     Reply::Status(status) => heard.answer(status, ""),
                     Reply::Lose => heard.answer_and_close(""),
@@ -158,7 +158,7 @@ fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
 /// A ledger with this many rows, to each of which the service has replied in this way.
 async fn filled(rows: usize, reply: impl Fn(usize) -> Reply) -> (TempDir, Ledger, Peer) {
     let (folder, ledger) = new_ledger();
-    let mut peer = Peer::by_hand();
+    let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, self::rows(rows), reply).await;
     (folder, ledger, peer)
 }

@@ -1,35 +1,35 @@
-// A request of the journal as a command for a POSIX shell.
+// Converts a recorded request to a curl command for a POSIX shell.
 
-/** The key that everybody knows. Of others the journal keeps nothing, so that a shell's variable stands in their place. */
-const KEY = "sandbox-key";
-/** Headers that curl sends by itself, or that would not be true of the repeated request. */
-const OWN = /^(host|content-length|transfer-encoding|connection|accept|accept-encoding|user-agent|sec-.*)$/;
+/** The documented default key. The journal redacts other keys, which become a shell variable in the command. */
+const DEFAULT_KEY = "sandbox-key";
+/** Headers that curl generates, or that do not apply to the repeated request. */
+const OMITTED = /^(host|content-length|transfer-encoding|connection|accept|accept-encoding|user-agent|sec-.*)$/;
 
-/** The command that repeats a request; null if its body is not text, or was not kept whole. */
+/** Returns the command that repeats a request, or null if the journal does not contain the whole body as text. */
 export function curl({ method, path, query, headers, body, body_bytes }, key) {
   if (new TextEncoder().encode(body).length !== body_bytes) return null;
   const target = query == null ? path : `${path}?${query}`;
-  // With -X, curl would wait for the body that a response to HEAD does not have.
-  const words = ["curl --path-as-is", method === "HEAD" ? "--head" : `-i -X ${quoted(method)}`, quoted(location.origin + target)];
+  // With -X HEAD, curl would wait for a body.
+  const command = ["curl --path-as-is", method === "HEAD" ? "--head" : `-i -X ${quote(method)}`, quote(location.origin + target)];
   const pairs = Object.entries(headers).flatMap(([name, values]) => [values].flat().map((value) => [name, value]));
-  for (const [name, value] of pairs.filter(([name]) => !OWN.test(name))) {
-    if (value !== "<redacted>") words.push(`-H ${quoted(`${name}: ${value}`)}`);
-    else if (name === "x-service-key") words.push(key === KEY ? `-H '${name}: ${KEY}'` : `-H "${name}: $DEALKIT_SERVICE_KEY"`);
+  for (const [name, value] of pairs.filter(([name]) => !OMITTED.test(name))) {
+    if (value !== "<redacted>") command.push(`-H ${quote(`${name}: ${value}`)}`);
+    else if (name === "x-service-key") command.push(key === DEFAULT_KEY ? `-H '${name}: ${DEFAULT_KEY}'` : `-H "${name}: $DEALKIT_SERVICE_KEY"`);
   }
-  if (body) words.push(`--data-raw ${quoted(body)}`);
-  return words.join(" ");
+  if (body) command.push(`--data-raw ${quote(body)}`);
+  return command.join(" ");
 }
 
-/** Characters that a terminal acts on when they are pasted, or that hide what a command is. */
+/** Control characters, which a terminal executes when pasted, and characters that disguise a command. */
 const UNSAFE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
-/** Quotes a text for a shell: in bash, zsh and ksh, and by POSIX since 2024, $'…' may have escapes. */
-function quoted(text) {
-  const escaped = text.replace(/[\\']/g, "\\$&").replace(UNSAFE, octal);
+/** Quotes a string for a shell. Uses escapes in $'…' (bash, zsh, ksh, and POSIX since 2024). */
+function quote(text) {
+  const escaped = text.replace(/[\\']/g, "\\$&").replace(UNSAFE, toOctal);
   return text.search(UNSAFE) === -1 ? `'${text.replaceAll("'", "'\\''")}'` : `$'${escaped}'`;
 }
 
-function octal(character) {
+function toOctal(character) {
   const bytes = [...new TextEncoder().encode(character)];
   return character === "\n" ? "\\n" : bytes.map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
 }

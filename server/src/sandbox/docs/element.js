@@ -1,48 +1,48 @@
-// Elements, made here and nowhere else. What a request sent becomes text, never markup; the page's
-// Content-Security-Policy refuses every other way (require-trusted-types-for).
+// Creates all elements of the page. Strings from requests become text, never markup; the page's Content-Security-Policy
+// (require-trusted-types-for) prevents all other ways to create elements.
 
-/** An element with attributes (those that are false or null are left out) and children: elements or text. */
+/** Creates an element. Omits attributes that are false or null. Children are elements or text. */
 export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const created = document.createElement(name);
   for (const [attribute, value] of Object.entries(attributes)) {
-    if (value === true) made.setAttribute(attribute, "");
-    else if (value !== false && value != null) made.setAttribute(attribute, value);
+    if (value === true) created.setAttribute(attribute, "");
+    else if (value !== false && value != null) created.setAttribute(attribute, value);
   }
-  made.append(...children);
-  return made;
+  created.append(...children);
+  return created;
 }
 
-/** Text in which nothing disguises the rest: characters that turn the direction of writing are shown as `\\u202e`. */
-export function plain(text) {
-  const disguising = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-  return text.replace(disguising, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+/** Escapes control characters, such as those that reverse the text direction (`\\u202e`), which could disguise text. */
+export function escapeControls(text) {
+  const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+  return text.replace(controls, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Something that is made when it is unfolded: most of it never is. */
-export function folded(summary, contents) {
-  const made = element("details", {}, element("summary", {}, ...summary));
-  made.addEventListener("toggle", () => made.append(...contents()), { once: true });
-  return made;
+/** Creates a `details` element whose contents are created when it is first opened. */
+export function lazyDetails(summary, contents) {
+  const created = element("details", {}, element("summary", {}, ...summary));
+  created.addEventListener("toggle", () => created.append(...contents()), { once: true });
+  return created;
 }
 
-/** A button that does something. */
+/** Creates a button. */
 export function button(label, onClick, attributes = {}) {
-  const made = element("button", { type: "button", ...attributes }, label);
-  made.addEventListener("click", onClick);
-  return made;
+  const created = element("button", { type: "button", ...attributes }, label);
+  created.addEventListener("click", onClick);
+  return created;
 }
 
-/** A button that copies a text; nothing where the browser has no clipboard (plain http elsewhere). */
+/** Creates a button that copies text. Returns an empty string if there is no clipboard (http, except on localhost). */
 export function copyButton(label, text) {
   if (!navigator.clipboard) return "";
-  const made = button(label, async () => {
+  const created = button(label, async () => {
     await navigator.clipboard.writeText(text);
-    made.textContent = "Copied";
+    created.textContent = "Copied";
   });
-  return made;
+  return created;
 }
 
-/** The class that colours a status. */
+/** Returns the CSS class for a status. */
 export function statusClass(status) {
   return `status s${status ? Math.floor(status / 100) : "0"}`;
 }

@@ -1,6 +1,6 @@
-// The faults that are to happen: a list, and a form that adds one.
+// The list of pending faults, and the form that adds one.
 
-import { button, element, plain } from "./element.js";
+import { button, element, escapeControls } from "./element.js";
 import { parse } from "./json.js";
 import { call } from "./sandbox.js";
 
@@ -8,7 +8,7 @@ const [form, release, list, heading, preset, operation, times, status] = [
   "add-fault", "release", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
 ].map((id) => document.getElementById(id));
 
-/** The list as it was read last. */
+/** The displayed list, as JSON. */
 let shown = "";
 
 form.addEventListener("submit", (event) => {
@@ -27,19 +27,19 @@ release.addEventListener("click", async () => {
   }
 });
 
-/** Reads the list. */
+/** Loads and displays the list. */
 export async function refreshFaults() {
   const text = await call("faults");
   if (text === shown) return;
   shown = text;
-  list.replaceChildren(...parse(text).faults.map(row));
+  list.replaceChildren(...parse(text).faults.map(createRow));
 }
 
-function row({ id, matched, applied, ...fault }) {
-  const text = plain(JSON.stringify(fault));
+function createRow({ id, matched, applied, ...fault }) {
+  const text = escapeControls(JSON.stringify(fault));
   const remove = button("Remove", async () => {
     await change(`faults/${JSON.stringify(id)}`, { method: "DELETE" }, "Removed.");
-    // The button is gone: the keyboard goes on from here.
+    // Keep the keyboard focus near the removed button.
     heading.focus();
   }, { "aria-label": `Remove ${text}` });
   const count = element("span", { class: "quiet" }, `applied ${JSON.stringify(applied)} times`);

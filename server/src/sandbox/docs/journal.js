@@ -1,52 +1,52 @@
-// The latest requests that the sandbox saw, whoever sent them.
+// The journal: the latest requests, from all clients.
 
 import { curl } from "./curl.js";
-import { copyButton, element, folded, statusClass } from "./element.js";
+import { copyButton, element, lazyDetails, statusClass } from "./element.js";
 import { pairs, textBlock } from "./json.js";
 import { call } from "./sandbox.js";
 
-/** As many as the sandbox keeps. */
-const MAX_KEPT = 1_000;
+/** The size of the sandbox's journal. */
+const MAX_REQUESTS = 1_000;
 
 const NO_RESPONSE = "no response";
 
 const [list, filter, status] = ["journal", "filter", "journal-status"].map((id) => document.getElementById(id));
 
-/** The requests that are shown unless the filter hides them, the oldest first, each with its row and the text that the filter looks at. */
+/** The displayed requests, oldest first, each with its row and the text for the filter. */
 let entries = [];
 
-/** Reads what is new. */
+/** Loads and displays new and changed requests. */
 export async function refreshJournal() {
-  // The last request that is known is asked for again, or an earlier one that had no response yet. When it is not
-  // there, the journal was cleared or the sandbox started anew, and everything is read from the beginning.
+  // Load again from the first known request without a response, or else from the last known request. If the sandbox no longer
+  // has that request, the journal was cleared or the sandbox restarted: load everything.
   const known = (entries.find(({ request }) => !request.done) ?? entries.at(-1))?.request;
   let page = await requestsAfter(known ? known.number - 1 : 0);
   if (known && (page[0]?.number !== known.number || page[0].at !== known.at)) {
     entries = [];
     page = await requestsAfter(0);
   }
-  page.forEach(keep);
-  entries = entries.slice(-MAX_KEPT);
+  page.forEach(addOrUpdate);
+  entries = entries.slice(-MAX_REQUESTS);
   update();
 }
 
-/** Adds a request, or what became of one. */
-function keep(request) {
+/** Adds a request, or updates it if its response has arrived. */
+function addOrUpdate(request) {
   const index = request.number - (entries[0]?.request.number ?? request.number);
-  // A row that stays is not touched: what is open stays open, and focus stays where it is.
+  // Leave finished rows untouched, so that they stay open and keep the focus.
   if (entries[index]?.request.done) return;
   const { method, status, fault } = request;
   const text = `${method} ${targetOf(request)} ${status ?? NO_RESPONSE} ${fault ?? ""}`.toLowerCase();
-  const entry = { request, text, row: rowOf(request) };
+  const entry = { request, text, row: createRow(request) };
   entries[index]?.row.replaceWith(entry.row);
   entries[index] = entry;
 }
 
 async function requestsAfter(number) {
-  return JSON.parse(await call(`requests?after=${number}&limit=${MAX_KEPT}`)).requests;
+  return JSON.parse(await call(`requests?after=${number}&limit=${MAX_REQUESTS}`)).requests;
 }
 
-/** Forgets every request, here and in the sandbox. */
+/** Clears the journal of the page and of the sandbox. */
 export async function clearJournal() {
   await call("requests", { method: "DELETE" });
   entries = [];
@@ -55,33 +55,33 @@ export async function clearJournal() {
 
 filter.addEventListener("input", update);
 
-/** Shows those that pass the filter, the newest first. */
+/** Displays the requests that match the filter, newest first. */
 function update() {
   const words = filter.value.toLowerCase().split(/\s+/);
   const rows = new Set(entries.map(({ row }) => row));
   for (const row of [...list.children]) if (!rows.has(row)) row.remove();
-  let passing = 0;
+  let matching = 0;
   for (const { row, text } of entries) {
     if (!row.parentNode) list.prepend(row);
     row.hidden = !words.every((word) => text.includes(word));
-    if (!row.hidden) passing += 1;
+    if (!row.hidden) matching += 1;
   }
-  // What is set is read out, even when it is the same.
-  const text = summary(passing);
+  // Screen readers announce each change of the status, so change it only if it differs.
+  const text = summary(matching);
   if (status.textContent !== text) status.textContent = text;
 }
 
-function summary(passing) {
+function summary(matching) {
   if (entries.length === 0) return "None yet. Send one, here or from your program.";
   const all = entries.length === 1 ? "1 request" : `${entries.length} requests`;
-  return filter.value ? `${passing} of ${all}` : all;
+  return filter.value ? `${matching} of ${all}` : all;
 }
 
 function targetOf({ path, query }) {
   return query == null ? path : `${path}?${query}`;
 }
 
-function rowOf(request) {
+function createRow(request) {
   const at = new Date(request.at);
   const time = `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`;
   const heading = [
@@ -92,7 +92,7 @@ function rowOf(request) {
     element("span", { class: "duration quiet" }, duration(request.duration)),
     request.fault ? element("span", { class: "fault" }, request.fault) : "",
   ];
-  return element("li", {}, folded(heading, () => contents(request)));
+  return element("li", {}, lazyDetails(heading, () => contents(request)));
 }
 
 function* contents(request) {
@@ -105,8 +105,8 @@ function* contents(request) {
   }
   yield pairs("Headers of the request", Object.entries(request.headers));
   if (request.body) yield textBlock("Body of the request", request.body);
-  const kept = new TextEncoder().encode(request.body).length;
-  if (request.body_bytes > kept) yield element("p", { class: "quiet" }, `${request.body_bytes} bytes, of which the first are kept.`);
+  const recordedBytes = new TextEncoder().encode(request.body).length;
+  if (request.body_bytes > recordedBytes) yield element("p", { class: "quiet" }, `${request.body_bytes} bytes, of which the first are kept.`);
 }
 
 function duration(seconds) {

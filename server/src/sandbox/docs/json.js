@@ -1,27 +1,27 @@
-// JSON as text, in which a number keeps every digit that was sent.
+// Formats JSON without changing the digits of numbers.
 
-import { element, plain } from "./element.js";
+import { element, escapeControls } from "./element.js";
 
-/** More than this is slow to show. */
+/** Longer text is truncated, because browsers display it slowly. */
 const MAX_SHOWN = 100_000;
 
-/** The value of a JSON text. `JSON.stringify` writes its numbers as they were. */
+/** Parses JSON. `JSON.stringify` of the result preserves the digits of numbers. */
 export function parse(text) {
   return JSON.parse(text, (_, value, { source }) => (typeof value === "number" ? JSON.rawJSON(source) : value));
 }
 
-/** A block with names and values, such as headers. */
+/** Creates a text block of names and values, such as headers. */
 export function pairs(label, entries) {
   return textBlock(label, entries.map(([name, value]) => `${name}: ${value}`).join("\n"));
 }
 
-/** A block with the text in it: indented if it is JSON, else as it is. */
+/** Creates a text block. Indents JSON. */
 export function textBlock(label, text) {
-  const shown = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}\n… (${MAX_SHOWN} of ${text.length} characters)` : indented(text);
-  return element("pre", { tabindex: "0", role: "group", "aria-label": label }, plain(shown));
+  const shown = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}\n… (${MAX_SHOWN} of ${text.length} characters)` : indent(text);
+  return element("pre", { tabindex: "0", role: "group", "aria-label": label }, escapeControls(shown));
 }
 
-function indented(text) {
+function indent(text) {
   try {
     return JSON.stringify(parse(text), null, 2);
   } catch {

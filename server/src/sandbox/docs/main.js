@@ -1,42 +1,42 @@
-// Starts the page, which reads from the sandbox again and again.
+// Starts the page, which polls the sandbox.
 
 import { refreshFaults } from "./faults.js";
 import { clearJournal, refreshJournal } from "./journal.js";
-import { Refused, attempt, call, namespace } from "./sandbox.js";
-import { startSending } from "./send.js";
+import { Rejected, attempt, call, namespace } from "./sandbox.js";
+import { connectForms } from "./send.js";
 import { lists } from "./store.js";
 
-/** How long after a reading the next one begins, in milliseconds. */
+/** Polling interval in milliseconds. */
 const INTERVAL = 2_000;
 
 let timer;
-/** What is being read or changed: one thing after the other. */
-let doing = Promise.resolve();
+/** The last queued task. Tasks run one after another. */
+let lastTask = Promise.resolve();
 
-function inTurn(work) {
-  doing = doing.then(() => attempt(work));
-  return doing;
+function enqueue(task) {
+  lastTask = lastTask.then(() => attempt(task));
+  return lastTask;
 }
 
-/** Reads what is shown now, and again after a while if the page is looked at. */
+/** Reloads all open lists, and schedules the next reload if the page is visible. */
 async function refresh() {
   clearTimeout(timer);
-  const error = await inTurn(async () => {
+  const error = await enqueue(async () => {
     await refreshJournal();
     await refreshFaults();
     for (const list of lists) await list.refresh();
   });
   clearTimeout(timer);
-  // What the sandbox refuses once it refuses again.
-  if (!(error instanceof Refused) && !document.hidden) timer = setTimeout(refresh, INTERVAL);
+  // Stop polling after a rejection, which would recur.
+  if (!(error instanceof Rejected) && !document.hidden) timer = setTimeout(refresh, INTERVAL);
 }
 
 if (namespace !== null) document.getElementById("service-key").value = namespace;
-startSending(refresh);
-document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
+connectForms(refresh);
+document.getElementById("clear").addEventListener("click", () => enqueue(clearJournal));
 document.getElementById("reset").addEventListener("click", async () => {
   if (!confirm("Drop agents, requests and faults, and go back to the deals and keys that the sandbox started with?")) return;
-  await inTurn(() => call("reset", { method: "POST" }));
+  await enqueue(() => call("reset", { method: "POST" }));
   await refresh();
 });
 addEventListener("keydown", ({ key, ctrlKey, metaKey, target }) => {

@@ -1,14 +1,14 @@
-// Calls to the sandbox's own interface, under /__sandbox/.
+// Calls to the control interface under /__sandbox/.
 
 const token = document.getElementById("token");
 
-/** The service key whose namespace this page shows, where each key has its own. */
+/** The service key of the displayed namespace, or null for the default namespace. */
 export const namespace = new URLSearchParams(location.search).get("namespace");
 
-/** What the sandbox refused, in its words. */
-export class Refused extends Error {}
+/** A rejection by the sandbox, with its message. */
+export class Rejected extends Error {}
 
-/** Sends a request, whose body is JSON, and returns the body of the response as text. */
+/** Sends a request, and returns the body of the response as text. The request's body must be JSON. */
 export async function call(path, { method = "GET", body } = {}) {
   const url = new URL(`/__sandbox/${path}`, location.origin);
   if (namespace !== null) url.searchParams.set("namespace", namespace);
@@ -19,18 +19,18 @@ export async function call(path, { method = "GET", body } = {}) {
   const text = await response.text();
   if (response.ok) return text;
   if (response.status === 401) document.getElementById("token-field").hidden = false;
-  throw new Refused(detailOf(text) ?? `The sandbox responded ${response.status}.`);
+  throw new Rejected(detailOf(text) ?? `The sandbox responded ${response.status}.`);
 }
 
-/** Does something; if it is refused or fails, the page says so. */
-export async function attempt(work) {
+/** Runs a task, and displays its error, if any. */
+export async function attempt(task) {
   const status = document.getElementById("status");
   try {
-    await work();
+    await task();
     status.textContent = "";
   } catch (error) {
-    // If the sandbox cannot be reached, it may be starting.
-    status.textContent = error instanceof Refused ? error.message : "The sandbox does not respond.";
+    // An unreachable sandbox may be restarting.
+    status.textContent = error instanceof Rejected ? error.message : "The sandbox does not respond.";
     return error;
   }
 }

@@ -1,15 +1,15 @@
-// The forms that send requests, as a program would, and what comes back.
+// The forms that send requests to /v1, and display the responses.
 
-import { element, folded, statusClass } from "./element.js";
+import { element, lazyDetails, statusClass } from "./element.js";
 import { pairs, textBlock } from "./json.js";
 
-/** How long a response may take, in milliseconds: a fault can hold it back for an hour, and with it one of the browser's connections. */
-const PATIENCE = 30_000;
+/** Time limit for a response in milliseconds. A fault can delay a response for an hour, which would occupy a connection. */
+const RESPONSE_TIMEOUT = 30_000;
 
 const [id, body, key] = ["retrieveDeal-id", "createAgent-body", "service-key"].map((id) => document.getElementById(id));
 
-/** Lets the forms send their requests. `sent` is called after each. */
-export function startSending(sent) {
+/** Connects the forms. Calls `onSent` after each request. */
+export function connectForms(onSent) {
   const forms = {
     retrieveDeal: () => [`/v1/deals/${encodeURIComponent(id.value)}`, { headers: {} }],
     createAgent: () => ["/v1/agents", { method: "POST", headers: { "content-type": "application/json" }, body: body.value }],
@@ -21,28 +21,28 @@ export function startSending(sent) {
       status.replaceChildren("Waiting for the response …");
       parts.replaceChildren();
       await exchange(...request(), status, parts);
-      sent();
+      onSent();
     });
   }
 }
 
-/** Sends a request, and shows what came back. */
+/** Sends a request and displays the response. */
 async function exchange(path, request, status, parts) {
   if (key.value) request.headers["x-service-key"] = key.value;
-  const began = performance.now();
+  const start = performance.now();
   let response;
   let end = ", ";
   let body = [];
   try {
-    response = await fetch(path, { ...request, signal: AbortSignal.timeout(PATIENCE), credentials: "omit", redirect: "manual" });
+    response = await fetch(path, { ...request, signal: AbortSignal.timeout(RESPONSE_TIMEOUT), credentials: "omit", redirect: "manual" });
     const text = await response.text();
     if (text) body = [textBlock("Body of the response", text)];
   } catch (error) {
     end = `. The browser says: ${error.message}. `;
   }
-  const time = element("span", { class: "quiet" }, `${(performance.now() - began).toFixed(0)} ms`);
+  const time = element("span", { class: "quiet" }, `${(performance.now() - start).toFixed(0)} ms`);
   status.replaceChildren(statusOf(response), end, time);
-  const headers = response ? [folded(["Headers"], () => [pairs("Headers of the response", [...response.headers])])] : [];
+  const headers = response ? [lazyDetails(["Headers"], () => [pairs("Headers of the response", [...response.headers])])] : [];
   parts.replaceChildren(...headers, ...body);
 }
 

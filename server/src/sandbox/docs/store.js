@@ -1,10 +1,10 @@
-// The deals and the agents that the sandbox holds.
+// The lists of deals and agents.
 
-import { element, folded } from "./element.js";
+import { element, lazyDetails } from "./element.js";
 import { parse, textBlock } from "./json.js";
 import { call } from "./sandbox.js";
 
-/** The list of this name, which is read while it is unfolded. `summary` names an entry's identifier and what else its row shows. */
+/** A list, which is loaded while it is open. `summary` returns an entry's identifier and the other texts of its row. */
 class List {
   #shown = "";
   #rows = new Map();
@@ -17,7 +17,7 @@ class List {
     details.append(this.#status, this.#list);
   }
 
-  /** Reads the list; rows whose entries are the same stay, open or not. */
+  /** Loads and displays the list. Rows of unchanged entries stay as they are. */
   async refresh() {
     if (!this.details.open) return;
     const page = await call(`${this.name}?limit=1000`);
@@ -27,16 +27,16 @@ class List {
     const before = this.#rows;
     this.#rows = new Map(entries.map((entry) => {
       const text = JSON.stringify(entry);
-      return [text, before.get(text) ?? this.#rowOf(entry, text)];
+      return [text, before.get(text) ?? this.#createRow(entry, text)];
     }));
     this.#list.replaceChildren(...this.#rows.values());
     this.#status.textContent = entries.length === 0 ? "None." : `${entries.length} shown${next === null ? "" : "; there are more"}`;
   }
 
-  #rowOf(entry, text) {
-    const [id, ...words] = this.summary(entry).filter((value) => typeof value === "string");
-    const heading = [element("code", {}, id), element("span", { class: "quiet" }, ` ${words.join(" ")}`)];
-    return element("li", {}, folded(heading, () => [textBlock(id, text)]));
+  #createRow(entry, text) {
+    const [id, ...details] = this.summary(entry).filter((value) => typeof value === "string");
+    const heading = [element("code", {}, id), element("span", { class: "quiet" }, ` ${details.join(" ")}`)];
+    return element("li", {}, lazyDetails(heading, () => [textBlock(id, text)]));
   }
 }
 
