@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import psutil
-from processes import until
+from processes import wait_until
 
 from dealkit.testing import Sandbox
 
@@ -134,11 +134,11 @@ class DaskCluster(Cluster):
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
-        until(lambda: address.exists() and address.read_text().endswith("}"), WAIT_LIMIT)
+        wait_until(lambda: address.exists() and address.read_text().endswith("}"), WAIT_LIMIT)
         workers = ["--nworkers", str(WORKERS), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        until(lambda: len(self.workers()) == WORKERS, WAIT_LIMIT)
+        wait_until(lambda: len(self.workers()) == WORKERS, WAIT_LIMIT)
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return "spawn_main" in " ".join(process.cmdline())
@@ -190,7 +190,7 @@ class RayCluster(Cluster):
         given = [f"{name}={value}" for name, value in options.items()]
         self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
         address = self.folder / "ray" / "ray_current_cluster"
-        until(address.exists, WAIT_LIMIT)
+        wait_until(address.exists, WAIT_LIMIT)
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:

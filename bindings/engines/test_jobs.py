@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pyarrow
 import pytest
 from clusters import CLUSTERS, WAIT_LIMIT, WORKERS, Cluster
-from postgres import NEEDED, Postgres, must_skip, required_programs
-from processes import until
+from postgres import POSTGRES_PACKAGE, Postgres, must_skip, required_programs
+from processes import wait_until
 from pyarrow import parquet
 
 from dealkit import Client, ledger
@@ -74,7 +74,7 @@ def test_an_export_whose_worker_is_killed(environment: ClusterAndService, tmp_pa
     sandbox.fail_next(status=503, path="/v1/deals/g_2300", times=None)
     job = ("export", ids, tmp_path, "--rate-limit", 250, "--per-task", PER_TASK)
     process = cluster.begin(*job)
-    until(lambda: sent(sandbox) >= 600 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
+    wait_until(lambda: sent(sandbox) >= 600 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
     cluster.workers()[0].kill()
     assert process.wait(WAIT_LIMIT) == 1
     # Finished tasks were not repeated; the 503 was retried, perhaps twice.
@@ -97,7 +97,7 @@ def test_an_export_whose_worker_is_killed(environment: ClusterAndService, tmp_pa
 def test_an_import_whose_workers_are_killed(environment: ClusterAndService, tmp_path: Path) -> None:
     cluster, sandbox, url = environment
     if not url:
-        pytest.skip(f"an import on an engine needs {NEEDED}")
+        pytest.skip(f"an import on an engine needs {POSTGRES_PACKAGE}")
     rows = [
         {"email": f"agent{n}@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {"tier": "A"}}
         for n in range(1_200)
@@ -109,9 +109,9 @@ def test_an_import_whose_workers_are_killed(environment: ClusterAndService, tmp_
     job = ("import", table, tmp_path, "--per-task", 100)
 
     process = cluster.begin(*job)
-    until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
+    wait_until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
     cluster.workers()[0].kill()
-    until(lambda: len(sandbox.agents) >= 600, WAIT_LIMIT)
+    wait_until(lambda: len(sandbox.agents) >= 600, WAIT_LIMIT)
     for worker in cluster.workers():
         worker.kill()
     process.kill()

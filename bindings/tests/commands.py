@@ -18,28 +18,28 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from processes import HANGS, STRICT, waited_for
+from processes import HANG_SECONDS, STRICT_FLAGS, wait_for_output
 
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 
 # Signals have the same effect as in a shell, even if this process was started with some of them ignored.
-RESET = """
+RESET_SIGNALS = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 """
-RUN = """
+RUN_COMMAND = """
 import sys
 from dealkit._cli import main
 from dealkit.testing import Sandbox
 sys.exit(main())
 """
-COMMAND = RESET + RUN
+COMMAND_SCRIPT = RESET_SIGNALS + RUN_COMMAND
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """The result of a command."""
 
     code: int
@@ -47,14 +47,14 @@ class Done(NamedTuple):
     told: str
 
 
-def environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
+def command_environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """A command's environment variables: an empty URL or key is not set, and Python's own are as users have them."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     given = {name: value for name, value in (("DEALKIT_BASE_URL", url), ("DEALKIT_SERVICE_KEY", key)) if value}
     return {**own, **given, **(env or {})}
 
 
-def start(
+def start_command(
     *arguments: str | Path,
     url: str = "",
     key: str = "sandbox-key",
@@ -65,8 +65,8 @@ def start(
 ) -> subprocess.Popen[str]:
     """Starts the command, after what else its process is to do, and captures its output."""
     return subprocess.Popen(
-        [sys.executable, *STRICT, "-c", f"{RESET}\n{before}\n{RUN}", *map(str, arguments)],
-        env=environment(url, key, env),
+        [sys.executable, *STRICT_FLAGS, "-c", f"{RESET_SIGNALS}\n{before}\n{RUN_COMMAND}", *map(str, arguments)],
+        env=command_environment(url, key, env),
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -76,7 +76,7 @@ def start(
     )
 
 
-def until_told(process: subprocess.Popen[str], text: str) -> str:
+def wait_for_stderr(process: subprocess.Popen[str], text: str) -> str:
     """Waits until a command has printed a text to standard error, and returns what it has printed there so far."""
     told = ""
     assert process.stderr is not None
@@ -87,23 +87,23 @@ def until_told(process: subprocess.Popen[str], text: str) -> str:
     return told
 
 
-def end(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> Done:
+def finish_command(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> CommandResult:
     """Waits for a command to end. No expected failure shows a traceback."""
-    shown, told = waited_for(process, given, seconds)
+    shown, told = wait_for_output(process, given, seconds)
     assert "Traceback" not in told and "Warning" not in told, told
-    return Done(process.returncode, shown, told)
+    return CommandResult(process.returncode, shown, told)
 
 
-def dealkit(
+def run_command(
     *arguments: str | Path,
     url: str = "",
     key: str = "sandbox-key",
     given: str = "",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Done:
+) -> CommandResult:
     """Runs the command with the given standard input, in this process: starting one takes longer than most commands."""
-    variables = environment(url, key, env)
+    variables = command_environment(url, key, env)
     encoding = variables.get("PYTHONIOENCODING", "utf-8")
     streams: list[Any] = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(3)]
     streams[0].buffer.write(given.encode())
@@ -119,10 +119,10 @@ def dealkit(
             sys.stdin, sys.stdout, sys.stderr = before
     shown, told = (stream.buffer.getvalue().decode() for stream in streams[1:])
     assert "Traceback" not in told and "Warning" not in told, told
-    return Done(code, shown, told)
+    return CommandResult(code, shown, told)
 
 
-class Import:
+class TableImport:
     """The table agents.csv in a folder of its own, and `dealkit agents import` of it into a sandbox."""
 
     def __init__(self, folder: Path, sandbox: Sandbox) -> None:
@@ -136,22 +136,24 @@ class Import:
             table = f"email,first_name,last_name,profile.external_id\n{rows}"
         (self.folder / "agents.csv").write_text(table)
 
-    def __call__(self, *options: str | Path, yes: bool = True, given: str = "", into: Sandbox | None = None) -> Done:
+    def __call__(
+        self, *options: str | Path, yes: bool = True, given: str = "", into: Sandbox | None = None
+    ) -> CommandResult:
         """Imports the table, into this sandbox or another one."""
         url, confirmed = (into or self.sandbox).url, ["--yes"] if yes else []
         return self.command("agents", "import", "agents.csv", *options, *confirmed, url=url, given=given)
 
-    def dry(self, *options: str, url: str = "", key: str = "") -> Done:
+    def dry(self, *options: str, url: str = "", key: str = "") -> CommandResult:
         """A dry run, which needs neither a service nor a key."""
         return self.command("agents", "import", "agents.csv", "--dry-run", *options, url=url, key=key)
 
-    def command(self, *arguments: str | Path, **given: Any) -> Done:
+    def command(self, *arguments: str | Path, **given: Any) -> CommandResult:
         """Any command, in the table's folder."""
-        return dealkit(*arguments, cwd=self.folder, **given)
+        return run_command(*arguments, cwd=self.folder, **given)
 
     def start(self, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Begins to import the table in a process of its own."""
-        return start(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder, stderr=stderr)
+        return start_command(*self.arguments(*options), url=self.sandbox.url, cwd=self.folder, stderr=stderr)
 
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]
@@ -186,7 +188,7 @@ class Import:
             table.writerows(rows)
 
 
-def counts(shown: str) -> dict[str, int]:
+def parse_counts(shown: str) -> dict[str, int]:
     """How many rows of an import had each outcome, according to the screen."""
     found = re.findall(r"^(Created|Rejected|Unknown|Not sent|Invalid) +([\d,]+)", shown, re.MULTILINE)
     return {name.lower().replace(" ", "-"): int(number.replace(",", "")) for name, number in found}
@@ -208,10 +210,10 @@ class Terminal:
         # In its own session the terminal is its controlling terminal, so Ctrl-C goes to it and to nobody else, and it is told
         # when the terminal is closed.
         controlling = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-        script = f"{controlling}\n{RESET}\n{before}\n{RUN}"
+        script = f"{controlling}\n{RESET_SIGNALS}\n{before}\n{RUN_COMMAND}"
         self._process = subprocess.Popen(
-            [sys.executable, *STRICT, "-c", script, *map(str, arguments)],
-            env=environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
+            [sys.executable, *STRICT_FLAGS, "-c", script, *map(str, arguments)],
+            env=command_environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),
             cwd=cwd,
             stdin=slave,
             stdout=slave,
@@ -230,13 +232,13 @@ class Terminal:
         """Presses Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = HANGS) -> None:
+    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = HANG_SECONDS) -> None:
         """Waits until something is on the screen."""
         deadline = time.monotonic() + seconds
         while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
             assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
 
-    def end(self, seconds: float = HANGS) -> int:
+    def end(self, seconds: float = HANG_SECONDS) -> int:
         """Waits for the command to end, and returns its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(deadline - time.monotonic()):
@@ -249,7 +251,7 @@ class Terminal:
         """Closes the terminal, as a user closes its window. The command then has its signal."""
         os.close(self._master)
 
-    def wait(self, seconds: float = HANGS) -> int:
+    def wait(self, seconds: float = HANG_SECONDS) -> int:
         """Waits for the command to end without a terminal, and returns its exit code."""
         return self._process.wait(seconds)
 

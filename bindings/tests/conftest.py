@@ -20,7 +20,7 @@ from typing import Any
 import hypothesis
 import pytest
 import trustme
-from commands import Import
+from commands import TableImport
 from ports import reserved_port
 from processes import Peer
 
@@ -64,43 +64,43 @@ hypothesis.settings.load_profile("dealkit")
 CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 
 
-def vectors(name: str) -> list[Any]:
+def load_vectors(name: str) -> list[Any]:
     """The cases of a vector file, for parametrize."""
     file = json.loads((CONTRACT / "vectors" / f"{name}.json").read_text())
     base = file.get("base", {})
-    cases = (case for element in file["cases"] for case in expanded(element, base))
-    return [pytest.param(complete(case, base), id=case["name"]) for case in cases]
+    cases = (case for element in file["cases"] for case in expand_cases(element, base))
+    return [pytest.param(fill_in_base(case, base), id=case["name"]) for case in cases]
 
 
-def expanded(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def expand_cases(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The cases that an element of ``cases`` stands for."""
     if "cases" in element:
         for case in element.pop("cases"):
-            yield from expanded({**copy.deepcopy(element), **case}, base)
+            yield from expand_cases({**copy.deepcopy(element), **case}, base)
     elif "values" in element:
         places, values = element.pop("at"), element.pop("values")
         for number, (place, value) in enumerate(itertools.product(places, values), 1):
             parent, _, member = place.rpartition("/")
             document = copy.deepcopy(base["json"])
-            at(document, parent)[member] = value
+            resolve_pointer(document, parent)[member] = value
             expect = json.loads(json.dumps(element["expect"]).replace("{at}", place))
             yield {**element, "name": f"{element['name']}-{number}", "json": document, "expect": expect}
     else:
         yield element
 
 
-def complete(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+def fill_in_base(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     """A case with what it takes from its file's ``base``."""
     if "patch" in case:
-        case["json"] = merge(base["json"], case.pop("patch"))
+        case["json"] = merge_patch(base["json"], case.pop("patch"))
     if "agent" in case["expect"]:
-        case["expect"]["agent"] = merge(base["agent"], case["expect"]["agent"])
+        case["expect"]["agent"] = merge_patch(base["agent"], case["expect"]["agent"])
     if "headers" in base:
         case.setdefault("headers", base["headers"])
     return case
 
 
-def merge(document: Any, patch: Any) -> Any:
+def merge_patch(document: Any, patch: Any) -> Any:
     """A document with a JSON merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
@@ -108,11 +108,11 @@ def merge(document: Any, patch: Any) -> Any:
     for name, change in patch.items():
         value = merged.pop(name, None)
         if change is not None:
-            merged[name] = merge(value, change)
+            merged[name] = merge_patch(value, change)
     return merged
 
 
-def case_bytes(case: dict[str, Any]) -> bytes:
+def encode_case(case: dict[str, Any]) -> bytes:
     """The bytes of a case, which gives them in one of three ways."""
     if "base64" in case:
         return base64.b64decode(case["base64"])
@@ -129,16 +129,16 @@ def case_bytes(case: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-class Literal(str):
+class NumberLiteral(str):
     """A number, as written."""
 
 
-def exact(document: str | bytes) -> Any:
+def parse_exact(document: str | bytes) -> Any:
     """A document whose numbers are kept as written."""
-    return json.loads(document, parse_int=Literal, parse_float=Literal)
+    return json.loads(document, parse_int=NumberLiteral, parse_float=NumberLiteral)
 
 
-def at(value: Any, pointer: str) -> Any:
+def resolve_pointer(value: Any, pointer: str) -> Any:
     """The value at a JSON pointer; KeyError or IndexError if there is none."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
@@ -146,18 +146,18 @@ def at(value: Any, pointer: str) -> Any:
     return value
 
 
-def written(value: Any) -> str:
+def write_exact(value: Any) -> str:
     """A value without white space, with numbers as they were written."""
-    if isinstance(value, Literal):
+    if isinstance(value, NumberLiteral):
         return str(value)
     if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
+        return "[" + ",".join(map(write_exact, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k)}:{written(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{json.dumps(k)}:{write_exact(v)}" for k, v in value.items()) + "}"
     return json.dumps(value)
 
 
-def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
+def readers_agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
     """Whether the document is one of the model; both readers must agree, digit for digit."""
     try:
         untyped_model: Any = model
@@ -168,53 +168,55 @@ def agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
         assert vars(caught.value) == vars(error) and str(caught.value) == str(error)
         return False
     value = model.from_json(document)
-    assert exact(value.to_json()) == exact(expected)
+    assert parse_exact(value.to_json()) == parse_exact(expected)
     assert model.from_json(expected) == value
     return True
 
 
-def untyped(arguments: Any) -> Any:
+def as_any(arguments: Any) -> Any:
     """Arguments that a type checker does not look into."""
     return arguments
 
 
-def run(coroutine: Any) -> Any:
+def run_async(coroutine: Any) -> Any:
     """Runs a coroutine in an event loop of its own."""
     return asyncio.run(coroutine)
 
 
 # The arguments for an agent, and a body that can be read as a deal and as an agent.
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
-BODY = '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
+DEAL_AND_AGENT_BODY = (
+    '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
+)
 
 
-def row(number: int) -> CreateAgentParams:
+def make_row(number: int) -> CreateAgentParams:
     """A row of ``create_many``."""
     return {"email": f"row{number}@example.com", "first_name": "Canary Lovelace", "last_name": "L", "profile": {}}
 
 
-def rows(count: int) -> list[CreateAgentParams]:
-    return [row(number) for number in range(count)]
+def make_rows(count: int) -> list[CreateAgentParams]:
+    return [make_row(number) for number in range(count)]
 
 
-def email(row: CreateAgentParams) -> str:
+def row_email(row: CreateAgentParams) -> str:
     return row["email"]
 
 
 # For scripts: that many rows.
-ROWS = (
+ROWS_SCRIPT = (
     'rows = [{"email": f"row{n}@example.com", "first_name": "A", "last_name": "L", "profile": {}} for n in range(%s)]\n'
 )
 
-BOTH = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
+BOTH_CLIENTS = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])
 
 
-def of(sandbox: Sandbox, of_class: Any = Client, **options: Any) -> Any:
+def make_client(sandbox: Sandbox, of_class: Any = Client, **options: Any) -> Any:
     """A client of the sandbox."""
     return of_class(base_url=sandbox.url, service_key=sandbox.service_key, **options)
 
 
-def made(client: Any, call: Callable[[Any], Any]) -> Any:
+def wait_for_result(client: Any, call: Callable[[Any], Any]) -> Any:
     """The result of a call, in the way of the client's class: waited for or awaited. Of an iterator it is a list."""
 
     async def awaited() -> Any:
@@ -222,12 +224,12 @@ def made(client: Any, call: Callable[[Any], Any]) -> Any:
         return [item async for item in result] if hasattr(result, "__aiter__") else await result
 
     if isinstance(client, AsyncClient):
-        return run(awaited())
+        return run_async(awaited())
     result = call(client)
     return [*result] if hasattr(result, "__next__") else result
 
 
-def in_a_way(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
+def make_retriever(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
     def call(url: str, id: str, times: int, extra_headers: Any = None, **settings: Any) -> None:
         """Retrieves a deal so many times."""
         options = {"extra_headers": extra_headers}
@@ -242,20 +244,22 @@ def in_a_way(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
 
         client = of_class(base_url=url, **settings)
         for _ in range(1 if kind == "many" else times):
-            made(client, retrieve)
+            wait_for_result(client, retrieve)
 
     return call
 
 
 # Every way in which deals can be retrieved.
-WAYS = {
-    f"{kind}{', raw' if raw else ''}{', awaited' if of_class is AsyncClient else ''}": in_a_way(kind, of_class, raw)
+RETRIEVERS = {
+    f"{kind}{', raw' if raw else ''}{', awaited' if of_class is AsyncClient else ''}": make_retriever(
+        kind, of_class, raw
+    )
     for kind, of_class, raw in itertools.product(("one", "many", "request"), (Client, AsyncClient), (False, True))
     if not (kind == "request" and raw)
 }
 
 
-def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:
+def http_response(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:
     """The bytes of a response."""
     body = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
@@ -263,7 +267,7 @@ def answer(status: int, body: bytes | str = b"", headers: dict[str, str] | None 
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-def after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
+def respond_after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
     """A response that takes its time."""
 
     def respond(_: bytes) -> bytes:
@@ -273,7 +277,7 @@ def after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
     return respond
 
 
-async def time_out(awaitable: Awaitable[Any], when: Callable[[], object]) -> None:
+async def time_out_when(awaitable: Awaitable[Any], when: Callable[[], object]) -> None:
     """Awaits with a timeout that expires once ``when``, which waits for an event, returns."""
 
     async def expire() -> None:
@@ -288,7 +292,7 @@ async def time_out(awaitable: Awaitable[Any], when: Callable[[], object]) -> Non
     await expiring
 
 
-class Authority:
+class CertificateAuthority:
     """A certificate authority, whose files are in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -332,7 +336,7 @@ def chance() -> random.Random:
     return random.Random(SEED)
 
 
-def seeded(chance: random.Random) -> str:
+def seed_script(chance: random.Random) -> str:
     """The beginning of a script whose random choices depend on the test's seed."""
     return f"import random\nrandom.seed({chance.randrange(1 << 32)})\n"
 
@@ -360,14 +364,14 @@ def sandbox(dealkit_sandbox: Sandbox) -> Sandbox:
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[Client]:
     """A client of the test's sandbox."""
-    with of(sandbox) as client:
+    with make_client(sandbox) as client:
         yield client
 
 
 @pytest.fixture
-def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> Import:
+def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> TableImport:
     """Imports of a table of agents into the test's sandbox."""
-    return Import(tmp_path, dealkit_sandbox)
+    return TableImport(tmp_path, dealkit_sandbox)
 
 
 @pytest.fixture
@@ -378,5 +382,5 @@ def ledger(tmp_path: Path) -> Path:
 @pytest.fixture
 def async_client(sandbox: Sandbox) -> AsyncClient:
     """An async client of the test's sandbox."""
-    client: AsyncClient = of(sandbox, AsyncClient)
+    client: AsyncClient = make_client(sandbox, AsyncClient)
     return client

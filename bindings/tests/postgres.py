@@ -13,12 +13,12 @@ from typing import Self
 
 from ports import reserved_port
 
-NEEDED = "PostgreSQL (Debian: apt-get install postgresql)"
+POSTGRES_PACKAGE = "PostgreSQL (Debian: apt-get install postgresql)"
 # CI sets it: tests that need the server then fail without it, and are skipped otherwise.
 IS_REQUIRED = os.environ.get("DEALKIT_REQUIRE_POSTGRES") == "1"
 
 
-def programs() -> Path | None:
+def find_programs() -> Path | None:
     """The folder of the server's programs, if there is one: Debian has them outside of the path."""
     found = shutil.which("initdb")
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -27,14 +27,14 @@ def programs() -> Path | None:
 
 def must_skip() -> bool:
     """Returns whether tests that need the server are skipped."""
-    return programs() is None and not IS_REQUIRED
+    return find_programs() is None and not IS_REQUIRED
 
 
 def required_programs() -> Path:
     """The folder of the server's programs. Fails if there is none."""
-    found = programs()
+    found = find_programs()
     if found is None:
-        raise FileNotFoundError(f"this test needs {NEEDED}")
+        raise FileNotFoundError(f"this test needs {POSTGRES_PACKAGE}")
     return found
 
 

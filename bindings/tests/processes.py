@@ -21,23 +21,23 @@ from typing import Any
 import pytest
 
 # Time in seconds after which a process or an event counts as hanging. Only failing tests take that long, even on a busy machine.
-HANGS = 240
+HANG_SECONDS = 240
 
 # Development mode, with warnings as errors on standard error.
-STRICT = ("-X", "dev", "-W", "error")
+STRICT_FLAGS = ("-X", "dev", "-W", "error")
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
 # On a busy machine, asyncio's debug mode reports that its callbacks take long.
-SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
+SLOW_CALLBACK = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
 
 
-def python(
+def start_python(
     script: str | Path,
     *arguments: str,
     url: str = "",
     key: str = "sandbox-key",
-    flags: tuple[str, ...] = STRICT,
+    flags: tuple[str, ...] = STRICT_FLAGS,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
     waits: bool = False,
@@ -57,14 +57,14 @@ def python(
     )
 
 
-def go_on(process: subprocess.Popen[str]) -> None:
+def resume_script(process: subprocess.Popen[str]) -> None:
     """Continues a script that waits in ``input``."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
-def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> tuple[str, str]:
+def wait_for_output(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
     """Waits for the end of a process, which is a group leader. Returns its standard output and standard error."""
     try:
         return process.communicate(given, timeout=seconds)
@@ -75,7 +75,7 @@ def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float =
         raise AssertionError(f"the process hangs:\n{output}{errors}") from None
 
 
-def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
+def read_next_line(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
     """Returns the next line of standard output of a process, which is a group leader."""
     assert process.stdout is not None
     hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
@@ -84,14 +84,16 @@ def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
         found = process.stdout.readline()
     finally:
         hangs.cancel()
-    assert found, "the process has ended, or hangs: {}{}".format(*waited_for(process))
+    assert found, "the process has ended, or hangs: {}{}".format(*wait_for_output(process))
     return found
 
 
-def ended(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
+def wait_for_success(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
     """Returns the output of a process, which must exit with 0 and write nothing to standard error."""
-    output, errors = waited_for(process, seconds=seconds)
-    assert (process.returncode, SLOW.sub("", errors)) == (0, ""), f"exit code {process.returncode}:\n{output}{errors}"
+    output, errors = wait_for_output(process, seconds=seconds)
+    assert (process.returncode, SLOW_CALLBACK.sub("", errors)) == (0, ""), (
+        f"exit code {process.returncode}:\n{output}{errors}"
+    )
     return output
 
 
@@ -140,13 +142,13 @@ class Peer(socketserver.ThreadingTCPServer):
         if not isinstance(sys.exception(), OSError):
             raise
 
-    def wait_for_requests(self, count: int, seconds: float = HANGS) -> None:
+    def wait_for_requests(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
             arrived = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert arrived, f"{len(self.requests)} requests arrived, not {count}"
 
-    def wait_for_ends(self, count: int, seconds: float = HANGS) -> None:
+    def wait_for_ends(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
             has_ended = self.changed.wait_for(lambda: self.ended >= count, seconds)
@@ -195,11 +197,11 @@ def run_pytest(file: Path, *options: str) -> str:
     """Runs pytest with this file only, and returns its output."""
     script = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     alone = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", *options]
-    return ended(python(script, str(file), *alone, flags=()))
+    return wait_for_success(start_python(script, str(file), *alone, flags=()))
 
 
 @contextlib.contextmanager
-def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
+def press_ctrl_c_when(when: Callable[[], object]) -> Iterator[None]:
     """Sends SIGINT when the function ``when`` returns, which waits for an event. The signal must interrupt the block."""
 
     def press() -> None:
@@ -213,7 +215,7 @@ def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
     thread.join()
 
 
-def until(condition: Callable[[], object], seconds: float = HANGS) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = HANG_SECONDS) -> None:
     """Waits until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -14,8 +14,8 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import case_bytes, exact, untyped, vectors
-from documents import documents
+from conftest import as_any, encode_case, load_vectors, parse_exact
+from documents import document_texts
 from hypothesis import given, settings
 
 import dealkit.arrow
@@ -63,7 +63,7 @@ def as_expected(row: Any, model: Any = Deal) -> dict[str, Any]:
         else:
             found[name] = value
     assert set(row) == {*found, "extra"}
-    found["extra"] = None if row["extra"] is None else exact(row["extra"])
+    found["extra"] = None if row["extra"] is None else parse_exact(row["extra"])
     return found
 
 
@@ -95,11 +95,11 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 @pytest.fixture(scope="module")
 def deals() -> list[bytes]:
     """Documents that hypothesis makes, and those of the vectors that can be read."""
-    cases: list[Any] = [case.values[0] for case in vectors("deals")]
-    found = [case_bytes(case) for case in cases if "error" not in case["expect"]]
+    cases: list[Any] = [case.values[0] for case in load_vectors("deals")]
+    found = [encode_case(case) for case in cases if "error" not in case["expect"]]
 
     @settings(max_examples=COUNT)
-    @given(documents("Deal"))
+    @given(document_texts("Deal"))
     def collect(document: str) -> None:
         found.append(document.encode())
 
@@ -110,7 +110,7 @@ def deals() -> list[bytes]:
 @pytest.fixture(scope="module")
 def models(deals: list[bytes]) -> list[dict[str, Any]]:
     """The rows expected of the documents."""
-    return [expected(deal, exact(deal.to_json())) for deal in map(Deal.from_json, deals)]
+    return [expected(deal, parse_exact(deal.to_json())) for deal in map(Deal.from_json, deals)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -152,9 +152,9 @@ def decimals_of(value: Any) -> list[Decimal]:
     return [number for item in inside for number in decimals_of(item)]
 
 
-@pytest.mark.parametrize("case", vectors("deals"))
+@pytest.mark.parametrize("case", load_vectors("deals"))
 def test_what_no_model_reads_no_table_does(case: dict[str, Any]) -> None:
-    document = case_bytes(case)
+    document = encode_case(case)
     if "error" not in case["expect"]:
         assert len(deals_to_arrow([document], decimals="string")) == 1
         return
@@ -238,4 +238,4 @@ def test_a_table_is_taken_as_often_as_one_likes() -> None:
 )
 def test_wrong_use(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        deals_to_arrow(**untyped(arguments))
+        deals_to_arrow(**as_any(arguments))

@@ -10,8 +10,8 @@ from typing import Any
 import polars
 import pyarrow
 import pytest
-from conftest import answer, run, untyped
-from processes import Peer, ended, python
+from conftest import as_any, http_response, run_async
+from processes import Peer, start_python, wait_for_success
 
 from dealkit import AsyncClient, Client, DecodeError, NotFoundError
 from dealkit.arrow import Table
@@ -88,7 +88,7 @@ def test_errors_in_a_table_of_their_own(client: Client, batch_size: int | None) 
 
 
 def test_a_deal_that_does_not_fit(peer: Any) -> None:
-    server = peer(answer(200, '{"id": "d", "sides": [{"side_percentage": 33.3333}]}'))
+    server = peer(http_response(200, '{"id": "d", "sides": [{"side_percentage": 33.3333}]}'))
     with Client(base_url=server.url, service_key="k") as client:
         with pytest.raises(DecodeError) as caught:
             names(client.deals.retrieve_many(["a"]).to_arrow(scale=2))
@@ -129,7 +129,7 @@ def test_they_are_taken_once(client: Client) -> None:
 def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exception], text: str) -> None:
     deals = client.deals.retrieve_many(ids(1))
     with pytest.raises(error, match=text):
-        deals.to_arrow(**untyped(options))
+        deals.to_arrow(**as_any(options))
     assert [deal.id for deal in deals] == ids(1)  # Nothing was taken from it.
 
 
@@ -160,7 +160,7 @@ def test_awaited(async_client: AsyncClient) -> None:
         await progress.to_arrow()
         assert told == [*range(1, 51)]
 
-    run(main())
+    run_async(main())
 
 
 def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
@@ -175,7 +175,7 @@ def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
             await asyncio.to_thread(tarpit.wait_for_ends, 3, 30)
 
     with Peer() as tarpit:
-        run(main(tarpit.url, tarpit))
+        run_async(main(tarpit.url, tarpit))
 
 
 INTERRUPTED = """
@@ -197,10 +197,10 @@ except KeyboardInterrupt:
 )
 def test_ctrl_c(options: str, take: str) -> None:
     with Peer() as tarpit:
-        process = python(INTERRUPTED % (options, take), url=tarpit.url, flags=())
+        process = start_python(INTERRUPTED % (options, take), url=tarpit.url, flags=())
         tarpit.wait_for_requests(2)
         process.send_signal(signal.SIGINT)
-        assert ended(process, 30) == "interrupted\n"
+        assert wait_for_success(process, 30) == "interrupted\n"
 
 
 def test_none_of_the_libraries_is_needed() -> None:
@@ -212,4 +212,4 @@ import dealkit.arrow
 table = dealkit.arrow.deals_to_arrow([b'{"id": "d_1"}'])
 print(len(table), type(table.__arrow_c_stream__()).__name__)
 """
-    assert ended(python(script)) == "1 PyCapsule\n"
+    assert wait_for_success(start_python(script)) == "1 PyCapsule\n"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Terminal, dealkit, environment
-from conftest import answer, exact
-from processes import HANGS
+from commands import Terminal, command_environment, run_command
+from conftest import http_response, parse_exact
+from processes import HANG_SECONDS
 
 from dealkit import Client
 from dealkit.testing import Sandbox
@@ -28,10 +28,10 @@ def test_the_command_is_installed_and_so_is_the_module(dealkit_sandbox: Sandbox)
     assert scripts["dealkit"] == "dealkit._cli:main"
     done = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1"],
-        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
-        timeout=HANGS,
+        timeout=HANG_SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Deal d_1\n")
 
@@ -39,9 +39,9 @@ def test_the_command_is_installed_and_so_is_the_module(dealkit_sandbox: Sandbox)
 def test_version_and_help() -> None:
     from dealkit import __version__
 
-    assert dealkit("--version") == (0, f"dealkit {__version__}\n", "")
+    assert run_command("--version") == (0, f"dealkit {__version__}\n", "")
     for command in ([], *COMMANDS):
-        code, shown, told = dealkit(*command, "--help")
+        code, shown, told = run_command(*command, "--help")
         assert (code, told) == (0, "")
         general = ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL", "exit codes:", "130", "NO_COLOR")
         for said in ("examples:", "dealkit --help") if command else general:
@@ -51,8 +51,8 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("group", [[], ["deals"], ["agents"], ["ledger"]])
 def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
-    done = dealkit(*group)
-    assert done == dealkit(*group, "--help") and done.code == 0 and "COMMAND" in done.shown
+    done = run_command(*group)
+    assert done == run_command(*group, "--help") and done.code == 0 and "COMMAND" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
     ],
 )
 def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], told: str) -> None:
-    done = dealkit(*arguments, url="http://127.0.0.1:9")
-    assert (done.code, done.shown) == (2, "")
-    assert done.told.startswith(f"dealkit: {told}") and "--help" in done.told
-    assert KEY not in done.told
+    done = run_command(*arguments, url="http://127.0.0.1:9")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"dealkit: {told}") and "--help" in done.stderr
+    assert KEY not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], t
 )
 def test_what_is_not_set_up(url: str, key: str, told: str) -> None:
     for command in (["deal", "d_1"], ["check"]):
-        done = dealkit(*command, url=url, key=key)
-        assert (done.code, done.shown) == (2, "")
-        assert done.told.startswith(f"dealkit: {told}") and KEY not in done.told
+        done = run_command(*command, url=url, key=key)
+        assert (done.code, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"dealkit: {told}") and KEY not in done.stderr
 
 
 VIEW = """\
@@ -146,14 +146,14 @@ def seen() -> str:
 
 def test_a_deal_as_people_read_it() -> None:
     with Sandbox([seen()]) as sandbox:
-        assert dealkit("deal", "d", url=sandbox.url) == (0, VIEW, "")
+        assert run_command("deal", "d", url=sandbox.url) == (0, VIEW, "")
 
 
 def test_a_deal_as_json(dealkit_sandbox: Sandbox, client: Client) -> None:
     dealkit_sandbox.insert_deal(seen())
-    code, shown, told = dealkit("deal", "d", "--json", url=dealkit_sandbox.url, env={"PYTHONIOENCODING": "ascii"})
+    code, shown, told = run_command("deal", "d", "--json", url=dealkit_sandbox.url, env={"PYTHONIOENCODING": "ascii"})
     assert (code, told) == (0, "")
-    assert exact(shown) == exact(client.deals.retrieve("d").to_json())
+    assert parse_exact(shown) == parse_exact(client.deals.retrieve("d").to_json())
     assert '"requested_amount": 12500.50' in shown and "São Paulo" in shown
 
 
@@ -164,9 +164,9 @@ def test_json_cannot_command_the_terminal_and_is_the_same_document() -> None:
             assert terminal.end() == 0
         assert not set("\x1b\x9b\u202e\x7f") & set(terminal.screen)
         assert json.loads(terminal.screen)["metadata"] == {hostile: hostile}
-        assert "\\x1b[2Jb\\x9bc\\u202ed\\re\\x7f" in dealkit("deal", "d", url=sandbox.url).shown
+        assert "\\x1b[2Jb\\x9bc\\u202ed\\re\\x7f" in run_command("deal", "d", url=sandbox.url).shown
         # Elsewhere, it is as exact as the service's.
-        assert "\u202e" in dealkit("deal", "d", "--json", url=sandbox.url).shown
+        assert "\u202e" in run_command("deal", "d", "--json", url=sandbox.url).shown
 
 
 def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
@@ -175,7 +175,7 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
             assert terminal.end() == 0
             assert ("\x1b[1mDeal d_1\x1b[0m" in terminal.screen) == colours
             assert "Burlington" in terminal.screen
-    assert "\x1b" not in dealkit("deal", "d_1", url=dealkit_sandbox.url).shown
+    assert "\x1b" not in run_command("deal", "d_1", url=dealkit_sandbox.url).shown
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
 def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(times=None, **fault)
     dealkit_sandbox.insert_deal({"id": "my-deal"})
-    done = dealkit("deal", "my-deal", url=dealkit_sandbox.url)
-    assert (done.code, done.shown) == (code, "")
-    assert done.told.startswith("dealkit: GET /v1/deals/{id}: ") and told in done.told
-    assert "sandbox-key" not in done.told and "my-deal" not in done.told
+    done = run_command("deal", "my-deal", url=dealkit_sandbox.url)
+    assert (done.code, done.stdout) == (code, "")
+    assert done.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and told in done.stderr
+    assert "sandbox-key" not in done.stderr and "my-deal" not in done.stderr
 
 
 def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
@@ -205,11 +205,11 @@ def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
     os.close(reader)
     done = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1", "--json"],
-        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=HANGS,
+        timeout=HANG_SECONDS,
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
@@ -220,11 +220,11 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "dealkit", *command],
-            env=environment(dealkit_sandbox.url, "sandbox-key"),
+            env=command_environment(dealkit_sandbox.url, "sandbox-key"),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=HANGS,
+            timeout=HANG_SECONDS,
         )
     assert (done.returncode, done.stderr) == (
         4,
@@ -238,10 +238,10 @@ def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path
     command = "deals export --ids - --out d.csv" if stream == "<" else "deal d_1"
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m dealkit {command} {closed}"],
-        env=environment(dealkit_sandbox.url, "sandbox-key"),
+        env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
-        timeout=HANGS,
+        timeout=HANG_SECONDS,
         cwd=tmp_path,
     )
     told = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[stream]
@@ -251,14 +251,14 @@ def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path
 
 def checked(done: Any) -> dict[str, str]:
     """The results of a check, by label."""
-    lines = done.shown.split("\n\n")[0].splitlines()
+    lines = done.stdout.split("\n\n")[0].splitlines()
     return {label: value.strip() for label, _, value in (line.partition(" ") for line in lines)}
 
 
 def test_check(dealkit_sandbox: Sandbox) -> None:
-    done = dealkit("check", url=dealkit_sandbox.url)
+    done = run_command("check", url=dealkit_sandbox.url)
     found = checked(done)
-    assert (done.code, done.told) == (0, "")
+    assert (done.code, done.stderr) == (0, "")
     assert found.pop("Reached").endswith("s, over HTTP/1.1")
     assert found == {"Service": dealkit_sandbox.url, "Key": "accepted"}
     # It only reads: once with the key, and once with a made-up key, which shows that keys are looked at.
@@ -279,38 +279,40 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
 )
 def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: str, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(**fault)
-    done = dealkit("check", url=dealkit_sandbox.url)
-    assert (done.code, done.told, checked(done)["Key"]) == (code, "", key)
-    assert told in done.shown
+    done = run_command("check", url=dealkit_sandbox.url)
+    assert (done.code, done.stderr, checked(done)["Key"]) == (code, "", key)
+    assert told in done.stdout
 
 
 def test_check_of_a_service_that_is_not_there(peer: Any, nowhere: str) -> None:
-    done = dealkit("check", url=f"http://{nowhere}")
+    done = run_command("check", url=f"http://{nowhere}")
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
     assert (
         "nothing is listening at the host and port in the base URL; are they right, and is the service up? [see --base-url] ("
-        in done.shown
+        in done.stdout
     )
 
     env = {"HTTPS_PROXY": f"http://{nowhere}", "NO_PROXY": "", "no_proxy": ""}
-    done = dealkit("check", "--base-url", "https://deals.example.com", env=env)
-    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.shown
+    done = run_command("check", "--base-url", "https://deals.example.com", env=env)
+    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.stdout
 
     # A login page, as of a hotel's network, is not a response of the service.
-    done = dealkit("check", url=peer(answer(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
+    done = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
     assert done.code == 3 and "but it did not respond as it should" in checked(done)["Reached"]
-    assert "Is a login page in the way?" in done.shown
+    assert "Is a login page in the way?" in done.stdout
 
 
 def test_the_package_does_not_import_the_command() -> None:
     script = "import sys, dealkit; dealkit.Client, dealkit.Deal; print(*(n for n in sys.modules if 'dealkit._cli.' in n or 'argparse' in n))"
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANGS)
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
+    )
     assert shown.stdout.strip() == ""
 
 
 def test_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
     """No line is wider, no word is cut, and no value is lost."""
-    wide = dealkit("deal", "d_1", url=dealkit_sandbox.url).shown
+    wide = run_command("deal", "d_1", url=dealkit_sandbox.url).shown
     for arguments in (["deal", "d_1"], ["check"], ["agents", "import", "--help"], ["deal", "nope"]):
         with Terminal(*arguments, url=dealkit_sandbox.url, env={"COLUMNS": "40", "NO_COLOR": "1"}) as terminal:
             terminal.end()
@@ -322,16 +324,16 @@ def test_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("command", ["check", "deal nope", "deals export --ids - --out o.csv", "ledger show no.ledger"])
 def test_every_command_can_print_one_object(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
-    done = dealkit(*command.split(), "--json", url=dealkit_sandbox.url, given="d_1\nd_9\n", cwd=tmp_path)
-    found = json.loads(done.shown)
-    assert done.shown.count("\n") == 1 and {"counts", "files", "errors"} <= {*found}
+    done = run_command(*command.split(), "--json", url=dealkit_sandbox.url, given="d_1\nd_9\n", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*found}
     assert len(found["errors"]) == (command != "check")
-    assert all(one["message"] in done.told or one["id"] == "d_9" for one in found["errors"])
+    assert all(one["message"] in done.stderr or one["id"] == "d_9" for one in found["errors"])
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     for line, completions in (("dealkit de", ["deal", "deals"]), ("dealkit agents import --date", ["--date-format"])):
         env = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"), "_ARGCOMPLETE_IFS": "\n"}
         env |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
-        subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=HANGS)
+        subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=HANG_SECONDS)
         assert [one.strip() for one in (tmp_path / "out").read_text().split("\n")] == completions

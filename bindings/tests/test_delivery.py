@@ -9,8 +9,8 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from conftest import seeded
-from processes import ended, python
+from conftest import seed_script
+from processes import start_python, wait_for_success
 
 from dealkit import AsyncClient, Deal
 from dealkit._calls import event_loop
@@ -46,8 +46,8 @@ asyncio.run(main())
 
 
 def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox, chance: Random) -> None:
-    script = seeded(chance) + SIGNALS
-    ended(python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
+    script = seed_script(chance) + SIGNALS
+    wait_for_success(start_python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
 
 
 def test_delivery_continues_after_an_exception_at_any_line(async_client: AsyncClient) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from conftest import agree, answer
-from documents import COMPONENTS, documents
+from conftest import http_response, readers_agree
+from documents import COMPONENTS, document_texts
 from hypothesis import given, settings
 
 from dealkit import Agent, APIStatusError, Client, Deal
@@ -31,21 +31,21 @@ def parsed(name: str, document: str) -> Any:
 @pytest.mark.parametrize("model", [Deal, Agent], ids=lambda model: model.__name__)
 def test_both_readers_read_every_document(model: type[Deal] | type[Agent]) -> None:
     @many
-    @given(documents(model.__name__))
+    @given(document_texts(model.__name__))
     def check(document: str) -> None:
         parsed(model.__name__, document)
-        assert agree(model, document.encode())
+        assert readers_agree(model, document.encode())
 
     check()
 
 
 def test_clients_read_every_problem(peer: Any) -> None:
     sent: list[str] = []
-    server = peer(lambda _: answer(422, sent[-1], {"Content-Type": "application/problem+json"}))
+    server = peer(lambda _: http_response(422, sent[-1], {"Content-Type": "application/problem+json"}))
     with Client(base_url=server.url, service_key="k", max_retries=0) as client:
 
         @many
-        @given(documents("Problem"))
+        @given(document_texts("Problem"))
         def check(document: str) -> None:
             sent.append(document)
             with pytest.raises(APIStatusError) as caught:

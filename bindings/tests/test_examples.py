@@ -12,7 +12,7 @@ import httpx2
 import pyarrow
 import pytest
 from conftest import ADA
-from processes import HANGS, Peer, ended, python, run_pytest
+from processes import HANG_SECONDS, Peer, run_pytest, start_python, wait_for_success
 from pyarrow import parquet
 
 from dealkit import AsyncClient
@@ -24,7 +24,7 @@ EMAILS = ["ada@example.com", "grace@example.com", "jean"]
 
 
 def test_quickstart(dealkit_sandbox: Sandbox) -> None:
-    shown = ended(python(EXAMPLES / "quickstart.py", url=dealkit_sandbox.url))
+    shown = wait_for_success(start_python(EXAMPLES / "quickstart.py", url=dealkit_sandbox.url))
     for line in [
         "  name          Ada Lovelace",
         "  brokerage     b_1",
@@ -40,13 +40,13 @@ def test_quickstart(dealkit_sandbox: Sandbox) -> None:
 
 
 def test_async_quickstart(dealkit_sandbox: Sandbox) -> None:
-    shown = ended(python(EXAMPLES / "async_quickstart.py", url=dealkit_sandbox.url))
+    shown = wait_for_success(start_python(EXAMPLES / "async_quickstart.py", url=dealkit_sandbox.url))
     assert shown == "created a_1\nd_1 is CLOSED\nd_2 is OPEN\nd_3 is CANCELLED\nd_1 has 2 contacts\n"
 
 
 def test_bulk(dealkit_sandbox: Sandbox) -> None:
-    process = python(EXAMPLES / "bulk.py", url=dealkit_sandbox.url)
-    shown, progress = process.communicate(timeout=HANGS)
+    process = start_python(EXAMPLES / "bulk.py", url=dealkit_sandbox.url)
+    shown, progress = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, progress
     lines = shown.splitlines()
     assert lines[0] == "d_1: CLOSED"
@@ -66,7 +66,7 @@ def test_containers_are_given_settings_that_the_server_has() -> None:
         *(path for path in ROOT.glob("examples/container/**/*.*") if path.is_file()),
     ]
     named = {name for file in files for name in re.findall(r"DEALKIT_SERVER_\w+[A-Z]", file.read_text())}
-    shown = ended(python("from dealkit._testing.server_command import main; main()", "--help"))
+    shown = wait_for_success(start_python("from dealkit._testing.server_command import main; main()", "--help"))
     assert len(named) >= 4
     assert not {name for name in named if f"[env: {name}]" not in shown}
 
@@ -123,13 +123,13 @@ def test_a_caller_of_the_fastapi_service_that_hangs_up_leaves_no_key_unknown(
         for count, (method, path) in enumerate([("PUT", "/agents/crm-4711"), ("POST", "/agents")], 1):
             dealkit_sandbox.fail_next(hold=True)
             handler = asyncio.create_task(responded(app, method, path))
-            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
+            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANG_SECONDS)
             # Middleware, or a server, cancels the handler.
             handler.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await handler
             assert dealkit_sandbox.release() == 1
-            await asyncio.to_thread(dealkit_sandbox.wait_for, status=201, count=count, timeout=HANGS)
+            await asyncio.to_thread(dealkit_sandbox.wait_for, status=201, count=count, timeout=HANG_SECONDS)
         # Until the ledger has the outcome, the create is in flight.
         while (response := await responded(app, "PUT", "/agents/crm-4711")).status_code == 409:
             pass
@@ -189,7 +189,9 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
         print(client.get(path).status_code)
 """
     env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
-    shown = ended(python(requests, str(EXAMPLES / "fastapi_service.py"), url=dealkit_sandbox.url, env=env))
+    shown = wait_for_success(
+        start_python(requests, str(EXAMPLES / "fastapi_service.py"), url=dealkit_sandbox.url, env=env)
+    )
     assert shown.splitlines() == [
         "201 a_1",
         "201 a_2",
@@ -218,8 +220,8 @@ def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     def on_processes(*arguments: object) -> str:
         given = ["processes", *map(str, arguments), "--per-task", "2"]
         env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
-        process = python(EXAMPLES / "on_engines.py", *given, url=dealkit_sandbox.url, env=env)
-        shown, errors = process.communicate(timeout=HANGS)
+        process = start_python(EXAMPLES / "on_engines.py", *given, url=dealkit_sandbox.url, env=env)
+        shown, errors = process.communicate(timeout=HANG_SECONDS)
         assert errors == ""
         return shown
 

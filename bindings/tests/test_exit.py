@@ -12,8 +12,8 @@ from random import Random
 
 import entries
 import pytest
-from conftest import seeded
-from processes import Peer, ended, python
+from conftest import seed_script
+from processes import Peer, start_python, wait_for_success
 
 from dealkit.testing import Sandbox
 
@@ -101,10 +101,16 @@ NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.SEP
 def test_exit_during_entry_points(names: list[str], chance: Random) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
-            ended(python(seeded(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
+            wait_for_success(
+                start_python(
+                    seed_script(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")
+                )
+            )
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_exit_during_typical_uses(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
     for _ in range(TRIES):
-        ended(python(seeded(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))
+        wait_for_success(
+            start_python(seed_script(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error"))
+        )

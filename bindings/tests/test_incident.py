@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from conftest import ADA, WAYS, answer, run, time_out
+from conftest import ADA, RETRIEVERS, http_response, run_async, time_out_when
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from dealkit import APIConnectionError, AsyncClient, Client, InternalServerError, Timeout
 from dealkit.testing import Sandbox
 
-DEAL = answer(200, json.dumps({"id": "d_1"}))
+DEAL = http_response(200, json.dumps({"id": "d_1"}))
 
 # Attributes that every measurement has.
 COMMON = ("server.address", "server.port", "url.template")
@@ -155,9 +155,9 @@ def test_the_alerts_are_about_what_is_measured(peer: Any, measured: Measured) ->
     assert {re.sub("(_seconds)?(_total|_count)$", "", name) for name in used} < names
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_every_way_is_measured(way: str, peer: Any, measured: Measured) -> None:
-    WAYS[way](peer(DEAL).url, "d_1", 2, service_key="k")
+    RETRIEVERS[way](peer(DEAL).url, "d_1", 2, service_key="k")
     found, get = measured(), "http.request.method=GET"
     assert found[f"dealkit.client.calls dealkit.outcome=succeeded {get}"] == 2
     assert found[f"http.client.request.duration {get} http.response.status_code=200"] == 2
@@ -175,11 +175,11 @@ def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
             base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600)
         ) as client:
             deals = client.deals.retrieve_many(["d_1", "d_2"], concurrency=2)
-            await time_out(client.deals.retrieve("d_3"), lambda: server.wait_for_requests(1))
-            await time_out(anext(deals), lambda: server.wait_for_requests(3))
+            await time_out_when(client.deals.retrieve("d_3"), lambda: server.wait_for_requests(1))
+            await time_out_when(anext(deals), lambda: server.wait_for_requests(3))
             seen.append(measured()[flight])
 
-    run(main())
+    run_async(main())
     assert (
         seen == [0]
         and measured()["dealkit.client.calls dealkit.outcome=unknown error.type=cancelled http.request.method=GET"] == 3

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROWS, email, row, rows
-from postgres import NEEDED, Postgres, must_skip, required_programs
-from processes import next_line, python, until
+from conftest import ROWS_SCRIPT, make_row, make_rows, row_email
+from postgres import POSTGRES_PACKAGE, Postgres, must_skip, required_programs
+from processes import read_next_line, start_python, wait_until
 
 from dealkit import Client
 from dealkit.ledger import init, resolve
@@ -35,7 +35,7 @@ COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "600"))
 # How often the jobs on one ledger are killed: so often that they have not finished by then.
 KILLS_OF_A_LEDGER = 50
 JOB = (
-    ROWS % COUNT
+    ROWS_SCRIPT % COUNT
     + """
 import os, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -102,7 +102,7 @@ class Ledger:
                 assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         known = {bytes.fromhex(key): (state, id) for _, key, state, id in found}
         salt = bytes.fromhex(found[0][0]) if found else b""
-        emails = [email(row(n)) for n in range(COUNT)]
+        emails = [row_email(make_row(n)) for n in range(COUNT)]
         keys = {hashlib.blake2b(salt + of.encode(), digest_size=16).digest(): of for of in emails}
         return {keys[key]: said for key, said in known.items()}
 
@@ -126,9 +126,9 @@ class Ledger:
         """Runs one job or two at the same time, and kills them at random moments."""
         env = {"DEALKIT_LEDGER": self.name}
         ways = [self.chance.choice(WAYS) for _ in range(self.chance.choice([1, 2]))]
-        jobs = [python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in ways]
+        jobs = [start_python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in ways]
         for job in jobs:
-            assert next_line(job) == "begun\n"
+            assert read_next_line(job) == "begun\n"
         # So long that most have begun to send: it takes longer to open a ledger in a database.
         time.sleep(self.chance.uniform(0, 0.15 if self.database is None else 1))
         if self.database is not None:
@@ -179,7 +179,7 @@ FAULTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
 def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path, chance: random.Random) -> None:
     if store == "PostgreSQL" and must_skip():
-        pytest.skip(f"needs {NEEDED}")
+        pytest.skip(f"needs {POSTGRES_PACKAGE}")
     total: Counter[str] = Counter()
     while total["kills"] < KILLS:
         assert total["ledgers"] < 20 + KILLS, "the jobs end before they are killed"
@@ -215,13 +215,13 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
 
     ledger.expire()
     with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
-        creations = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email", on_error="return")]
+        creations = [*client.agents.create_many(make_rows(COUNT), ledger=ledger.name, key="email", on_error="return")]
     assert [creation.index for creation in creations] == [*range(COUNT)]
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
     # Unresolved rows are looked up and resolved, and the next run sends those that have no agent.
-    until(
+    wait_until(
         lambda: not has_connections(ledger.sandbox)
     )  # The service may still be handling requests of jobs that were killed.
     agents = ledger.check()
@@ -237,13 +237,13 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
     resolve(ledger.name, found)
     missing = [key for key, agent_id in found.items() if agent_id is None]
     with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
-        resumed = [*client.agents.create_many(rows(COUNT), ledger=ledger.name, key="email")]
+        resumed = [*client.agents.create_many(make_rows(COUNT), ledger=ledger.name, key="email")]
     assert [creation.key for creation in resumed if not creation.from_ledger] == missing
     assert all(creation.agent or creation.from_ledger for creation in resumed)
 
     agents = {agent.email: agent.id for agent in ledger.sandbox.agents}
     assert len(agents) == len(ledger.sandbox.agents), "an agent is there twice"
-    assert agents.keys() == {email(row) for row in rows(COUNT)}, "an agent is missing"
+    assert agents.keys() == {row_email(row) for row in make_rows(COUNT)}, "an agent is missing"
     for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])

@@ -17,9 +17,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from conftest import ROWS, email, of, row, rows
-from ledgers import client_of, emails, in_order
-from processes import HANGS, ended, pressing_ctrl_c, python, until
+from conftest import ROWS_SCRIPT, make_client, make_row, make_rows, row_email
+from ledgers import agent_emails, create_rows, make_client_without_retries
+from processes import HANG_SECONDS, press_ctrl_c_when, start_python, wait_for_success, wait_until
 
 from dealkit import (
     AsyncClient,
@@ -50,24 +50,24 @@ def locking(ledger: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def locked(sandbox: Sandbox, ledger: Path) -> Iterator[None]:
     """While another process has the ledger locked."""
-    in_order(client_of(sandbox), rows=rows(2), ledger=ledger, key="email")
+    create_rows(make_client_without_retries(sandbox), rows=make_rows(2), ledger=ledger, key="email")
     with locking(ledger):
         yield
 
 
 @pytest.mark.usefixtures("locked")
 def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
+    client = make_client_without_retries(sandbox)
     begins = threading.Event()
 
     def when() -> None:
-        begins.wait(HANGS)
+        begins.wait(HANG_SECONDS)
         time.sleep(0.3)  # It is most likely waiting by now.
 
-    with pressing_ctrl_c(when):
+    with press_ctrl_c_when(when):
         begins.set()
         begun = time.monotonic()
-        next(client.agents.create_many(rows(3), ledger=ledger, key="email"))
+        next(client.agents.create_many(make_rows(3), ledger=ledger, key="email"))
     # The wait would end by itself after half a minute.
     assert time.monotonic() - begun < 25
     # Nor does anything else wait for it.
@@ -79,11 +79,11 @@ def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_loc
 ) -> None:
     async def job(*, closes: bool) -> None:
         ledger = tmp_path / f"{closes}.ledger"
-        client = of(sandbox, AsyncClient)
+        client = make_client(sandbox, AsyncClient)
         sandbox.fail_next(hold=True)
-        many = client.agents.create_many(rows(1), ledger=ledger, key="email")
+        many = client.agents.create_many(make_rows(1), ledger=ledger, key="email")
         waiting = asyncio.ensure_future(anext(many))
-        await asyncio.to_thread(sandbox.wait_for, held=True, timeout=HANGS)
+        await asyncio.to_thread(sandbox.wait_for, held=True, timeout=HANG_SECONDS)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -92,7 +92,7 @@ def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_loc
             # Other calls go on: the loop and the client's own thread are free.
             assert await client.deals.retrieve("d_1")
             assert not ending.done()
-        await asyncio.wait_for(ending, HANGS)
+        await asyncio.wait_for(ending, HANG_SECONDS)
         sandbox.release()
         (left,) = await many.cancel()
         assert left.outcome == "unknown" and len(summary(ledger).unresolved) == 1
@@ -105,8 +105,8 @@ def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_loc
 @pytest.mark.usefixtures("locked")
 def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: Path) -> None:
     async def job() -> None:
-        client = of(sandbox, AsyncClient)
-        many = client.agents.create_many(rows(3), ledger=ledger, key="email")
+        client = make_client(sandbox, AsyncClient)
+        many = client.agents.create_many(make_rows(3), ledger=ledger, key="email")
         waiting = asyncio.ensure_future(anext(many))
         assert await client.deals.retrieve("d_1")
         assert not waiting.done()
@@ -121,18 +121,18 @@ def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: P
 
 def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
     """When it ends, when it is dropped, and at the end of `with`."""
-    client = client_of(sandbox)
+    client = make_client_without_retries(sandbox)
     for _ in range(20):
-        assert len(in_order(client, rows=rows(3), ledger=ledger)) == 3
-        next(client.agents.create_many(rows(9), ledger=ledger, key=email))
-        with client.agents.create_many(rows(9), ledger=ledger, key=email) as many:
+        assert len(create_rows(client, rows=make_rows(3), ledger=ledger)) == 3
+        next(client.agents.create_many(make_rows(9), ledger=ledger, key=row_email))
+        with client.agents.create_many(make_rows(9), ledger=ledger, key=row_email) as many:
             next(many)
     # After a drop, which waits for nothing, the ledger's own thread closes it.
-    until(lambda: {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"})
+    wait_until(lambda: {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"})
 
 
 FORKED = (
-    ROWS % 40
+    ROWS_SCRIPT % 40
     + """
 import os, sys
 from dealkit import Client, LedgerError
@@ -177,8 +177,8 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_neither_writes_a_ledger_nor_unlocks_it(sandbox: Sandbox, ledger: Path) -> None:
     flags = ("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning")
-    assert ended(python(FORKED, str(ledger), url=sandbox.url, flags=flags)) == ""
-    assert len(emails(sandbox)) == 40 == len({*emails(sandbox)})
+    assert wait_for_success(start_python(FORKED, str(ledger), url=sandbox.url, flags=flags)) == ""
+    assert len(agent_emails(sandbox)) == 40 == len({*agent_emails(sandbox)})
 
 
 # A file size limit, which affects a ledger as a full disk does, at a different position each time.
@@ -237,20 +237,20 @@ def test_nothing_is_sent_once_the_disk_is_full_and_what_was_in_flight_is_handed_
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     pytest.importorskip("resource")
-    ended(python(FULL, str(tmp_path), url=sandbox.url))
-    found = emails(sandbox)
+    wait_for_success(start_python(FULL, str(tmp_path), url=sandbox.url))
+    found = agent_emails(sandbox)
     assert len(found) == len({*found}) == 7 * 200
 
 
 def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end(
     sandbox: Sandbox, ledger: Path
 ) -> None:
-    client = client_of(sandbox)
+    client = make_client_without_retries(sandbox)
     sandbox.fail_next(hold=True)
-    many = client.agents.create_many(rows(1), ledger=ledger, key=email)
+    many = client.agents.create_many(make_rows(1), ledger=ledger, key=row_email)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, many)
-        sandbox.wait_for(held=True, timeout=HANGS)
+        sandbox.wait_for(held=True, timeout=HANG_SECONDS)
         ledger.rename(ledger.with_name("elsewhere"))
         sandbox.release()
         creation = first.result()
@@ -262,7 +262,7 @@ def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end
 
 
 JOB = (
-    ROWS % 30
+    ROWS_SCRIPT % 30
     + """
 import sys
 from dealkit import Client
@@ -292,7 +292,7 @@ def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, le
         ["strace", *shown, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
         env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
         check=True,
-        timeout=HANGS,
+        timeout=HANG_SECONDS,
     )
     syncs = [0]
     for line in seen.read_text().splitlines():
@@ -309,10 +309,10 @@ def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, le
 
 
 def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
+    client = make_client_without_retries(sandbox)
     sandbox.fail_next(process_then_reset=True)
     for _ in range(2):
-        for creation in in_order(client, rows=[row(0), row(1), row(1)], ledger=ledger):
+        for creation in create_rows(client, rows=[make_row(0), make_row(1), make_row(1)], ledger=ledger):
             assert creation.key.endswith("@example.com")
             assert "example.com" not in repr(creation) + str(creation.error) + repr(creation.error)
             copy = pickle.loads(pickle.dumps(creation))
@@ -330,8 +330,8 @@ def test_another_copy_of_sqlite_in_the_process_creates_nobody_twice(sandbox: San
     """It does not see the locks of the job, and undoes transactions. The job notices, and sends nothing more."""
     for run in range(3):
         ledger = tmp_path / f"{run}.ledger"
-        client = client_of(sandbox)
-        in_order(client, rows=[row(0)], ledger=ledger, key="email")
+        client = make_client_without_retries(sandbox)
+        create_rows(client, rows=[make_row(0)], ledger=ledger, key="email")
         ends = threading.Event()
 
         def back_up(ledger: Path = ledger, ends: threading.Event = ends) -> None:
@@ -346,8 +346,8 @@ def test_another_copy_of_sqlite_in_the_process_creates_nobody_twice(sandbox: San
         other = threading.Thread(target=back_up)
         other.start()
         for _ in range(2):
-            in_order(client, rows=rows(40), ledger=ledger, key="email", concurrency=4)
+            create_rows(client, rows=make_rows(40), ledger=ledger, key="email", concurrency=4)
         ends.set()
-        other.join(HANGS)
-        assert len(emails(sandbox)) == len({*emails(sandbox)})
+        other.join(HANG_SECONDS)
+        assert len(agent_emails(sandbox)) == len({*agent_emails(sandbox)})
         sandbox.reset()

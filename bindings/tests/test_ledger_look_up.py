@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from processes import HANGS
+from processes import HANG_SECONDS
 
 from dealkit import Client, LedgerError, ledger
 from dealkit.ledger import LedgerRow, look_up, resolve
@@ -108,5 +108,5 @@ def test_a_ledger_that_may_not_be_read_is_found_in_its_folder(dealkit_sandbox: S
         (folder / "photograph.jpg").write_bytes(bytes(5000))
         for path in folder.iterdir():
             path.chmod(0)
-        found = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=HANGS)
+        found = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=HANG_SECONDS)
     assert found.stdout.split() == [str(folder / "theirs.ledger")], found.stderr

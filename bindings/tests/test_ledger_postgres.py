@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import dealkit
-from conftest import email, rows
-from postgres import NEEDED, Postgres, must_skip, required_programs
+from commands import run_command
+from conftest import make_rows, row_email
+from postgres import POSTGRES_PACKAGE, Postgres, must_skip, required_programs
 
 from dealkit import Client, LedgerError, ledger
 from dealkit._cli.screen import command_line, masked
 from dealkit.testing import Sandbox
 
-pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {NEEDED}")
+pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {POSTGRES_PACKAGE}")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def database() -> Iterator[str]:
 
 
 def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
-    done = dealkit(*arguments, url=sandbox.url, key=sandbox.service_key, env=env)
+    done = run_command(*arguments, url=sandbox.url, key=sandbox.service_key, env=env)
     assert "sesame" not in done.shown + done.told
     return done.shown + done.told
 
@@ -36,9 +36,9 @@ def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
 def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) -> None:
     name = f"{database}?schema=shared"
     create_many = client.agents.create_many
-    assert ledger.look_up(name, [email(rows(1)[0])], key_name="email") == [None]
-    assert all(creation.agent for creation in create_many(rows(20), ledger=name, key="email"))
-    again = [*create_many(rows(25), ledger=name, key="email")]
+    assert ledger.look_up(name, [row_email(make_rows(1)[0])], key_name="email") == [None]
+    assert all(creation.agent for creation in create_many(make_rows(20), ledger=name, key="email"))
+    again = [*create_many(make_rows(25), ledger=name, key="email")]
     assert [creation.from_ledger for creation in again] == [True] * 20 + [False] * 5
     assert len(sandbox.agents) == 25
     summary = ledger.summary(name)
@@ -50,7 +50,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
     ]:
         other = Client(base_url=service, service_key="sandbox-key")
         with pytest.raises(LedgerError) as caught:
-            next(other.agents.create_many(rows(1), ledger=name, key=key))
+            next(other.agents.create_many(make_rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
         assert ("with dealkit.ledger.set_base_url." in str(caught.value)) is (reason == "other_service")
         shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_said_without_the_password(database: str, nowhere: str)
 
 def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: str, tmp_path: Path) -> None:
     table, name = tmp_path / "a.csv", f"{database}?schema=imported"
-    lines = (f"{email(row)},Ada,Lovelace" for row in rows(3))
+    lines = (f"{row_email(row)},Ada,Lovelace" for row in make_rows(3))
     table.write_text("\n".join(["email,first_name,last_name", *lines]))
     told("agents", "import", table, "--yes", "--ledger", name, sandbox=sandbox)
     said = told("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import of, row, rows, time_out
-from ledgers import client_of, in_a_loop, in_order, told
-from processes import HANGS, until
+from conftest import make_client, make_row, make_rows, time_out_when
+from ledgers import create_rows, create_rows_async, list_outcomes, make_client_without_retries
+from processes import HANG_SECONDS, wait_until
 
 from dealkit import (
     AsyncClient,
@@ -29,7 +29,7 @@ class Text(str):
 
 def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
     sandbox.fail_next(process_then_reset=True)
-    in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
+    create_rows(make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger)
     before = ledger.read_bytes()
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
         ({"CANARY@example.com": None}, LedgerError, "its key is not in the ledger"),
@@ -63,8 +63,8 @@ def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sand
 def unresolved(sandbox: Sandbox, ledger: Path, count: int) -> None:
     """Leaves that many unresolved rows."""
     sandbox.fail_next(status=503, times=count)
-    creations = in_order(client_of(sandbox), rows=rows(count), ledger=ledger, key="email")
-    assert told(creations) == [("unknown", False)] * count
+    creations = create_rows(make_client_without_retries(sandbox), rows=make_rows(count), ledger=ledger, key="email")
+    assert list_outcomes(creations) == [("unknown", False)] * count
     doubts = summary(ledger).unresolved
     assert {(503, request.request_id) for request in sandbox.requests} == {
         (row.status_code, row.request_id) for row in doubts
@@ -83,8 +83,8 @@ SAID: dict[str, Any] = {
 
 
 def look(doubt: UnresolvedRow) -> Any:
-    assert doubt.row == row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
-    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < HANGS and "@" not in repr(doubt)
+    assert doubt.row == make_row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
+    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < HANG_SECONDS and "@" not in repr(doubt)
     said = SAID[doubt.key]
     if isinstance(said, Exception):
         raise said
@@ -96,13 +96,22 @@ async def look_meanwhile(doubt: UnresolvedRow) -> Any:
     return look(doubt)
 
 
-@pytest.mark.parametrize(("run", "resolve"), [(in_order, look), (in_a_loop, look), (in_a_loop, look_meanwhile)])
+@pytest.mark.parametrize(
+    ("run", "resolve"), [(create_rows, look), (create_rows_async, look), (create_rows_async, look_meanwhile)]
+)
 def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
     run: Callable[..., list[Any]], resolve: Any, sandbox: Sandbox, ledger: Path
 ) -> None:
     unresolved(sandbox, ledger, 6)
-    creations = run(client_of(sandbox), rows=rows(7), ledger=ledger, key="email", resolve=resolve, concurrency=3)
-    assert told(creations) == [
+    creations = run(
+        make_client_without_retries(sandbox),
+        rows=make_rows(7),
+        ledger=ledger,
+        key="email",
+        resolve=resolve,
+        concurrency=3,
+    )
+    assert list_outcomes(creations) == [
         ("succeeded", True),
         ("succeeded", False),
         *[("unknown", True)] * 4,
@@ -117,7 +126,9 @@ def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
 
 def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger: Path) -> None:
     unresolved(sandbox, ledger, 1)
-    (creation,) = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look_meanwhile)
+    (creation,) = create_rows(
+        make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger, key="email", resolve=look_meanwhile
+    )
     assert "not coroutine" in str(creation.error.__cause__)
 
 
@@ -133,13 +144,15 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
             asked.append(doubt.key)
             await asyncio.sleep(3600)
 
-        many = of(sandbox, AsyncClient).agents.create_many(
-            rows(3), ledger=ledger, key="email", on_error="return", resolve=resolve
+        many = make_client(sandbox, AsyncClient).agents.create_many(
+            make_rows(3), ledger=ledger, key="email", on_error="return", resolve=resolve
         )
-        await time_out(anext(many), lambda: until(lambda: len(asked) == 3))
-        other = in_order(client_of(sandbox), rows=rows(1), ledger=ledger, key="email", resolve=look)
-        assert told(other) == [("unknown", True)] and other[0].error.in_flight
-        assert told(await many.cancel()) == [("unknown", False)] * 3
+        await time_out_when(anext(many), lambda: wait_until(lambda: len(asked) == 3))
+        other = create_rows(
+            make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger, key="email", resolve=look
+        )
+        assert list_outcomes(other) == [("unknown", True)] and other[0].error.in_flight
+        assert list_outcomes(await many.cancel()) == [("unknown", False)] * 3
 
     asyncio.run(job())
     assert len(summary(ledger).unresolved) == 3 and not sandbox.requests
@@ -151,20 +164,20 @@ def test_a_function_that_hangs_keeps_no_other_thread_waiting(sandbox: Sandbox, l
 
     def resolve(doubt: UnresolvedRow) -> None:
         asked.set()
-        assert goes_on.wait(HANGS)
+        assert goes_on.wait(HANG_SECONDS)
 
-    many = client_of(sandbox).agents.create_many(
-        rows(2), ledger=ledger, key="email", on_error="return", resolve=resolve, concurrency=1
+    many = make_client_without_retries(sandbox).agents.create_many(
+        make_rows(2), ledger=ledger, key="email", on_error="return", resolve=resolve, concurrency=1
     )
     left: list[Any] = []
     asking = threading.Thread(target=lambda: left.extend(many))
     asking.start()
-    assert asked.wait(HANGS)
+    assert asked.wait(HANG_SECONDS)
     # It returns although the function does not.
     assert [creation.outcome for creation in many.cancel()] == ["unknown"] * 2
     many.close()
     goes_on.set()
-    asking.join(HANGS)
+    asking.join(HANG_SECONDS)
     assert not asking.is_alive() and left == []
 
 
@@ -178,7 +191,9 @@ def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbo
             return answer
         raise answer
 
-    many = client_of(sandbox).agents.create_many(rows(1), ledger=ledger, key="email", resolve=resolve)
+    many = make_client_without_retries(sandbox).agents.create_many(
+        make_rows(1), ledger=ledger, key="email", resolve=resolve
+    )
     with pytest.raises(KeyboardInterrupt):
         next(many)
     assert next(many).agent_id == "found_0" and not answers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import ADA, of
-from processes import ended, python
+from conftest import ADA, make_client
+from processes import start_python, wait_for_success
 
 from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
 from dealkit.testing import Sandbox
@@ -14,7 +14,7 @@ from dealkit.testing import Sandbox
 
 def test_closing_deletes_the_namespace() -> None:
     with Sandbox(namespaces="test-*", max_namespaces=1, generate=1) as server:
-        with Sandbox.attach(server.url) as sandbox, of(sandbox) as client:
+        with Sandbox.attach(server.url) as sandbox, make_client(sandbox) as client:
             assert client.deals.retrieve("g_0").id == "g_0"
             client.agents.create(**ADA)
             with pytest.raises(ConfigError, match="--max-namespaces"):
@@ -27,13 +27,13 @@ def test_closing_deletes_the_namespace() -> None:
 
 def test_a_namespace_has_its_own_settings() -> None:
     with Sandbox(namespaces="test-*") as server:
-        with Sandbox.attach(server.url, variant="ok,sparse", strict=True) as sandbox, of(sandbox) as client:
+        with Sandbox.attach(server.url, variant="ok,sparse", strict=True) as sandbox, make_client(sandbox) as client:
             assert client.with_raw_response.agents.create(**ADA).status_code == 200
             with pytest.raises(UnprocessableEntityError):
                 client.request("POST", "agents", json={**ADA, "phnoe": "1"})
             sandbox.reset()
             assert client.deals.retrieve("d_1").status is None
-        with of(server) as client:
+        with make_client(server) as client:
             assert client.deals.retrieve("d_1").status is not None
             with pytest.raises(ConfigError, match="variant: expected one of"):
                 Sandbox.attach(server.url, variant="odd")
@@ -93,4 +93,4 @@ with Sandbox(namespaces="test-*") as server, Sandbox.attach(server.url) as sandb
     with sandbox.client() as client:
         assert client.deals.retrieve("of the child").id == "of the child"
 """
-    ended(python(code))
+    wait_for_success(start_python(code))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from ports import reserved_port
-from processes import HANGS, ended, needs_curl, python, run_pytest, until
+from processes import HANG_SECONDS, needs_curl, run_pytest, start_python, wait_for_success, wait_until
 
 from dealkit.testing import VARIANTS
 
@@ -74,11 +74,11 @@ class Shell:
                 start_new_session=True,
             )
             self._started.append(process)
-            code = process.wait(timeout=HANGS)
+            code = process.wait(timeout=HANG_SECONDS)
         assert code == 0, f"{block}\n{log.read_text()}"
         self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
         if re.search(r"^dealkit-server.*&", block, re.MULTILINE):
-            until(self._listens)  # A reader takes longer to come to the next block.
+            wait_until(self._listens)  # A reader takes longer to come to the next block.
         return log.read_text()
 
     def _listens(self) -> bool:
@@ -136,12 +136,12 @@ def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> 
         tests = len(VARIANTS) if "VARIANTS" in snippet else snippet.count("def test_")
         assert f"{tests} passed" in shown
         return
-    process = python(snippet, url=env.get("DEALKIT_BASE_URL", ""), key=env.get("DEALKIT_SERVICE_KEY", ""))
+    process = start_python(snippet, url=env.get("DEALKIT_BASE_URL", ""), key=env.get("DEALKIT_SERVICE_KEY", ""))
     if "progress=True" in snippet:
-        shown, bar = process.communicate(timeout=HANGS)
+        shown, bar = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0 and bar and "Traceback" not in bar, bar
     else:
-        shown = ended(process)
+        shown = wait_for_success(process)
     # What differs from run to run is an ellipsis.
     assert re.fullmatch(re.escape(shows).replace("…", ".*"), shown), shown
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import answer, time_out
-from processes import HANGS, Peer, ended, go_on, next_line, python, until
+from conftest import http_response, time_out_when
+from processes import HANG_SECONDS, Peer, read_next_line, resume_script, start_python, wait_for_success, wait_until
 
 from dealkit import AsyncClient, Client, Timeout
 from dealkit.testing import Sandbox
@@ -74,14 +74,14 @@ def wait():
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
 def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
     with Peer() as tarpit:
-        process = python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
+        process = start_python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
         for done in range(ROUNDS):
             tarpit.wait_for_requests(done + 1)
             time.sleep(chance.uniform(0, 0.06))  # Anywhere between two checks for signals.
             process.send_signal(signal.SIGINT)
-            assert next_line(process) == "interrupted\n"
+            assert read_next_line(process) == "interrupted\n"
             tarpit.wait_for_ends(done + 1)  # The request has been aborted.
-        ended(process)
+        wait_for_success(process)
 
 
 # The parent's client in four children at the same time, and in the parent, as with gunicorn --preload.
@@ -143,7 +143,7 @@ FORKS = {
 
 @pytest.mark.parametrize("story", FORKS.values(), ids=FORKS.keys())
 def test_fork(story: str, dealkit_sandbox: Sandbox) -> None:
-    ended(python(FORKED + story, url=dealkit_sandbox.url))
+    wait_for_success(start_python(FORKED + story, url=dealkit_sandbox.url))
 
 
 def test_fork_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
@@ -167,10 +167,10 @@ end(*[fork(use) for _ in range(4)])
 use()
 """
     with Peer() as tarpit:
-        process = python(FORKED + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
+        process = start_python(FORKED + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
         tarpit.wait_for_requests(3)
-        go_on(process)
-        ended(process)
+        resume_script(process)
+        wait_for_success(process)
 
 
 def test_a_child_that_exits_without_os_exit(dealkit_sandbox: Sandbox) -> None:
@@ -190,7 +190,7 @@ next(deals)
 assert Client(base_url=sandbox.url).deals.retrieve("d_1").id == "d_1"
 sandbox.close()
 """
-    ended(python(FORKED + code, url=dealkit_sandbox.url))
+    wait_for_success(start_python(FORKED + code, url=dealkit_sandbox.url))
 
 
 POOLS = """
@@ -271,7 +271,7 @@ if __name__ == "__main__":
 def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox, nowhere: str) -> None:
     script = tmp_path / "pools.py"
     script.write_text(POOLS)
-    assert ended(python(script, how, pool, nowhere, url=dealkit_sandbox.url)) == "done\n"
+    assert wait_for_success(start_python(script, how, pool, nowhere, url=dealkit_sandbox.url)) == "done\n"
 
 
 def test_one_async_client_in_three_event_loops_in_a_row(dealkit_sandbox: Sandbox) -> None:
@@ -289,7 +289,7 @@ assert asyncio.run(main()) == first
 assert asyncio.run(main()) == first
 asyncio.run(client.aclose())
 """
-    ended(python(code, url=dealkit_sandbox.url))
+    wait_for_success(start_python(code, url=dealkit_sandbox.url))
 
 
 def test_wait_for_ends_the_request() -> None:
@@ -297,12 +297,12 @@ def test_wait_for_ends_the_request() -> None:
         async with AsyncClient(base_url=url, service_key="k", timeout=Timeout(attempt=3600, total=3600)) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.deals.retrieve("d_1"), 0.01)
-            await time_out(client.deals.retrieve("d_1"), lambda: tarpit.wait_for_requests(1))
+            await time_out_when(client.deals.retrieve("d_1"), lambda: tarpit.wait_for_requests(1))
             await asyncio.to_thread(tarpit.wait_for_ends, 1)
             before = len(tarpit.requests)
             many = client.deals.retrieve_many(["d_1", "d_2"])
-            await time_out(anext(many), lambda: tarpit.wait_for_requests(before + 2))
-            await asyncio.to_thread(lambda: until(lambda: tarpit.ended == len(tarpit.connections)))
+            await time_out_when(anext(many), lambda: tarpit.wait_for_requests(before + 2))
+            await asyncio.to_thread(lambda: wait_until(lambda: tarpit.ended == len(tarpit.connections)))
 
     with Peer() as tarpit:
         asyncio.run(main(tarpit.url))
@@ -317,7 +317,7 @@ def test_leaving_the_loop_aborts_the_requests() -> None:
             tarpit.wait_for_requests(9)
             break
 
-    found = answer(200, '{"id": "d_1"}')
+    found = http_response(200, '{"id": "d_1"}')
     with Peer(lambda request: found if b" /v1/deals/d_1 " in request else b"") as tarpit:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
@@ -360,11 +360,11 @@ gc.collect()
 assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
 """
     with Peer() as tarpit:
-        process = python(code, tarpit.url, url=dealkit_sandbox.url, waits=True)
+        process = start_python(code, tarpit.url, url=dealkit_sandbox.url, waits=True)
         tarpit.wait_for_requests(5)
-        dealkit_sandbox.wait_for(count=3, timeout=HANGS)
-        go_on(process)
-        ended(process)
+        dealkit_sandbox.wait_for(count=3, timeout=HANG_SECONDS)
+        resume_script(process)
+        wait_for_success(process)
         tarpit.wait_for_ends(5)
 
 
@@ -424,12 +424,12 @@ from dealkit import AsyncClient, Client, Timeout
 input()
 """
     with Peer() as tarpit:
-        process = python(code, url=tarpit.url, waits=True)
+        process = start_python(code, url=tarpit.url, waits=True)
         tarpit.wait_for_requests(1)
         # Two lines, because some of the programs wait twice.
-        go_on(process)
-        go_on(process)
-        ended(process)
+        resume_script(process)
+        resume_script(process)
+        wait_for_success(process)
 
 
 SUBINTERPRETER = """
@@ -465,4 +465,8 @@ if is_destroyed:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_second_interpreter_gets_an_import_error(first: bool, destroyed: bool) -> None:
     """dealkit works in one interpreter of a process. Importing it in a second one neither crashes nor hangs at exit."""
-    ended(python(SUBINTERPRETER.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")))
+    wait_for_success(
+        start_python(
+            SUBINTERPRETER.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")
+        )
+    )

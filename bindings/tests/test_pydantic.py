@@ -9,10 +9,10 @@ from typing import Any
 
 import pydantic
 import pytest
-from conftest import at, case_bytes, vectors
+from conftest import encode_case, load_vectors, resolve_pointer
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import ended, python
+from processes import start_python, wait_for_success
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
@@ -72,10 +72,10 @@ def test_python_values() -> None:
     )
 
 
-@pytest.mark.parametrize("case", [case for case in vectors("deals") if "repeat" not in case.values[0]])
+@pytest.mark.parametrize("case", [case for case in load_vectors("deals") if "repeat" not in case.values[0]])
 def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
     try:
-        deal = Deal.from_json(case_bytes(case), on_unreadable="skip")
+        deal = Deal.from_json(encode_case(case), on_unreadable="skip")
     except dealkit.DecodeError:
         return
     adapter = TypeAdapter(Deal)
@@ -86,7 +86,7 @@ def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
         return
     for field in deal.unreadable:
         # A number that is no Decimal is a text as well.
-        assert at(json.loads(dumped), field.pointer) in (json.loads(field.json.text), field.json.text)
+        assert resolve_pointer(json.loads(dumped), field.pointer) in (json.loads(field.json.text), field.json.text)
     if not deal.unreadable:
         assert numbers_as_texts(adapter.validate_json(dumped)) == numbers_as_texts(deal)
 
@@ -238,7 +238,7 @@ Client(base_url="http://127.0.0.1:9", service_key="k").agents.validate(email="no
 Deal.from_json('{"id": "d"}'), CreateAgentParams, fields(Deal)
 assert not [name for name in sys.modules if name.startswith(("pydantic", "typing_extensions"))]
 """
-    ended(python(script))
+    wait_for_success(start_python(script))
 
 
 def test_what_is_nested_too_deep_for_python_stays() -> None:

@@ -8,7 +8,7 @@ import re
 from random import Random
 
 import pytest
-from conftest import agree, case_bytes, vectors
+from conftest import encode_case, load_vectors, readers_agree
 from entries import AGENT, DEAL
 
 from dealkit import Agent, Deal
@@ -17,7 +17,10 @@ from dealkit import Agent, Deal
 COUNT = int(os.environ.get("DEALKIT_MUTATIONS", "3000"))
 
 DOCUMENTS = {
-    model: [example.encode(), *(case_bytes(case.values[0]) for case in vectors(name) if "repeat" not in case.values[0])]
+    model: [
+        example.encode(),
+        *(encode_case(case.values[0]) for case in load_vectors(name) if "repeat" not in case.values[0]),
+    ]
     for model, example, name in ((Deal, DEAL, "deals"), (Agent, AGENT, "agents"))
 }
 
@@ -81,13 +84,13 @@ def mutate(document: bytes, random: Random) -> bytes:
 
 @pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.__name__)
 def test_both_readers_agree_on_vectors_and_mutations(model: type[Deal] | type[Agent], chance: Random) -> None:
-    readable = [document for document in DOCUMENTS[model] if agree(model, document)]
+    readable = [document for document in DOCUMENTS[model] if readers_agree(model, document)]
     assert 20 <= len(readable) <= len(DOCUMENTS[model]) - 20
     read = 0
     for _ in range(COUNT):
         document = mutate(chance.choice(chance.choice([readable, readable, DOCUMENTS[model]])), chance)
         try:
-            read += agree(model, document)
+            read += readers_agree(model, document)
         except BaseException as error:
             error.add_note(f"of the document {document!r}")
             raise
