@@ -29,7 +29,7 @@ from dealkit.testing import Sandbox
 
 COUNT = 300
 # Puts what has come on disk more often, so that a test need not wait.
-OFTEN = "from dealkit._cli import part; part._SAVED_EVERY = 0.1"
+OFTEN = "from dealkit._cli import partial_export; partial_export._SAVE_INTERVAL = 0.1"
 IDS = [f"g_{number}" for number in range(COUNT)]
 
 
@@ -310,7 +310,7 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
 
 
 def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(files, "MAX_INPUT_BYTES", 1 << 16)
     (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
     for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
         done = dealkit("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
@@ -323,7 +323,7 @@ def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path, monkeypatch: pyte
 def saved(out: Path) -> tuple[int, int]:
     """How many groups an export has on disk, and how many of its ids are done with them."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{out}.part?immutable=1", uri=True)) as part:
-        groups, done = part.execute("SELECT count(*), max(until) FROM come").fetchone()
+        groups, done = part.execute("SELECT count(*), max(next) FROM deal_groups").fetchone()
         return groups, done or 0
     return 0, 0
 
@@ -429,12 +429,12 @@ def test_what_was_stopped_and_damaged_is_named(
             part.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
         case "deal":
             with closing(sqlite3.connect(part)) as file, file:
-                deals = bytearray(file.execute("SELECT deals FROM come ORDER BY first").fetchone()[0])
+                deals = bytearray(file.execute("SELECT deals FROM deal_groups ORDER BY first").fetchone()[0])
                 deals[len(deals) // 2] ^= 1
-                file.execute("UPDATE come SET deals = ? WHERE first = 0", [bytes(deals)])
+                file.execute("UPDATE deal_groups SET deals = ? WHERE first = 0", [bytes(deals)])
         case "group":
             with closing(sqlite3.connect(part)) as file, file:
-                file.execute("UPDATE come SET first = 1 WHERE first = 0")
+                file.execute("UPDATE deal_groups SET first = 1 WHERE first = 0")
     kept = part.read_bytes()
     done = dealkit(*command, url=sandbox.url)
     assert f"{part}" in done.told and "move it away" in done.told, done

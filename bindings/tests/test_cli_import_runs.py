@@ -20,7 +20,7 @@ from commands import Import, counts, end, start, until_told
 from processes import HANGS, until
 
 from dealkit import APIConnectionError, Creation
-from dealkit._cli.creates import _word
+from dealkit._cli.import_run import _outcome_name
 from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
@@ -163,7 +163,7 @@ cli.wait_for_reader = interrupted
 def test_a_row_that_was_cancelled_before_it_was_sent_again_is_not_sent() -> None:
     """The service rejected it, but the ledger does not have that, and the next run sends it."""
     error = APIConnectionError("cancelled", kind="cancelled", outcome="rejected")
-    assert _word(Creation(index=0, error=error)) == "not sent"
+    assert _outcome_name(Creation(index=0, error=error)) == "not sent"
 
 
 def test_a_ledger_that_was_lost_with_unknown_rows(imports: Import) -> None:

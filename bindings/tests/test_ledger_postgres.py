@@ -14,7 +14,7 @@ from conftest import email, rows
 from postgres import NEEDED, Postgres, must_skip, required_programs
 
 from dealkit import Client, LedgerError, ledger
-from dealkit._cli.screen import command_line, masked
+from dealkit._cli.terminal import format_command, ledger_display_name
 from dealkit.testing import Sandbox
 
 pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {NEEDED}")
@@ -91,9 +91,9 @@ def test_a_command_is_shown_without_the_user_and_the_password() -> None:
         ("host=db user=ada password=sesame", "postgresql://…"),
         ("agents.ledger", "agents.ledger"),
     ]:
-        assert masked(given) == shown
+        assert ledger_display_name(given) == shown
         for option in (["--ledger", given], [f"--ledger={given}"]):
-            line = command_line(["agents", "import", "user=email", *option])
+            line = format_command(["agents", "import", "user=email", *option])
             assert "user=email" in line and "sesame" not in line and "ada" not in line
         with pytest.raises(LedgerError) as raised:
             ledger.summary(given)

@@ -64,7 +64,7 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
 
 
 def test_the_columns_of_a_csv_file_are_on_the_page() -> None:
-    from dealkit._cli.formats import COLUMNS
+    from dealkit._cli.export_formats import COLUMNS
 
     listed = ", ".join(f"`{name}`" for name in COLUMNS)
     assert listed in PAGE.replace("\n", " ")

@@ -1,0 +1,139 @@
+"""`dealkit ledger`: shows an import's ledger, and records outcomes that people have found out."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dealkit import LedgerError, ledger
+from dealkit._cli.error_messages import exit_code_for, format_error
+from dealkit._cli.exit_codes import DONE, CommandError
+from dealkit._cli.files import file_display_name
+from dealkit._cli.import_report import ReportRow, parse_report_rows, read_report
+from dealkit._cli.terminal import (
+    confirm,
+    escape_controls,
+    format_count,
+    format_pairs,
+    format_table,
+    ledger_display_name,
+    print_result,
+)
+
+_NO_AGENT_ENTRY = "none"
+# The number of unresolved rows that are printed.
+_MAX_UNRESOLVED_SHOWN = 20
+
+
+def _get_existing_ledger(options: Namespace) -> str:
+    """Returns the ledger in the command line. Raises CommandError if its file does not exist."""
+    path: str = options.ledger
+    if options.run != "ledger_commands.init" and (file := ledger.path(path)) and not file.exists():
+        raise CommandError(
+            f"there is no ledger {escape_controls(path)}: an import prints the name of its ledger when it ends; its --ledger option "
+            "sets another"
+        )
+    options.result["files"] = {"ledger": ledger_display_name(path)}
+    return path
+
+
+def show(options: Namespace) -> int:
+    """Prints the number of rows by outcome, and lists the unresolved rows."""
+    summary = ledger.summary(_get_existing_ledger(options))
+    counts = {
+        "created": summary.succeeded,
+        "resolved_with_agent": summary.resolved_with_agent,
+        "resolved_without_agent": summary.resolved_without_agent,
+        "rejected": summary.rejected,
+        "in_flight": summary.in_flight,
+        "unknown": len(summary.unresolved),
+    }
+    unresolved = [
+        {
+            "sent_at": row.sent_at.isoformat(timespec="milliseconds") if row.sent_at else "",
+            "status": str(row.status_code or ""),
+            "request_id": escape_controls(row.request_id or ""),
+        }
+        for row in summary.unresolved
+    ]
+    options.result.update(service=summary.service, key=summary.key_name, counts=counts, unresolved=unresolved)
+    print_result(
+        f"{ledger_display_name(options.ledger)}: the ledger of {escape_controls(summary.service)}, by {escape_controls(summary.key_name or 'keys without a name')}\n"
+    )
+    print_result(format_pairs({name.replace("_", " "): f"{number:,}" for name, number in counts.items()}, indent="  "))
+    if unresolved:
+        print_result(
+            "\nNobody knows whether these rows have an agent. Whoever runs the service can look for the requests:"
+        )
+        print_result(format_table(unresolved[:_MAX_UNRESOLVED_SHOWN]))
+        if len(unresolved) > _MAX_UNRESOLVED_SHOWN:
+            print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more; --json has all of them")
+    return DONE
+
+
+def resolve(options: Namespace) -> int:
+    """Records the outcomes that the user has entered in the import's report."""
+    ledger_path = _get_existing_ledger(options)
+    path = Path(options.file)
+    report_rows = [*parse_report_rows(path, read_report(path, options.encoding))]
+    filled_rows = [row for row in report_rows if row.agent_id.strip()]
+    if not filled_rows:
+        raise CommandError(
+            f"no row of {file_display_name(path)} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT_ENTRY} if "
+            "there is no agent"
+        )
+    resolutions = {
+        row.key: None if row.agent_id.strip().lower() == _NO_AGENT_ENTRY else row.agent_id for row in filled_rows
+    }
+    if len(resolutions) < len(filled_rows):
+        # Two rows with one key may have contradicting entries.
+        raise CommandError(
+            f"{file_display_name(path)} has rows with the same key; fill in agent_id in only one of them, or correct the "
+            "keys if a spreadsheet has changed them"
+        )
+    with _name_rows_in_errors(path, filled_rows):
+        # The report also has the agents of created rows, which the ledger already knows. The dry run counts the new
+        # entries.
+        changed = ledger.resolve(ledger_path, resolutions, dry_run=True)
+        if changed and not options.yes:
+            confirm(f"Record what became of {format_count(changed, 'row')} in {ledger_display_name(options.ledger)}?")
+        if changed:
+            ledger.resolve(ledger_path, resolutions)
+    options.result["counts"] = {"resolved": changed, "unchanged": len(report_rows) - changed}
+    print_result(f"{format_count(changed, 'row')} resolved. The next import sends those without an agent.")
+    return DONE
+
+
+def set_base_url(options: Namespace) -> int:
+    """Records the service's new base URL."""
+    ledger.set_base_url(_get_existing_ledger(options), options.url)
+    print_result(f"{ledger_display_name(options.ledger)} is the ledger of {escape_controls(options.url)} from now on.")
+    return DONE
+
+
+def backup(options: Namespace) -> int:
+    """Copies a ledger to a new file."""
+    ledger.backup(_get_existing_ledger(options), options.file)
+    print_result(
+        f"{escape_controls(options.file)} is a copy of {ledger_display_name(options.ledger)}. Keep it as a backup only: it does not know rows that are sent later."
+    )
+    return DONE
+
+
+def init(options: Namespace) -> int:
+    """Creates the tables in a database."""
+    ledger.init(_get_existing_ledger(options))
+    print_result(f"{ledger_display_name(options.ledger)} is ready.")
+    return DONE
+
+
+@contextmanager
+def _name_rows_in_errors(path: Path, report_rows: Sequence[ReportRow]) -> Iterator[None]:
+    """Names the report's rows by number in errors of the ledger."""
+    try:
+        yield
+    except LedgerError as error:
+        rows = {index: f"row {row.row} of {file_display_name(path)}" for index, row in enumerate(report_rows)}
+        raise CommandError(format_error(error, rows), exit_code_for(error)) from None
