@@ -23,7 +23,7 @@ from dealkit._bulk.resolve import UnresolvedRow
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import unwrap
 from dealkit._core.private import sealed
-from dealkit._models.agent_request import create_agent
+from dealkit._models.agent_request import make_create_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,7 +193,7 @@ def look_up(
             raise TypeError(f"{what} must be {kind}, not {type(given).__name__}")
     check_bools(wait=wait)
     names = _keys(keys)
-    calls = None if requests is None else [create_agent({**row}, False) for row in requests]
+    calls = None if requests is None else [make_create_call({**row}, False) for row in requests]
     if calls is not None and len(calls) != len(names):
         raise ValueError(
             f"requests must have one item for each key: there are {len(names)} keys and {len(calls)} requests"

@@ -19,7 +19,7 @@ from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.failure import exception, unwrap
 from dealkit._core.private import clear, clear_frames, sealed
 from dealkit._core.threads import wait_cooperatively
-from dealkit._models.agent_request import agent_row
+from dealkit._models.agent_request import try_create_call
 from dealkit._native import Failure
 from dealkit.exceptions import (
     DealkitError,
@@ -88,7 +88,7 @@ class _Creations(Window[Creation[T]]):
         if path is not None:
             ledger = path, self._key_name, when_in_doubt, wait_in_flight
         many = unwrap(service.open().create_many(ordered, min(concurrency, maxsize), native_options(options), ledger))
-        call: Any = agent_row({}, False)
+        call: Any = try_create_call({}, False)
         super().__init__(source, many, service.describe(call), on_error, raw)
         self._validate = validate
         # Why the ledger lacks the result of some row.
@@ -389,7 +389,7 @@ def _call(row: Any, validate: bool) -> _native.Call | DealkitError:
         if type(row) is dict:
             raise  # A dict runs no code of its own: a signal handler has raised this.
         return _unreadable(error)
-    call = agent_row(given, validate)
+    call = try_create_call(given, validate)
     if isinstance(call, Failure):
         refusal = exception(call)
         return refusal if isinstance(refusal, ValidationError) else _invalid(str(refusal))

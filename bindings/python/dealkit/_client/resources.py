@@ -22,7 +22,7 @@ from dealkit._calls.service import Service
 from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, CallOptions, Omitted
 from dealkit._core.private import awaited, clear, sealed
-from dealkit._models.agent_request import agent_violations, create_agent
+from dealkit._models.agent_request import find_violations, make_create_call
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
 from dealkit.exceptions import DealkitError, Violation
@@ -122,7 +122,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         """
         given = {**locals()}
         del given["self"], given["options"], given["validate"]
-        return self._form.send(self._service, create_agent(given, validate), options, self._form.is_raw)  # type: ignore[no-any-return]
+        return self._form.send(self._service, make_create_call(given, validate), options, self._form.is_raw)  # type: ignore[no-any-return]
 
     @sealed
     def create_once(
@@ -183,7 +183,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         """
         given: dict[str, Any] = {**arguments}
         options = {name: given.pop(name) for name in CallOptions.__annotations__ if name in given}
-        call = create_agent(given, validate)
+        call = make_create_call(given, validate)
         call = keyed(call, key, ledger, keys, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
         return self._form.create_once(self._service, call, options, self._form.is_raw, detached)  # type: ignore[no-any-return]
 
@@ -303,7 +303,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
         """
         try:
-            return agent_violations(arguments)
+            return find_violations(arguments)
         except BaseException as error:
             clear(error)
             raise

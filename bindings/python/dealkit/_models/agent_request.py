@@ -1,4 +1,4 @@
-"""An agent to create: the call that the native half makes from the arguments, and the rules that they break."""
+"""The request that creates an agent: conversion of its arguments and validation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from dealkit.exceptions import Violation
 
 
-def create_agent(given: dict[str, Any], validate: bool) -> _native.Call:
-    """The call that creates an agent from the arguments of ``create``."""
+def make_create_call(given: dict[str, Any], validate: bool) -> _native.Call:
+    """Makes the call that creates an agent from the arguments of ``create``. Raises ValidationError if the arguments
+    are invalid.
+    """
     check_bools(validate=validate)
-    outcome = agent_row(given, validate)
+    outcome = try_create_call(given, validate)
     if isinstance(outcome, Exception):
         raise outcome
     return unwrap(outcome)
 
 
-def agent_violations(given: Any) -> list[Violation]:
-    """Every way in which arguments of ``create`` break the rules."""
-    outcome = agent_row(given, True)
+def find_violations(given: Any) -> list[Violation]:
+    """Returns all violations of the validation rules in arguments of ``create``."""
+    outcome = try_create_call(given, True)
     if isinstance(outcome, _native.Call):
         return []
     from dealkit.exceptions import ValidationError
@@ -37,8 +39,10 @@ def agent_violations(given: Any) -> list[Violation]:
     raise error
 
 
-def agent_row(given: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
-    """The call that creates an agent from these arguments, or why there is none; also what their own code raises."""
+def try_create_call(given: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
+    """Makes the call that creates an agent, or returns the reason why it cannot be made. That reason may be an
+    exception from the arguments' own code.
+    """
     outcome = _native.create_agent(given, OMITTED, validate, False)
     if outcome is None:
         try:

@@ -12,8 +12,8 @@ from dealkit.enums import Role
 
 __all__ = ["Field", "fields"]
 
-# The type that a field of each kind is read as.
-TYPES = {
+# The annotation of a field, by its kind.
+_TYPES = {
     "text": "str",
     "role": "Role | str",
     "boolean": "bool",
@@ -25,19 +25,19 @@ TYPES = {
     "strings": "Mapping[str, str]",
 }
 
-# What the names in these types refer to.
-_NAMES = {
+# The names that the annotations use.
+_TYPE_NAMESPACE = {
     **vars(_native),
     **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
 }
 
 
-def read_type(kind: str, need: str) -> str:
-    """The type of an attribute, as source text."""
+def format_type(kind: str, need: str) -> str:
+    """Returns a field's annotation as source code."""
     if kind.startswith("["):
         return f"tuple[{kind[1:-1]}, ...]"
-    of = TYPES.get(kind, kind)
-    return of if need == "required" or kind == "strings" else f"{of} | None"
+    annotation = _TYPES.get(kind, kind)
+    return annotation if need == "required" or kind == "strings" else f"{annotation} | None"
 
 
 class Field(NamedTuple):
@@ -62,10 +62,10 @@ def fields(model: Any, /) -> tuple[Field, ...]:
 
     >>> columns = [field.name for field in dealkit.fields(dealkit.Deal)]
     """
-    stated = getattr(model, "__dealkit_fields__", None)
-    if stated is None:
+    field_rows = getattr(model, "__dealkit_fields__", None)
+    if field_rows is None:
         raise TypeError(f"fields() takes a model such as Deal, not {type(model).__name__}")
     return tuple(
-        Field(name, wire, eval(read_type(kind, need), _NAMES), need == "required", show == "hidden", doc)
-        for name, wire, kind, need, show, doc in stated
+        Field(name, wire, eval(format_type(kind, need), _TYPE_NAMESPACE), need == "required", show == "hidden", doc)
+        for name, wire, kind, need, show, doc in field_rows
     )
